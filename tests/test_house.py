@@ -78,10 +78,11 @@ def undocumented(module: Path) -> Iterator[str]:
     if tree.body and ast.get_docstring(tree) is None:
         yield name_of(module)
     for node in tree.body:
-        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if is_definition and EXPLAINED_ELSEWHERE & {d.id for d in node.decorator_list if isinstance(d, ast.Name)}:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
-        if is_definition and not node.name.startswith("_") and ast.get_docstring(node) is None:
+        if EXPLAINED_ELSEWHERE & {d.id for d in node.decorator_list if isinstance(d, ast.Name)}:
+            continue
+        if not node.name.startswith("_") and ast.get_docstring(node) is None:
             yield f"{name_of(module)}: {node.name}"
 
 
@@ -108,7 +109,7 @@ def test_the_changelog_knows_this_version() -> None:
 
 def test_the_readme_names_every_op_and_every_model() -> None:
     readme = (ROOT / "README.md").read_text()
-    ops, models = re.search(r"^Feature ops, (.*?)^Models: (.*?)\n\n", readme, re.MULTILINE | re.DOTALL).groups()
+    [(ops, models)] = re.findall(r"^Feature ops, (.*?)^Models: (.*?)\n\n", readme, re.MULTILINE | re.DOTALL)
     assert named(ops) == sorted(OPS.names())
     assert named(models) == sorted(MODELS.names())
 
@@ -150,7 +151,8 @@ def exists(name: str) -> bool:
     module = place / "__init__.py"
     if parts and (file := place / f"{parts[0]}.py").is_file():
         module, parts = file, parts[1:]
-    code = ast.unparse(ast.parse(module.read_text()).body[1:])  # what it says of itself may be as old as the name
+    statements = ast.parse(module.read_text()).body[1:]  # what it says of itself may be as old as the name
+    code = "\n".join(map(ast.unparse, statements))
     return not parts or re.search(rf"\b{parts[0]}\b", code) is not None
 
 

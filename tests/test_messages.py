@@ -54,7 +54,9 @@ def searched(source: str) -> Iterator[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             found = [node.func.value] if node.func.attr in SEARCHES else []
             found += node.args if node.func.attr in MATCHES else []
-        if any(map(is_message, found)) and not any(map(LIBRARY.search, lines[node.lineno - 2 : node.lineno])):
+        if not isinstance(node, ast.expr) or not any(map(is_message, found)):
+            continue
+        if not any(map(LIBRARY.search, lines[node.lineno - 2 : node.lineno])):
             yield ast.unparse(node)
 
 

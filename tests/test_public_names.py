@@ -16,7 +16,7 @@ import gpupipe
 from gpupipe import errors
 
 ROOT = Path(__file__).parent.parent
-PUBLIC = gpupipe.__all__
+PUBLIC: list[str] = vars(gpupipe)["__all__"]
 ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, gpupipe.GpupipeError)]
 HEAVY = {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "pydantic", "fsspec", "xgboost", "skops"}
 HEAVY |= {"torch", "dask", "distributed"}
@@ -25,7 +25,10 @@ HEAVY |= {"torch", "dask", "distributed"}
 def test_type_checkers_see_the_names_that_the_interpreter_sees() -> None:
     tree = ast.parse((ROOT / "gpupipe" / "__init__.py").read_text())
     imports = [node for block in tree.body if isinstance(block, ast.If) for node in block.body]
-    seen = {alias.asname: node.module for node in imports for alias in node.names}
+    seen: dict[str | None, str | None] = {}
+    for node in imports:
+        assert isinstance(node, ast.ImportFrom)
+        seen |= {alias.asname: node.module for alias in node.names}
     assert seen == gpupipe._HOMES
     assert {*seen, "__version__"} == set(PUBLIC)
 
@@ -73,7 +76,7 @@ def test_dir_shows_the_public_names_to_completion() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        gpupipe.no_such_name  # noqa: B018
+        gpupipe.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_the_version_is_the_one_of_the_package() -> None:

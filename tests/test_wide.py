@@ -66,7 +66,7 @@ def calls_of(folder: Path, width: int) -> dict[str, dict[str, int]]:
     folder.mkdir()
     write_table(folder, width)
     table, config, run = folder / "table.csv", folder / "config.yaml", folder / "run"
-    found = {}
+    found: dict[str, dict[str, int]] = {}
     for command in (
         ["init", table, "--target", "target", "-o", folder / "starter.yaml"],
         ["check", folder / "starter.yaml"],
@@ -75,8 +75,10 @@ def calls_of(folder: Path, width: int) -> dict[str, dict[str, int]]:
     ):
         profile = cProfile.Profile()
         assert profile.runcall(main, list(map(str, command))) == 0
-        stats = pstats.Stats(profile).stats  # (file, line, function) to calls, and times
-        found[command[0]] = {f"{Path(file).name}:{line} {name}": n for (file, line, name), (_, n, *_) in stats.items()}
+        stats = vars(pstats.Stats(profile))["stats"]  # (file, line, function) to calls, and times
+        found[str(command[0])] = {
+            f"{Path(file).name}:{line} {name}": n for (file, line, name), (_, n, *_) in stats.items()
+        }
     return found
 
 

@@ -235,7 +235,7 @@ def _listen(backend: Backend, host: str) -> int:
 
 def _interface(backend: Backend, host: str) -> str:
     """Return the network interface of this machine that has an address; ``""`` if none has."""
-    import psutil  # type: ignore[import-untyped]  # Dask's own
+    import psutil  # Dask's own
 
     address = socket.gethostbyname(host) if ":" not in host else host
     found = psutil.net_if_addrs().items()

@@ -23,7 +23,7 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
 
 TABLE = pa.table({"level": ["a", "b", None], "code": pa.array([3, 4, 0], pa.int8())})
-ARRAYS = {
+ARRAYS: dict[str, np.ndarray] = {
     "medians": np.array([1.5, np.nan], dtype=np.float32),
     "file": np.arange(6).reshape(2, 3),
     "x/y": np.array("é"),

@@ -10,6 +10,7 @@ import shutil
 import struct
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,16 @@ def trees(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     X = np.asfortranarray(np.random.default_rng(1).normal(size=(80, len(names))), np.float32)
     y = (X[:, 0] > 0).astype(np.float64)
     context = FitContext(choose("cpu"), "binary", 7, 2, {}, names)
-    small = {"xgboost": {"n_estimators": 3}, "random_forest": {"n_estimators": 3}, "knn": {"algorithm": "kd_tree"}}
+    small: dict[str, dict[str, Any]] = {
+        "xgboost": {"n_estimators": 3},
+        "random_forest": {"n_estimators": 3},
+        "knn": {"algorithm": "kd_tree"},
+    }
     for name, params in {**small, "hist_gradient_boosting": {"max_iter": 2}}.items():
         folder = tmp_path_factory.mktemp(name) / "model"
         shutil.copytree(model, folder, ignore=shutil.ignore_patterns("estimator.npz", "parity*"))
         description = fit(MODELS.get(name)(**params), X, y, context).save(folder)
-        seal(folder, lambda values, said=description: values.update(estimator=said))
+        seal(folder, partial(dict.update, estimator=description))
         made[name] = folder
         gp.load_model(folder, "cpu")
     return made

@@ -46,7 +46,7 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if sys.platform != "linux":
         pytest.skip("the driver libraries have these names on Linux only")
     folder = tmp_path_factory.mktemp("drivers")
-    kinds = {
+    kinds: dict[str, dict[str, list[str]]] = {
         "complete": {"libnvidia-ml.so.1": [], "libcuda.so.1": []},
         "without cuda": {"libnvidia-ml.so.1": []},
         "old": {"libnvidia-ml.so.1": ["-DOLD"], "libcuda.so.1": []},

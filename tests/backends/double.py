@@ -144,7 +144,7 @@ def _refuse_signed_nulls(name: str, given: Any) -> None:
             raise NotImplementedError(f"cupy.{name}: a NaN with the sign bit set is sorted to the front")
 
 
-class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):  # type: ignore[misc]  # untyped
+class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):
     """An array that stands for one of CuPy's; within a kernel it is the simulator's.
 
     Stricter than CuPy's where that would move data unseen: an index cannot be an array of the host. What becomes a
@@ -219,11 +219,15 @@ def _raw(array: DeviceArray, name: str) -> Any:
     return getattr(array._ary, name)
 
 
+def _absent(name: str) -> property:
+    return property(lambda self: DeviceArray.__getattr__(self, name))
+
+
 for _name, _text in MEMBERS.items():
     if not _name.startswith("_") and _name != "()" and (hasattr(np.ndarray, _name) or _name in TO_HOST):
         setattr(DeviceArray, _name, _member(_name, _text))
 for _name in ("copy_to_host", "copy_to_device", "split", "bind"):  # the simulator's own
-    setattr(DeviceArray, _name, property(lambda self, name=_name: DeviceArray.__getattr__(self, name)))
+    setattr(DeviceArray, _name, _absent(_name))
 # The package knows a device's array by this, or by an interface that the simulator does not take.
 DeviceArray.__module__ = "numba.cuda.simulator"
 

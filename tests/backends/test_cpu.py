@@ -71,7 +71,7 @@ def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: Cpu
     )
     program = Program(instructions, np.array([10.0]), np.array([], np.float32), n_columns=2)
     numbers = np.array([[0, 0, 0], [11, 12, np.nan]], np.float32)
-    blocks = {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}
+    blocks: dict[str, Any] = {"float32": numbers, "int8": np.array([[5, 3, 5]], np.int8)}
     assert backend.last_interpreter == ""
     for interpreter in ("numpy", "numba"):
         matrix = backend.empty_matrix(3, 2)

@@ -67,7 +67,7 @@ def test_a_summary_can_be_added_up_and_is_another_one_for_every_bit() -> None:
 
 
 def test_features_that_are_not_equal_are_named() -> None:
-    ours = {"rows": 100_000, "names": [f"f{j}" for j in range(N_FEATURES)], "marks": ["0"] * N_FEATURES}
+    ours: dict[str, Any] = {"rows": 100_000, "names": [f"f{j}" for j in range(N_FEATURES)], "marks": ["0"] * N_FEATURES}
     ours["means"] = [0.25] * N_FEATURES
     peer = {"means": [0.25] * N_FEATURES}
     assert unequal(ours, ours, peer) == []

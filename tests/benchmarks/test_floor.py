@@ -56,7 +56,9 @@ def test_a_fit_runs_on_the_engine_of_its_row_alone(
     for module in ENGINES[other]:
         for name in ("sweep", "count", "fold", "tally", "run"):
             monkeypatch.setattr(module, name, lambda *_, name=name: pytest.fail(f"{other}: {name}"), raising=False)
-    fitted = fit_with(OneEngine(engine), split, split.rows.statistics.table)
+    statistics = split.rows.statistics
+    assert statistics is not None
+    fitted = fit_with(OneEngine(engine), split, statistics.table)
     assert fitted.names == ["b", "a", "c=w", "c=x", "c=y", "c=z"]
 
 

@@ -25,8 +25,8 @@ def run_with(arguments: list[str], *, out: int | None = None, err: int | None = 
     script = f'{setup}\nexec "$@"'
     command = ["bash", "-c", script, "bash", sys.executable, "-m", "gpupipe", *arguments]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
-    streams = {"stdout": subprocess.PIPE if out is None else out, "stderr": subprocess.PIPE if err is None else err}
-    return subprocess.run(command, env=environment, text=True, timeout=120, check=False, **streams)
+    stdout, stderr = (subprocess.PIPE if stream is None else stream for stream in (out, err))
+    return subprocess.run(command, env=environment, text=True, timeout=120, check=False, stdout=stdout, stderr=stderr)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")

@@ -15,7 +15,7 @@ def compose(text: str, **environment: str) -> tuple[Node, list[str]]:
 
 
 def child(node: Node, key: str | int) -> Node:
-    return node.value[key]  # type: ignore[index, call-overload, return-value]
+    return node.value[key]  # type: ignore[index, return-value]
 
 
 def refusal(text: str) -> str:

@@ -20,7 +20,7 @@ def test_a_source_is_all_that_a_configuration_needs(load: Load) -> None:
     assert config.source.target == "churned"
     assert config.models == ()
     assert [type(op).__name__ for op in config.features] == ["Auto"]
-    assert config.features[0].columns == "@all"
+    assert config.features[0].columns == "@all"  # type: ignore[attr-defined]
     assert config.origin.path is not None and config.origin.path.name == "c.yaml"
 
 

@@ -83,11 +83,11 @@ def test_the_models_are_replaced_as_a_whole(load: Load, override: str) -> None:
     ],
 )
 def test_an_op_answers_to_its_name_and_its_index(load: Load, path: str) -> None:
-    assert load(TWO_OPS, f"{path}=[c]").features[1].columns == ["c"]
+    assert load(TWO_OPS, f"{path}=[c]").features[1].columns == ["c"]  # type: ignore[attr-defined]
 
 
 def test_an_op_is_replaced_as_a_whole(load: Load) -> None:
-    assert load(TWO_OPS, "features.0={log1p: x}").features[0].columns == "x"
+    assert load(TWO_OPS, "features.0={log1p: x}").features[0].columns == "x"  # type: ignore[attr-defined]
 
 
 def test_a_name_with_dots_is_put_in_quotes(load: Load) -> None:
@@ -136,7 +136,8 @@ def test_an_override_changes_what_it_names_and_nothing_else(
     tree: dict[str, Any], new: int, data: st.DataObject
 ) -> None:
     """Against Python's own indexing of the plain tree."""
-    root, steps, parent = build_tree(tree, "settings"), [], tree
+    root, steps = build_tree(tree, "settings"), []
+    parent: Any = tree
     while True:
         options = list(parent) if isinstance(parent, dict) else list(range(len(parent)))
         step = data.draw(st.sampled_from(options))

@@ -45,6 +45,13 @@ def test_numbers_booleans_and_nothing_are_what_yaml_1_2_says(word: str, value: o
     assert type(resolve(word)) is type(value)
 
 
+def composed(dumped: str) -> list[yaml.ScalarNode]:
+    """Return the nodes of a list in a document."""
+    node = yaml.compose(dumped, Loader=Loader)
+    assert node is not None
+    return node.value
+
+
 def test_not_a_number_can_be_written() -> None:
     assert math.isnan(resolve(".nan"))  # type: ignore[arg-type]
 
@@ -53,7 +60,7 @@ def test_not_a_number_can_be_written() -> None:
 @given(st.text(alphabet="0123456789abcdefxo_-+.eEinfaIN:~ yYtrueslnN#,[]{}'\"$é\n\t", max_size=12))
 def test_any_text_that_is_dumped_is_read_back_by_us_and_by_yaml_1_1(text: str) -> None:
     dumped = yaml.dump([text], Dumper=Dumper)
-    (node,) = yaml.compose(dumped, Loader=Loader).value
+    (node,) = composed(dumped)
     assert construct(node.tag, node.value) == text
     assert yaml.safe_load(dumped) == [text]
 
@@ -61,5 +68,5 @@ def test_any_text_that_is_dumped_is_read_back_by_us_and_by_yaml_1_1(text: str) -
 @settings(deadline=None)
 @given(st.floats(allow_nan=False) | st.integers() | st.booleans() | st.none())
 def test_any_value_that_is_dumped_is_read_back(value: object) -> None:
-    (node,) = yaml.compose(yaml.dump([value], Dumper=Dumper), Loader=Loader).value
+    (node,) = composed(yaml.dump([value], Dumper=Dumper))
     assert construct(node.tag, node.value) == value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ def expected(lines: pd.DataFrame, cut_off: pd.Timestamp) -> pd.DataFrame:
     by_invoice = past.groupby(["CustomerID", "InvoiceNo"])
     orders = by_invoice.agg(time=("InvoiceDate", "min"), spend=("spend", "sum")).reset_index()
     orders = orders.sort_values(["CustomerID", "time", "InvoiceNo"])
-    age = orders["age"] = (cut_off - orders["time"]) / DAY
+    waited: Any = cut_off - orders["time"]
+    age = orders["age"] = waited / DAY
     customer = orders["CustomerID"]
     table = orders.groupby("CustomerID").agg(
         orders_recency=("age", "min"),
@@ -56,6 +58,7 @@ def test_the_labels_and_histories_of_3370_customers_are_those_of_pandas(data_dir
     job = open_job(load_config(CONFIGS / "online_retail.yaml"), choose("cpu"), Timeline())
 
     assert job.table.n_rows == 3_370
+    assert job.y is not None
     assert job.y.mean() == pytest.approx(0.4300, abs=5e-5)
     np.testing.assert_array_equal(job.table.column("CustomerID"), labels["CustomerID"])
     np.testing.assert_array_equal(job.y, labels["churned"])

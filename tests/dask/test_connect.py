@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
-from somebody import Somebody, processes_below, started
-
 from gpupipe.backends import device_report
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
 from gpupipe.dask.connect import FOR_EACH_WORKER, ClusterShape, connect
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
+from tests.dask import chores
+from tests.dask.somebody import Somebody, processes_below, started
 
 HERE = {"gpupipe": "0.1.0", "python": "3.11.7", "distributed": "2026.8.0", "numpy": "2.4.6"}
 DASK = [sys.executable, "-m", "dask"]

@@ -10,23 +10,22 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import psutil
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
-from somebody import processes_below, started
 
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
 from gpupipe.dask.health import key_of, label_of
-from gpupipe.dask.workers import DaskHandle, DaskWorkers
+from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError, LimitError
-from gpupipe.partitions.workers import InlineWorkers, Workers
+from gpupipe.partitions.workers import InlineWorkers, ResultHandle, Workers
 from gpupipe.units import MIB
+from tests.dask import chores
+from tests.dask.somebody import processes_below, started
 
 LIMIT = 400 * MIB
 SECONDS_AT_MOST = 60  # what a test waits for a process before it fails
@@ -54,14 +53,14 @@ def two(workers: DaskWorkers) -> DaskWorkers:
     return workers
 
 
-def parts_of(workers: Workers) -> list[DaskHandle[object]]:
+def parts_of(workers: Workers) -> list[ResultHandle[np.ndarray]]:
     """Return parts that lie on the workers, each of them made of one that was read there."""
     factor = workers.put([3.0])
     read = [workers.submit(chores.numbers, i * 1000, i * 1000 + 1000, label=f"reading part {i}") for i in range(6)]
     return [workers.submit(chores.scaled, part, factor, label=f"scaling part {i}") for i, part in enumerate(read)]
 
 
-def total_of(workers: Workers, parts: list[DaskHandle[object]]) -> float:
+def total_of(workers: Workers, parts: list[ResultHandle[np.ndarray]]) -> float:
     return workers.gather([workers.submit(chores.total, *parts, label="adding up")])[0]
 
 
@@ -136,7 +135,10 @@ def await_pause(workers: DaskWorkers) -> None:
 def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
     before = processes_below()
     with connect(small(deadline=2), "cpu") as workers:
-        handles = [workers.submit(chores.stuck, label="training"), workers.submit(chores.process, label="reading")]
+        handles: list[Any] = [
+            workers.submit(chores.stuck, label="training"),
+            workers.submit(chores.process, label="reading"),
+        ]
         with pytest.raises(ClusterError, match="2 workers have done nothing for 2 s") as caught:
             workers.gather(handles)
     assert caught.value.where == "training"
@@ -212,9 +214,7 @@ def test_a_label_is_read_back_from_the_key_of_a_task() -> None:
 # The whole of a program: what it prints, how it ends, what it leaves behind.
 
 PROGRAM = """
-import sys
-sys.path.insert(0, {folder!r})
-import chores
+from tests.dask import chores
 from gpupipe.dask.connect import connect
 from gpupipe.config.cluster import ClusterSettings
 
@@ -229,7 +229,7 @@ if __name__ == "__main__":
 
 def program(tmp_path: Path, body: str) -> subprocess.Popen[str]:
     file = tmp_path / "program.py"
-    file.write_text(PROGRAM.format(folder=str(Path(__file__).parent), body=body))
+    file.write_text(PROGRAM.format(body=body))
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, start_new_session=True,

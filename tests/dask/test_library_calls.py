@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
 from distributed import default_client, wait
 
 from gpupipe.config.cluster import ClusterSettings
@@ -22,6 +16,7 @@ from gpupipe.dask.connect import connect
 from gpupipe.dask.library_calls import CALLS, call_library
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError
+from tests.dask import chores
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +68,7 @@ def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> 
 def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
     parts = [workers.submit(chores.numbers, 0, 100, worker=i) for i in (0, 1)]
     victim = workers.gather([workers.submit(chores.process, worker=0)])[0]
-    calls = []
+    calls: list[int] = []
 
     def call() -> float:
         calls.append(len(calls))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +17,6 @@ import numpy as np
 import pytest
 from distributed import Client
 from sklearn.metrics import roc_auc_score
-
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
 
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
@@ -38,6 +33,7 @@ from gpupipe.models.neural.settings import Mlp
 from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
+from tests.dask import chores
 
 SECONDS_AT_MOST = 120  # what a test waits for before it fails
 TINY = {"width": 16, "depth": 1, "embedding_size": 4, "n_bins": 8, "learning_rate": 1e-2, "epochs": 4}
@@ -127,7 +123,7 @@ def test_the_rounds_of_xgboost_reach_the_driver_and_change_nothing(both: DaskWor
     X, y = rows()
     shown, model = Shown(), XGBoost(n_estimators=5, early_stopping_rounds=5, eval_metric="auc")
     matrix = divided(X, [1400], both)
-    watched, alone = (fit_xgboost(model, matrix, y, context(**given)) for given in ({"show_progress": shown}, {}))
+    watched, alone = (fit_xgboost(model, matrix, y, given) for given in (context(show_progress=shown), context()))
     assert shown.last is not None and shown.last.metric is not None
     assert replace(shown.last, metric=None) == ProgressReport(5, 5, "round", True, "validation auc")
     np.testing.assert_array_equal(watched.predict(X).probability, alone.predict(X).probability)
@@ -175,11 +171,13 @@ def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskW
 
 
 def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(both: DaskWorkers) -> None:
-    with Gang(both, both.health.workers, "training") as gang:
+    with Gang(both, list(both.health.workers), "training") as gang:
         with pytest.raises(DataError, match="a field is missing"):
-            gang.gather([gang.submit(0, chores.process), gang.submit(1, chores.unreadable, 3)])
+            handles: list[Any] = [gang.submit(0, chores.process), gang.submit(1, chores.unreadable, 3)]
+            gang.gather(handles)
         with pytest.raises(GangError, match="1 workers were lost") as caught:
-            gang.gather([gang.submit(0, chores.killed), gang.submit(1, chores.process)])
+            handles = [gang.submit(0, chores.killed), gang.submit(1, chores.process)]
+            gang.gather(handles)
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
 
 

@@ -20,14 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from run_checks import LOCAL, Left, assert_same_features, assert_same_files, run_on
-
 from gpupipe.backends import Backend
-from gpupipe.partitions.workers import Workers
+from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline import preparation
-from gpupipe.pipeline.read_stage import ReadTable
+from gpupipe.pipeline.read_stage import ReadTable, read_table
+from tests.dask.run_checks import LOCAL, Left, assert_same_features, assert_same_files, run_on
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 COUNTS = (1, 2, 3, 7)
@@ -37,7 +34,7 @@ Compare = Callable[..., tuple[Left, list[Left]]]
 
 
 @pytest.fixture
-def compare(tmp_path: Path, workers: Workers, backend: Backend, small_parts: Any) -> Compare:
+def compare(tmp_path: Path, workers: InlineWorkers, backend: Backend, small_parts: Any) -> Compare:
     """Return a function that runs a configuration alone and with several partitions, and demands the same of all."""
 
     def check(config: Path, *overrides: str, counts: tuple[int, ...] = COUNTS) -> tuple[Left, list[Left]]:
@@ -65,7 +62,7 @@ def test_telco_in_folds(data_dir: Path, compare: Compare) -> None:
 def test_online_retail_whose_columns_are_derived_of_the_histories_of_customers(
     data_dir: Path, compare: Compare
 ) -> None:
-    with patch.object(preparation, "read_table", read_once(preparation.read_table)):
+    with patch.object(preparation, "read_table", read_once(read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
     assert all(any("cut into partitions" in note for note in notes_outside(found)) for found in shared)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,10 +17,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import scorers
-
 from gpupipe.backends import Backend
 from gpupipe.config import parse_config
 from gpupipe.config.cluster import ClusterSettings
@@ -32,6 +27,7 @@ from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import cluster, score, score_on_cluster, score_on_workers
+from tests.dask import scorers
 
 N_ROWS = 1_500
 KERNEL = """\
@@ -231,7 +227,7 @@ def test_a_value_of_another_kind_is_named_with_its_row(folder, trained, workers,
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(SchemaError, match="expected a number in column 'x'; found 'much'") as caught:
         score_on_workers(model, str(tmp_path / "strange.parquet"), tmp_path, several(workers, backend, 3))
-    row, first = re.search(r"(?s)data row ([\d,]+)\n.*after the first ([\d,]+) rows", str(caught.value)).groups()
+    [(row, first)] = re.findall(r"(?s)data row ([\d,]+)\n.*after the first ([\d,]+) rows", str(caught.value))
     assert int(row.replace(",", "")) + int(first.replace(",", "")) == 1_201
 
 

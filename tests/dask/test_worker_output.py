@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
 
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
 from gpupipe.dask.worker_output import FOLDER, LINES_SHOWN, last_output, redirect_output
 from gpupipe.errors import ClusterError
+from tests.dask import chores
 
 
 def test_what_a_worker_prints_is_shown_with_its_end_and_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:

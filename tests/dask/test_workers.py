@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import chdir
-from pathlib import Path
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # the processes of the workers are given it too
-
-import chores
 
 from gpupipe.backends import choose
 from gpupipe.config.cluster import ClusterSettings
@@ -25,6 +21,7 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.partitions.workers import InlineWorkers, Workers, WorkerUsage
 from gpupipe.units import GIB
+from tests.dask import chores
 from tests.hostile_modules import imported_modules, write_hostile_modules
 
 
@@ -69,7 +66,7 @@ def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(w
 
 def test_what_is_waited_for_stays_there_and_its_errors_come_up(workers: DaskWorkers) -> None:
     part = workers.submit(chores.numbers, 0, 10)
-    assert workers.wait([part]) is None
+    workers.wait([part])
     assert workers.homes([part])[0]
     with pytest.raises(DataError, match="row 4"):
         workers.wait([part, *workers.map(chores.unreadable, [(4,)], ["reading"])])
@@ -178,14 +175,14 @@ def every_error(kind: type[GpupipeError]) -> Iterator[type[GpupipeError]]:
 def example(kind: type[GpupipeError]) -> GpupipeError:
     """Return an error of a kind; some say more than the others."""
     needed = [p for p in inspect.signature(kind).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    values = {"what": "what", "code": 1, "signal_number": 15, "where": "where", "cause": "crash", "how": "crashed"}
-    values |= {"encoding": "utf-8", "row": 3, "n_fields": 4, "n_columns": 5}
+    values: dict[str, Any] = {"what": "what", "code": 1, "signal_number": 15, "where": "where", "cause": "crash"}
+    values |= {"how": "crashed", "encoding": "utf-8", "row": 3, "n_fields": 4, "n_columns": 5}
     given = [values[parameter.name] for parameter in needed if parameter.default is parameter.empty]
     has_place = {"where", "fix"} <= {*inspect.signature(kind).parameters} - {p.name for p in needed}
     return kind(*given, where="where", fix="fix") if has_place else kind(*given)
 
 
-@pytest.mark.parametrize("kind", sorted(set(every_error(GpupipeError)), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(set(every_error(GpupipeError)), key=attrgetter("__name__")))
 def test_every_error_of_ours_survives_the_way(kind: type[GpupipeError]) -> None:
     from distributed.protocol.pickle import dumps, loads
 

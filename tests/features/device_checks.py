@@ -53,6 +53,7 @@ from tests.backends.double import DeviceDouble
 CONFIGS = Path(__file__).parents[2] / "configs"
 N = 120
 SEED = 7
+ENGINE: Any = cuda_engine  # its functions take arrays of a device
 # of arithmetic on infinities, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -138,7 +139,7 @@ def people(n: int = N) -> Table:
     return encode(pa.Table.from_pandas(frame[:n]), choose("cpu"), {"empty": declare("float")})
 
 
-CATEGORIES = [
+CATEGORIES: list[dict[str, Any]] = [
     {"impute": {"columns": "plan", "strategy": "most_frequent"}},
     {"bucketize": {"columns": ["age"], "bins": 5}},
     {"bucketize": {"columns": ["score"], "bins": 4, "strategy": "uniform"}},
@@ -149,7 +150,10 @@ CATEGORIES = [
     {"frequency_encode": {"columns": ["city_plan"]}},
     {"categorify": {"columns": ["active"]}},
 ]
-ENCODED = [*CATEGORIES[:5], {"target_encode": {"columns": ["score", "city", "age_plan", "city_plan"], "folds": 4}}]
+ENCODED: list[dict[str, Any]] = [
+    *CATEGORIES[:5],
+    {"target_encode": {"columns": ["score", "city", "age_plan", "city_plan"], "folds": 4}},
+]
 NUMBERS = [
     {"haversine": {"from": ["lat", "lon"], "to": ["lat", "lon"], "as": "far"}},
     {"impute": {"columns": ["age"], "strategy": "median", "indicator": True}},
@@ -264,7 +268,7 @@ def columns() -> list[np.ndarray]:
 def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly() -> None:
     device, shares = DeviceDouble(), [0.0, 0.25, 0.5, 0.731, 1.0]
     there = [device.to_device(x) for x in columns()]
-    reducer, host = DeviceReducer(device, cuda_engine), Reducer(choose("cpu"), numpy_engine)
+    reducer, host = DeviceReducer(device, ENGINE), Reducer(choose("cpu"), numpy_engine)
     found, expected = reducer.quantiles(there, shares), host.quantiles(columns(), shares)
     assert [str(values) for _, values in found] == [str(values) for _, values in expected]
     assert str(reducer.extremes(there)) == str(host.extremes(columns()))
@@ -275,7 +279,7 @@ def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly
     assert str(reducer.quantiles(there, shares)) == str(found)  # the same at every call
 
 
-ORDERED = [
+ORDERED: list[dict[str, Any]] = [
     {"impute": {"columns": ["imputed"], "strategy": "median"}},
     {"robust_scale": {"columns": ["scaled"]}},
     {"clip": {"columns": ["clipped"], "quantiles": [0.1, 0.8]}},
@@ -319,7 +323,7 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(road: str, tmp_
 def test_what_lies_in_brackets_is_what_the_host_finds() -> None:
     device, there = DeviceDouble(), columns()
     given = [np.array([[0.0, 20.0], [-np.inf, 5.0], [0.0, 0.0]], x.dtype) for x in there]
-    found = DeviceReducer(device, cuda_engine).reduce_columns(
+    found = DeviceReducer(device, ENGINE).reduce_columns(
         [device.to_device(x) for x in there], [0.0] * len(there), given
     )
     for (got,), (exact,) in zip(
@@ -357,7 +361,7 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
 
 def test_no_columns_and_no_rows() -> None:
     device = DeviceDouble()
-    reducer, empty = DeviceReducer(device, cuda_engine), device.to_device(np.empty(0, np.float32))
+    reducer, empty = DeviceReducer(device, ENGINE), device.to_device(np.empty(0, np.float32))
     assert reducer.moments([]) == [] and reducer.quantiles([], [0.5]) == [] and reducer.extremes([]) == []
     ((moments, values),) = reducer.quantiles([empty], [0.5])
     assert (moments.n, moments.deviation, values) == (0, 0.0, [0.0])
@@ -424,7 +428,7 @@ def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_r
 def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> None:
     device, x = DeviceDouble(), np.random.default_rng(n).lognormal(3, 2, n).astype(dtype)
     x[::7], pivot = np.nan, 3.5
-    ((added, null, first, second),) = DeviceReducer(device, cuda_engine)._sums([device.to_device(x)], [pivot]).tolist()
+    ((added, null, first, second),) = DeviceReducer(device, ENGINE)._sums([device.to_device(x)], [pivot]).tolist()
     away = [value - pivot for value in x.astype(np.float64).tolist() if not math.isnan(value)]
     assert (added, null) == (len(away), n - len(away))
     assert first == pytest.approx(math.fsum(away), rel=1e-12)

@@ -56,11 +56,11 @@ def rows(n: int, seed: int) -> pa.Table:
     frame = pd.DataFrame(
         {
             "customer": np.where(rng.random(n) < 0.4, 1.0, rng.integers(2, 7, n)),
-            "shop": rng.choice(["north", "south", None], n, p=[0.6, 0.3, 0.1]),
+            "shop": rng.choice(np.array(["north", "south", None], object), n, p=[0.6, 0.3, 0.1]),
             "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 30 * 24, n), unit="h"),
             "spend": np.where(rng.random(n) < 0.2, np.nan, rng.normal(20, 10, n)),
-            "kind": rng.choice(["a", "b", "c", None], n),
-            "sent_back": pd.array(rng.choice([True, False, None], n), "boolean"),
+            "kind": rng.choice(np.array(["a", "b", "c", None], object), n),
+            "sent_back": pd.array(list(rng.choice(np.array([True, False, None], object), n)), "boolean"),
         }
     )
     frame.loc[rng.random(n) < 0.1, "customer"] = np.nan

@@ -169,15 +169,15 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
         (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, r"ops\[0\]: expected one op.*got 2 keys"),
         (FeatureProgram([{"target_encode": "plan"}]), ConfigError, r"needs a target.*y of FeatureProgram.fit\(X, y\)"),
         (FeatureProgram(view="dens"), ConfigError, "expected one of .*did you mean 'dense'"),
-        (FeatureProgram({"impute": "age"}), ConfigError, "ops: expected a list, got .* impute"),
-        (FeatureProgram([5]), ConfigError, r"ops\[0\]: expected one op"),
+        (FeatureProgram({"impute": "age"}), ConfigError, "ops: expected a list, got .* impute"),  # type: ignore[arg-type]
+        (FeatureProgram([5]), ConfigError, r"ops\[0\]: expected one op"),  # type: ignore[list-item]
         (
             FeatureProgram([{"impute": {"strategy": "mdian"}}, {"log1p": {"columns": "age", "ofset": 1}}]),
             ConfigError,
             r"3 mistakes.*ops\[0\].impute.columns: is required.*impute.strategy: .*got 'mdian'; did you mean 'median'"
             r".*ops\[1\].log1p.ofset: unknown key",
         ),
-        (FeatureProgram(schema=["plan"]), ConfigError, "schema: expected a dict .* got list"),
+        (FeatureProgram(schema=["plan"]), ConfigError, "schema: expected a dict .* got list"),  # type: ignore[arg-type]
         (FeatureProgram(schema={"plan": {"type": "float"}}), ConfigError, r"schema\['plan'\]: expected a kind"),
         (FeatureProgram(device="cuda"), ConfigError, "unknown device 'cuda'"),
         (FeatureProgram(schema={"plan": "float"}), SchemaError, "column 'plan' holds .*not a number"),

@@ -92,11 +92,11 @@ def _plain(value: Any) -> Any:
     return value._ary if isinstance(value, DeviceArray) else value
 
 
-class RehearsalSeries(pd.Series):  # type: ignore[type-arg]
+class RehearsalSeries(pd.Series):
     """A series of pandas that takes and returns arrays of the stand-in."""
 
     def __init__(self, data: Any = None, *arguments: Any, **named: Any) -> None:
-        super().__init__(_plain(data), *arguments, **named)
+        super().__init__(_plain(data), *arguments, **named)  # type: ignore[call-arg]  # the stubs know __new__ alone
 
     @property
     def _constructor(self) -> Any:
@@ -120,9 +120,8 @@ class RehearsalFrame(pd.DataFrame):
     """A frame of such series."""
 
     def __init__(self, data: Any = None, *arguments: Any, **named: Any) -> None:
-        super().__init__(
-            {k: _plain(v) for k, v in data.items()} if isinstance(data, dict) else data, *arguments, **named
-        )
+        plain = {k: _plain(v) for k, v in data.items()} if isinstance(data, dict) else data
+        super().__init__(plain, *arguments, **named)  # type: ignore[call-arg]  # the stubs know __new__ alone
 
     @property
     def _constructor(self) -> Any:
@@ -204,8 +203,9 @@ class RehearsalBackend(DeviceDouble):
 
 def install() -> None:
     """Put the stand-in in the place of the GPU."""
-    gpupipe.backends.probe_gpu = lambda: GPU
-    gpupipe.backends.missing_packages = lambda: ()
+    backends: Any = gpupipe.backends
+    backends.probe_gpu = lambda: GPU
+    backends.missing_packages = lambda: ()
     gpupipe.backends.gpu.backend.GpuBackend = RehearsalBackend  # type: ignore[misc]
     estimators._xgboost_knows_cuda = lambda: True
     predict = xgboost.Booster.inplace_predict

@@ -64,9 +64,8 @@ def test_an_iteration_may_be_given_up(way: Any) -> None:
 def test_batches_are_where_they_were_asked_for(way: Any) -> None:
     make, options, placement = way
     batch = next(iter(Batches(table(make), 64, **options)))
-    assert {array.device.type for array in (batch.features, batch.ids, batch.target, batch.weight)} == {
-        "cpu" if placement == "host" else "cuda"
-    }
+    arrays: tuple[Any, ...] = (batch.features, batch.ids, batch.target, batch.weight)
+    assert {array.device.type for array in arrays} == {"cpu" if placement == "host" else "cuda"}
 
 
 def test_streamed_batches_are_right_beside_a_busy_device() -> None:

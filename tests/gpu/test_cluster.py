@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,13 @@ import pytest
 
 pytest.importorskip("dask_cuda", reason="dask-cuda is not installed")
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
-
-from run_checks import Left, assert_same_features, run_on
 
 from benchmarks.device.cluster import compare
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.cuml_estimators import ESTIMATORS
 from gpupipe.models import MODELS
+from tests.dask.run_checks import Left, assert_same_features, run_on
 from tests.gpu.learners import LEARNERS, PARAMS, TARGETS
 
 ROOT = Path(__file__).parents[2]

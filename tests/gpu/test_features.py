@@ -136,8 +136,9 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> 
     x = rng.normal(size=ROWS).astype(dtype)
     x[::5], x[1::7], x[2::11] = np.copysign(np.nan, -1), np.nan, -0.0
     backend, shares = choose("gpu"), [0.0, 0.1, 0.5, 0.9, 1.0]
+    engine: Any = cuda_engine  # its functions take arrays of a device
     there = backend.to_device(x)
-    ((moments, found),) = DeviceReducer(backend, cuda_engine).quantiles([there], shares)
+    ((moments, found),) = DeviceReducer(backend, engine).quantiles([there], shares)
     assert moments.n_null == np.isnan(x).sum()
     np.testing.assert_allclose(found, np.nanquantile(x.astype(float), shares), rtol=1e-12)
     order = backend.to_host(backend.xp.argsort(there, kind="stable"))
@@ -155,6 +156,7 @@ def test_the_matrix_is_a_tensor_without_a_copy(churn: Config) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     job = job_of(churn, "gpu")
     rows = job.rows(folds_of(job)[0].train)
+    matrix: Any
     features, matrix = fit_view(rows, "dense", churn.features, job.backend)
     tensor = torch.from_dlpack(matrix)
     assert tensor.device.type == "cuda"

@@ -28,6 +28,8 @@ def test_a_frame_is_read_as_its_file_where_nothing_may_fall_back(library: str, t
     }  # fmt: skip
     pipe = gp.Pipeline(frame, **settings)
     assert pipe.config.source.label == f"{library}.DataFrame, 20,000 rows x {table.num_columns} columns"
+    X: Any
+    expected: Any
     (X, y), (expected, truth) = pipe.features(), gp.Pipeline(tmp_path / "churn.parquet", **settings).features()
     np.testing.assert_allclose(X.get(), expected.get(), rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(y, truth)

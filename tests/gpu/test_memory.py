@@ -76,7 +76,8 @@ def test_xgboost_allocates_from_the_pool() -> None:
 
     backend = GpuBackend("a test")
     model = backend.estimator("XGBRegressor", {"n_estimators": 2})
-    X = backend.xp.random.rand(100_000, 20).astype("float32")
+    random: Any = backend.xp.random
+    X = random.rand(100_000, 20).astype("float32")
     backend.synchronize()
     pool = runtime.deviceGetDefaultMemPool(runtime.getDevice())
     runtime.memPoolSetAttribute(pool, runtime.cudaMemPoolAttrUsedMemHigh, 0)

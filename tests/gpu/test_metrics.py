@@ -24,7 +24,7 @@ def _rows(task: str) -> tuple[Any, Any]:
     """Return truth and prediction; one probability in two has many equals."""
     rng = np.random.default_rng(0)
     if task == "regression":
-        y = rng.normal(size=N)
+        y: np.ndarray = rng.normal(size=N)
         return y, y + rng.normal(size=N)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":

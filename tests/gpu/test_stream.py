@@ -12,6 +12,7 @@ from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.config import parse_config
 from gpupipe.datasets.churn import write
 from gpupipe.pipeline.read_stage import read_table
+from gpupipe.table.blocks import Table
 from tests.table.differences import table_difference
 
 
@@ -32,7 +33,9 @@ def test_row_groups_one_by_one(tmp_path: Path, where: str | None) -> None:
     device, host = LittleRoom("a test"), choose("cpu")
     found = read_table(config, device)
     assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 9 parts"]
-    assert table_difference(read_table(config, host).table, found.table, device) == ""
+    expected = read_table(config, host).table
+    assert isinstance(expected, Table) and isinstance(found.table, Table)
+    assert table_difference(expected, found.table, device) == ""
 
 
 def test_the_free_bytes_are_those_of_the_device() -> None:

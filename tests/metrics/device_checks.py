@@ -31,7 +31,7 @@ def _names(task: str) -> list[str]:
 def _rows(task: str) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     if task == "regression":
-        y = rng.normal(size=N)
+        y: np.ndarray = rng.normal(size=N)
         return y, y + rng.normal(size=N)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":

@@ -54,10 +54,14 @@ def test_a_file_is_there_as_long_as_its_value_is_referred_to(tmp_path: Path) -> 
 
 
 def test_a_pass_over_partitions_says_which_one_it_is_at(backend: Backend, tmp_path: Path) -> None:
-    seen = []
+    seen: list[ProgressReport | None] = []
     with out_of_core_workers(backend, "why", tmp_path) as workers:
         labels = [f"counts of partition {i} of 3" for i in (1, 2, 3)]
-        workers.map(lambda backend, value: seen.append(workers.progress()), [[1], [2], [3]], labels)
+
+        def look(backend: Backend, value: int) -> None:
+            seen.append(workers.progress())
+
+        workers.map(look, [[1], [2], [3]], labels)
         assert workers.progress() is None
     unit = "counts of partition"
     assert seen == [ProgressReport(i, 3, unit, is_one_pass=True) for i in (1, 2, 3)]

@@ -81,6 +81,7 @@ def compare(
                 read_partitions(asked, like(backend, 2), count)
             assert str(caught.value) == str(error)
         raise
+    assert isinstance(expected.table, Table)
     found = [read_partitions(asked, like(backend, 2), count) for count in counts]
     for read in found:
         assert_same(read, expected.table)
@@ -464,6 +465,7 @@ def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_p
 
 def test_a_table_of_the_leading_process_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:
     table = read_table(config(path=str(churn)), backend).table
+    assert isinstance(table, Table)
     sent = partition_table(table, InlineWorkers(backend, 2), 3)
     assert len(sent.partitions) == 3
     assert_same(LoadedPartitions(sent, (), ()), table)
@@ -484,6 +486,7 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
     parts = tuple(TablePartition(here.put(table), table.n_rows) for table in tables)
     table = PartitionedTable(found.table.schema, parts, here, found.table.places)
     assert len(parts) == 5 and found.notes == expected.notes
+    assert isinstance(expected.table, Table)
     assert_same(LoadedPartitions(table, (), ()), expected.table)
 
 

@@ -57,7 +57,7 @@ def make(seed: int, n: int = N) -> pd.DataFrame:
             "constant": np.full(n, 0.1),
             "nothing": np.full(n, np.nan),
             "late": np.where(np.arange(n) < 0.8 * n, np.nan, rng.normal(size=n)),
-            "plan": rng.choice(["x", "y", "z", None], n),
+            "plan": rng.choice(np.array(["x", "y", "z", None], object), n),
             "city": rng.choice([f"c{i}" for i in range(40)], n),
             "where": np.where(np.arange(n) < 20, "the start", np.where(np.arange(n) > n - 9, "the end", "amid")),
             "active": rng.random(n) < 0.5,
@@ -215,7 +215,7 @@ def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers,
         {
             "x": np.where(rng.random(n) < 0.05, np.nan, rng.lognormal(3, 2, n)),
             "k": rng.integers(0, 99, n).astype(np.float32),
-            "city": pd.Categorical.from_codes(rng.integers(0, 500, n), [f"c{i}" for i in range(500)]),
+            "city": pd.Categorical.from_codes(rng.integers(0, 500, n), pd.Index([f"c{i}" for i in range(500)])),
         }
     )
     table = encode(pa.Table.from_pandas(frame), backend)
@@ -232,7 +232,7 @@ def test_it_is_with_parts_of_their_true_size(backend: Backend, workers: Workers,
     assert sums[0].tobytes() == sums[1].tobytes()
 
 
-OPS = [
+OPS: list[dict[str, Any]] = [
     {"impute": {"columns": ["wide", "ties"], "indicator": True}},
     {"clip": {"columns": "wide", "quantiles": [0.01, 0.99]}},
     {"log1p": "ties"},

@@ -33,7 +33,7 @@ def table(backend: Backend) -> Table:
         {
             "x": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N)),
             "small": rng.integers(0, 9, N).astype(np.float32),
-            "plan": rng.choice(["a", "b", None], N),
+            "plan": rng.choice(np.array(["a", "b", None], object), N),
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 999, N), unit="h"),
             "words": [f"row {i}" if i % 7 else None for i in range(N)],
         }

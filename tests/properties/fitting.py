@@ -123,7 +123,7 @@ class Fitted:
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
         if isinstance(statistics, PartitionedStatistics):
             parts = transform_training(self.features, statistics.table, self.backend).partitions
-            X = np.concatenate(statistics.table.workers.gather(parts))
+            X: Any = np.concatenate(statistics.table.workers.gather(parts))
         else:
             X = self.features.transform_training(statistics.table, self.backend)
         return dict(zip(self.features.names, X.T, strict=True))

@@ -70,7 +70,7 @@ def numeric(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Colu
             columns.numbers = columns.numbers + [found["as"].replace("{column}", name) for name in chosen]
         else:
             columns.change(*chosen or ())
-        return chosen and {"columns": chosen} | found
+        return {"columns": chosen} | found if chosen else None
 
     return make
 
@@ -80,7 +80,7 @@ def coded(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Column
 
     def make(draw: Draw, columns: Columns) -> Settings | None:
         chosen = some(draw, columns.codes)
-        return chosen and {"columns": chosen} | {name: draw(values) for name, values in settings.items()}
+        return {"columns": chosen} | {name: draw(values) for name, values in settings.items()} if chosen else None
 
     return make
 
@@ -89,14 +89,14 @@ def impute(draw: Draw, columns: Columns) -> Settings | None:
     strategy = draw(st.sampled_from(["median", "mean", "most_frequent", "constant"]))
     chosen = some(draw, columns.numbers + (columns.codes if strategy == "most_frequent" else []))
     settings = {"columns": chosen, "strategy": strategy, "indicator": draw(st.booleans())}
-    return chosen and settings | ({"value": draw(NUMBERS)} if strategy == "constant" else {})
+    return settings | ({"value": draw(NUMBERS)} if strategy == "constant" else {}) if chosen else None
 
 
 def clip(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.numbers)
     columns.change(*chosen or ())
     bounds = draw(st.sampled_from([{"lower": 0.0}, {"upper": 2.0}, {"lower": -1.0, "upper": 1e9}, {}]))
-    return chosen and {"columns": chosen} | (bounds or {"quantiles": draw(SHARES)})
+    return {"columns": chosen} | (bounds or {"quantiles": draw(SHARES)}) if chosen else None
 
 
 def bucketize(draw: Draw, columns: Columns) -> Settings | None:
@@ -120,7 +120,7 @@ def bucketize(draw: Draw, columns: Columns) -> Settings | None:
 def hash_bucket(draw: Draw, columns: Columns) -> Settings | None:
     plain = [name for name in columns.codes if name in columns.events["categorical"]]
     chosen = some(draw, plain)
-    return chosen and {"columns": chosen, "buckets": draw(st.sampled_from([2, 7, 300]))}
+    return {"columns": chosen, "buckets": draw(st.sampled_from([2, 7, 300]))} if chosen else None
 
 
 def cross(draw: Draw, columns: Columns) -> Settings | None:
@@ -135,7 +135,11 @@ def cross(draw: Draw, columns: Columns) -> Settings | None:
 
 def datetime_parts(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.times)
-    return chosen and {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))}
+    return (
+        {"columns": chosen, "parts": draw(st.lists(st.sampled_from(DATE_PARTS), min_size=1, unique=True))}
+        if chosen
+        else None
+    )
 
 
 def cyclic(draw: Draw, columns: Columns) -> Settings | None:
@@ -143,7 +147,7 @@ def cyclic(draw: Draw, columns: Columns) -> Settings | None:
         parts = draw(st.lists(st.sampled_from(PARTS), min_size=1, unique=True))
         return {"columns": some(draw, columns.times), "parts": parts}
     chosen = some(draw, columns.numbers)
-    return chosen and {"columns": chosen, "period": draw(st.sampled_from([0.1, 24.0, 1e6]))}
+    return {"columns": chosen, "period": draw(st.sampled_from([0.1, 24.0, 1e6]))} if chosen else None
 
 
 def points(draw: Draw, columns: Columns) -> Settings | None:
@@ -167,7 +171,7 @@ def arithmetic(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.numbers + columns.booleans, 2, 2 if kind in ("ratio", "difference") else 3)
     name = columns.name()
     columns.numbers = columns.numbers + ([name] if chosen else [])
-    return chosen and {kind: chosen, "as": name}
+    return {kind: chosen, "as": name} if chosen else None
 
 
 def expression(draw: Draw, columns: Columns) -> Settings | None:
@@ -183,7 +187,7 @@ def expression(draw: Draw, columns: Columns) -> Settings | None:
 
 def polynomial(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.numbers, 2, 2)
-    return chosen and {"columns": chosen, "degree": 2, "interaction_only": draw(st.booleans())}
+    return {"columns": chosen, "degree": 2, "interaction_only": draw(st.booleans())} if chosen else None
 
 
 def drop(draw: Draw, columns: Columns) -> Settings | None:
@@ -191,12 +195,16 @@ def drop(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, everything, 1, 1)
     for kind in ("numbers", "codes", "booleans", "times", "texts", "read"):
         setattr(columns, kind, [name for name in getattr(columns, kind) if name not in (chosen or ())])
-    return chosen and {"columns": chosen}
+    return {"columns": chosen} if chosen else None
 
 
 def kernel(draw: Draw, columns: Columns) -> Settings | None:
     chosen = some(draw, columns.numbers + columns.booleans, 1, 1)
-    return chosen and {"use": "tests/features/kernels_of_the_tests.py:scaled", "inputs": chosen, "as": columns.name()}
+    return (
+        {"use": "tests/features/kernels_of_the_tests.py:scaled", "inputs": chosen, "as": columns.name()}
+        if chosen
+        else None
+    )
 
 
 def text(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
@@ -207,7 +215,7 @@ def text(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns
             draw, [name for name in columns.table.columns if columns.table.kinds[name] in ("text", "categorical")]
         )
         found = {name: draw(values) for name, values in settings.items()}
-        return chosen and {"columns": chosen, "prefix": columns.name()} | found
+        return {"columns": chosen, "prefix": columns.name()} | found if chosen else None
 
     return make
 

@@ -40,7 +40,7 @@ def test_rows_that_are_not_learned_from_change_nothing_that_is_learned(case: Cas
 @few(10)
 @given(seed=st.integers(0, 99))
 def test_a_whole_number_beyond_float32_among_other_rows_changes_no_more_than_the_last_digits(seed: int) -> None:
-    ops = [{"standardize": "count"}, {"impute": {"columns": "int8"}}]
+    ops: list[dict[str, Any]] = [{"standardize": "count"}, {"impute": {"columns": "int8"}}]
     case = Drawn(seed, 70, ("count", "int8", "skewed")), ops, "dense"
     train = np.arange(70) < 60
     one = fitted(case, train=train)

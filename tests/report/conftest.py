@@ -163,7 +163,12 @@ def price_run() -> ReportData:
         rows_train=53940,
         rows_test=0,
         n_features=9,
-        regression=Regression(y_true=actual, y_pred=predicted, residual_edges=edges, residual_counts=counts),
+        regression=Regression(
+            y_true=actual.tolist(),
+            y_pred=predicted.tolist(),
+            residual_edges=edges.tolist(),
+            residual_counts=counts.tolist(),
+        ),
         stages=[
             stage("read", 0.0, 4.0, 53940),
             stage("train", 4.0, 57.0, 53940, device="gpu", peak_device_bytes=3 * 2**30, bytes_to_device=2**28),

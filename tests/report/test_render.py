@@ -179,7 +179,7 @@ def test_long_curves_are_thinned_without_losing_their_ends_or_their_shape(tmp_pa
     from gpupipe.report.plots import thin
 
     x = np.linspace(0, 1, 100_000)
-    curve = Curve(x=x, y=np.sqrt(x))
+    curve = Curve(x=x.tolist(), y=np.sqrt(x).tolist())
     thin_x, thin_y = thin(curve)
     assert len(thin_x) <= 160
     assert (thin_x[0], thin_x[-1], thin_y[0], thin_y[-1]) == (0, 1, 0, 1)

@@ -96,7 +96,7 @@ def test_the_rows_against_a_rule_are_those_that_pandas_finds(
 
 
 def test_what_holds_is_not_mentioned(backend: Backend, frame: pd.DataFrame) -> None:
-    rules = {
+    rules: dict[str, Any] = {
         "number": {"range": [-100, 200]}, "whole": {"dtype": "int", "range": [-5, 399], "nulls": False},
         "category": {"set": ["a", "b", "c", "Ä"], "regex": "."}, "time": {"range": ["2020-01-01", None]},
     }  # fmt: skip

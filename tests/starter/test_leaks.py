@@ -84,7 +84,7 @@ def test_a_finer_label_and_a_band_with_a_few_slips_are_leaks(init: Init) -> None
     score = generator.normal(size=n)
     x = score + generator.normal(size=n)
     slips = generator.random(n) < 0.02
-    colour = pd.cut(score, [-np.inf, -1, 0.5, np.inf], labels=["green", "amber", "red"]).astype(str)
+    colour: Any = pd.cut(score, [-np.inf, -1, 0.5, np.inf], labels=["green", "amber", "red"]).astype(str)
     colour = np.where(slips, generator.permutation(colour), colour)
     table = pd.DataFrame({"x": x, "colour": colour})
     assert init(table.assign(y=score.round(4))).source["drop"] == ["colour"]

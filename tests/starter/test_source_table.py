@@ -108,7 +108,11 @@ def test_the_format_of_a_file_is_told_by_its_content(frame: pd.DataFrame, tmp_pa
 def test_what_the_user_states_is_not_guessed_and_is_written_down(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "table.data"
     frame.replace("Ulm", "Köln").to_csv(path, index=False, sep=";", encoding="cp1252")
-    stated = {"format": "csv", "csv": {"encoding": "latin-1", "names": ["a", "b", "c", "d"]}, "isolate": True}
+    stated: dict[str, Any] = {
+        "format": "csv",
+        "csv": {"encoding": "latin-1", "names": ["a", "b", "c", "d"]},
+        "isolate": True,
+    }
     base = TableSource.model_validate({"path": str(path), **stated})
     config = tmp_path / "starter.yaml"
     config.write_text(make_starter(str(path), "d", config, DEVICE, base).text, encoding="utf-8")

@@ -144,7 +144,7 @@ class TestPublicTables:
         made = init(data_dir / "chicago-taxi" / "chicago_taxi.csv", "fare")
         assert made.source["drop"] == ["pickup_census_tract"]
         assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
-        assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}  # type: ignore[index]
+        assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}
         assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
 
     def test_diamonds_are_enough_for_one_split(self, data_dir: Path, init: Init) -> None:

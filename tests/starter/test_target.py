@@ -31,7 +31,7 @@ Init = Callable[..., Any]
         (("false", "true"), {}, "true"),
     ],
 )
-def test_the_positive_label_says_yes_or_is_rarer(labels: tuple, counts: dict, positive: object) -> None:  # type: ignore[type-arg]
+def test_the_positive_label_says_yes_or_is_rarer(labels: tuple, counts: dict, positive: object) -> None:
     assert choose_positive(labels, counts).label == positive
 
 

@@ -14,7 +14,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from tests.table.differences import table_difference
 
-COLUMNS = {"a": [1.5, None, 2.5], "c": ["x", None, "y"]}
+COLUMNS: dict[str, Any] = {"a": [1.5, None, 2.5], "c": ["x", None, "y"]}
 TEXTS = ["one", None, "three"]
 
 

@@ -27,16 +27,17 @@ def table(make: Make, target: str = "int64", order: Any = "F") -> TensorBatch:
 
 def check_rows(batch: TensorBatch, target: str = "int64") -> None:
     """Check that all arrays of a mini-batch tell the same rows, in the types that are promised."""
-    row = batch.target
+    row, ids, weight = batch.target, batch.ids, batch.weight
     assert batch.metadata is METADATA
+    assert row is not None and ids is not None and weight is not None
     assert row.dtype is getattr(torch, target)
-    assert batch.features.dtype is batch.weight.dtype is torch.float32
-    assert batch.ids.dtype is torch.int32
+    assert batch.features.dtype is weight.dtype is torch.float32
+    assert ids.dtype is torch.int32
     assert batch.features.shape == (len(row), D)
-    assert batch.ids.shape == (len(row), C)
+    assert ids.shape == (len(row), C)
     assert (batch.features.cpu() == row.cpu()[:, None] + torch.arange(D) / 8).all()
-    assert (batch.ids.cpu() == row.cpu()[:, None] + torch.arange(C)).all()
-    assert (batch.weight == row / 4).all()
+    assert (ids.cpu() == row.cpu()[:, None] + torch.arange(C)).all()
+    assert (weight == row / 4).all()
 
 
 def rows_of(batches: Any) -> list[int]:

@@ -153,7 +153,7 @@ class ExchangeChecks:
 
     def test_a_batch_is_an_array_of_its_features(self, X: Any) -> None:
         batch = TensorBatch(X)
-        tensor = torch.from_dlpack(batch)
+        tensor = torch.from_dlpack(batch)  # type: ignore[attr-defined]  # PyTorch's __all__ lacks it
         assert tensor.data_ptr() == pointer(X)
         assert batch.__dlpack_device__() == tuple(X.__dlpack_device__())
         assert hasattr(batch, "__cuda_array_interface__") == hasattr(X, "__cuda_array_interface__")

@@ -24,7 +24,7 @@ VALUES = np.arange(24, dtype="float32").reshape(6, 4)
 @pytest.fixture
 def X() -> np.ndarray:
     """A feature matrix as gpupipe makes them."""
-    X = choose("cpu").empty_matrix(6, 4)
+    X = np.asarray(choose("cpu").empty_matrix(6, 4))
     X[:] = VALUES
     return X
 
@@ -122,7 +122,7 @@ def test_a_tensor_of_torch_is_handed_over(X: np.ndarray) -> None:
 
 
 def test_a_batch_of_it_has_nulls_too() -> None:
-    X = choose("cpu").empty_matrix(16, 3)  # of 16 rows each column begins at a multiple of 64 bytes
+    X = np.asarray(choose("cpu").empty_matrix(16, 3))  # of 16 rows each column begins at a multiple of 64 bytes
     X[:] = 2
     X[3, 1] = np.nan
     batch = TensorBatch.of_matrix(X, {"c": 3}).to("jax")
@@ -131,4 +131,4 @@ def test_a_batch_of_it_has_nulls_too() -> None:
     assert batch.ids is not None
     assert batch.ids.unsafe_buffer_pointer() == X.ctypes.data + 2 * X.strides[1]
     assert batch.ids.dtype == "int32"
-    assert torch.from_dlpack(batch.features).data_ptr() == X.ctypes.data
+    assert torch.from_dlpack(batch.features).data_ptr() == X.ctypes.data  # type: ignore[attr-defined]

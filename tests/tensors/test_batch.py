@@ -25,7 +25,7 @@ NUMBERS = np.array([[1, np.nan], [np.inf, 0], [-0.0, 3]], "float32")
 def matrix(values: Any) -> np.ndarray:
     """Return values as gpupipe lays out a feature matrix."""
     values = np.asarray(values, "float32")
-    X = choose("cpu").empty_matrix(*values.shape)
+    X = np.asarray(choose("cpu").empty_matrix(*values.shape))
     X[:] = values
     return X
 
@@ -43,7 +43,8 @@ def test_nulls_are_where_a_feature_is_nan_in_every_library(asarray: Any) -> None
 @pytest.mark.parametrize("asarray", [torch.asarray, array_api_strict.asarray])
 def test_a_batch_of_any_library_is_handed_over(asarray: Any) -> None:
     features = asarray(NUMBERS)
-    assert torch.from_dlpack(TensorBatch(features)).data_ptr() == np.from_dlpack(features).ctypes.data
+    tensor = torch.from_dlpack(TensorBatch(features))  # type: ignore[attr-defined]  # PyTorch's __all__ lacks it
+    assert tensor.data_ptr() == np.from_dlpack(features).ctypes.data
     found = TensorBatch(features, target=asarray(np.arange(3))).to("numpy")
     assert type(found.features) is type(found.target) is np.ndarray
     assert found.features.ctypes.data == np.from_dlpack(features).ctypes.data
@@ -126,6 +127,7 @@ def test_numbers_and_ids_share_the_matrix(numbers: np.ndarray, data: st.DataObje
     assert batch.features.tobytes() == numbers.tobytes()
     assert (batch.ids is None) is (c == 0)
     if batch.ids is not None:
+        assert isinstance(batch.ids, np.ndarray)
         np.testing.assert_array_equal(batch.ids, ids)
         assert batch.ids.dtype == "int32"
         assert batch.ids.base is not None

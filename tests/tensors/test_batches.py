@@ -76,13 +76,15 @@ def test_ranks_see_in_each_step_what_one_rank_sees_with_larger_batches(
     X = np.asarray(np.stack([row, row + 0.5], 1), "float32", order=order)
     y = row if codes else row.astype("float32")
 
-    def steps(size: int, **ranks: int) -> list[list[int]]:
+    def steps(size: int, **ranks: Any) -> list[list[int]]:
         batches = Batches((X, y), size, seed=seed, drop_last=drop_last, **ranks)
         batches.set_epoch(epoch)
         found = list(batches)
         assert len(found) == len(batches)
-        assert all((one.features == one.target[:, None] + torch.tensor([0, 0.5])).all() for one in found)
-        return [one.target.int().tolist() for one in found]
+        targets: list[Any] = [one.target for one in found]
+        halves = torch.tensor([0, 0.5])
+        assert all((one.features == y[:, None] + halves).all() for one, y in zip(found, targets, strict=True))
+        return [y.int().tolist() for y in targets]
 
     ranks = [steps(size, rank=rank, world_size=world_size) for rank in range(world_size)]
     together = [[row for part in parts for row in part] for parts in zip(*ranks, strict=True)]
@@ -129,7 +131,7 @@ def test_row_major_data_is_not_copied_and_other_data_once() -> None:
 
 def test_of_rows_with_several_arrays_the_copy_is_of_one_piece() -> None:
     for batch in Batches(table(np.asarray), 64):
-        arrays = (batch.features, batch.ids, batch.target, batch.weight)
+        arrays: tuple[Any, ...] = (batch.features, batch.ids, batch.target, batch.weight)
         assert len({array.untyped_storage().data_ptr() for array in arrays}) == 1
 
 
@@ -140,6 +142,7 @@ def test_numbers_of_other_types_and_in_reverse_are_converted(dtype: str, shuffle
     y = np.arange(10)[::-1] % 2 == 1
     for batch in Batches((X, y), 4, shuffle=shuffle):
         assert batch.features.dtype is torch.float32
+        assert batch.target is not None
         assert batch.target.dtype is torch.int64
         assert (batch.features[:, 0] / 2 % 2 == batch.target).all()
 
@@ -147,7 +150,9 @@ def test_numbers_of_other_types_and_in_reverse_are_converted(dtype: str, shuffle
 def test_arrow_columns_aretargets() -> None:
     y = pa.array(np.arange(10))
     X = np.arange(10, dtype="float32")[:, None]
-    assert all((batch.features[:, 0] == batch.target).all() for batch in Batches((X, y), 3))
+    for batch in Batches((X, y), 3):
+        assert batch.target is not None
+        assert (batch.features[:, 0] == batch.target).all()
 
 
 @pytest.mark.parametrize("features", [0, 3])
@@ -155,7 +160,7 @@ def test_a_batch_may_have_no_numbers(features: int) -> None:
     data = TensorBatch(np.zeros((10, features), "float32"), ids=np.arange(10, dtype="int32")[:, None])
     got = list(Batches(data, 4))
     assert [tuple(batch.features.shape) for batch in got] == [(4, features), (4, features), (2, features)]
-    assert sorted(int(i) for batch in got for i in batch.ids) == list(range(10))
+    assert sorted(int(i) for batch in got if batch.ids is not None for i in batch.ids) == list(range(10))
 
 
 def test_a_loader_without_workers_is_the_same_iterable() -> None:

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.tensors.prefetch import move_batches, prefetch
+from gpupipe.tensors.prefetch import Ticket, move_batches, prefetch
 
 PATIENCE = 60.0  # seconds until a thread that should have done something counts as hanging
 
@@ -105,7 +105,7 @@ class LateMover:
         sent = tuple(torch.full_like(part, -1) for part in filled)
         return sent, LateTicket(lambda: [to.copy_(part) for to, part in zip(sent, filled, strict=True)])
 
-    def receive(self, sent: tuple[Any, ...], ticket: LateTicket) -> tuple[Any, ...]:
+    def receive(self, sent: tuple[Any, ...], ticket: Ticket) -> tuple[Any, ...]:
         ticket.synchronize()
         return sent
 

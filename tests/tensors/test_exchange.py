@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "times": (np.array(["2026-01-01"], "M8[s]"), "datetime64"),
     "records": (np.zeros(3, "i4,f4"), "dtype"),
     "long doubles": (np.ones(3, "longdouble"), "dtype"),
-    "masked": (np.ma.array([1.0, 2.0], mask=[0, 1]), "has a mask"),
+    "masked": (np.ma.array([1.0, 2.0], mask=[False, True]), "has a mask"),
     "with gradients": (torch.ones(3, requires_grad=True), "detach"),
 }
 
@@ -96,7 +96,7 @@ def test_what_no_copy_cures_is_refused_with_one_too(case: str, copy: bool) -> No
 def test_a_mask_is_dropped_for_nobody() -> None:
     for library in ("torch", "numpy"):
         with pytest.raises(DataError, match="has a mask"):
-            hand_over(np.ma.array([1.0, 2.0], mask=[0, 1]), library)
+            hand_over(np.ma.array([1.0, 2.0], mask=[False, True]), library)
 
 
 @pytest.mark.parametrize("what", [[1, 2], "text", None, np.float32(3), pa.scalar(3.0), pd.Series([1.0])])
@@ -119,14 +119,14 @@ def test_a_library_that_is_missing_is_answered_with_its_command(monkeypatch: pyt
 
 def test_the_feature_matrix_begins_where_every_library_wants_it() -> None:
     for rows in (1, 7, 1_000, 300_000):
-        X = choose("cpu").empty_matrix(rows, 5)
+        X: Any = choose("cpu").empty_matrix(rows, 5)
         assert X.ctypes.data % ALIGNMENT == 0
         assert X.flags.f_contiguous
         assert X.shape == (rows, 5)
 
 
 def test_memory_is_given_back_when_the_tensor_goes() -> None:
-    X = choose("cpu").empty_matrix(1_000, 7)
+    X: Any = choose("cpu").empty_matrix(1_000, 7)
     memory = weakref.ref(X.base)
     tensor = to_torch(X)
     part = tensor[3:]
@@ -180,7 +180,8 @@ def arrays(draw: st.DrawFn) -> np.ndarray:
     array = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
     array = array.transpose(draw(st.permutations(range(array.ndim))))
     steps = draw(st.tuples(*[st.sampled_from([1, 2, -1, -2]) for _ in range(array.ndim)]))
-    array = array[(*(slice(None, None, step) for step in steps), ...)]
+    index: tuple[Any, ...] = (*(slice(None, None, step) for step in steps), ...)
+    array = array[index]
     return read_only(array) if draw(st.booleans()) else array
 
 

@@ -18,6 +18,7 @@ import pytest
 import xgboost
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.churn import SMOOTHING, TARGET
 from benchmarks.device import end_to_end, workload
 from benchmarks.peers import churn_cudf, churn_pandas
 from benchmarks.peers.target_rates import rate_of_rows
@@ -34,7 +35,7 @@ def test_the_data_are_the_generators_rows_in_their_order(tmp_path: Path, monkeyp
     files = sorted((tmp_path / "data").iterdir())
     assert [pq.read_metadata(file).num_rows for file in files] == [1_000, 1_000, 500]
     table = pq.read_table(tmp_path / "data")
-    expected = customers(2_500, columns=[*workload.COLUMNS, workload.TARGET]).cast(table.schema)
+    expected = customers(2_500, columns=[*workload.COLUMNS, TARGET]).cast(table.schema)
     assert table.equals(expected)
     assert len(workload.COLUMNS) == 20
 
@@ -118,7 +119,7 @@ def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:
         seen = is_train & (fold != fold[row]) if is_train[row] else is_train
         same = seen & (code == code[row])
         prior = y[seen].mean()
-        expected = (y[same].sum() + workload.SMOOTHING * prior) / (same.sum() + workload.SMOOTHING)
+        expected = (y[same].sum() + SMOOTHING * prior) / (same.sum() + SMOOTHING)
         assert rate[row] == pytest.approx(expected, rel=1e-6)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,7 +122,7 @@ def test_booleans_are_numbers(fit) -> None:
     np.testing.assert_array_equal(got, [2.0, 0.0, NULL])
 
 
-UNITS = {"days": "D", "hours": "h", "minutes": "min", "seconds": "s"}
+UNITS: dict[str, Any] = {"days": "D", "hours": "h", "minutes": "min", "seconds": "s"}
 TIMES = st.lists(
     st.tuples(*[st.datetimes(pd.Timestamp("1900-01-01"), pd.Timestamp("2100-01-01")) | st.none()] * 2), min_size=1
 )
@@ -133,7 +134,8 @@ def test_the_difference_of_times_is_that_of_pandas(fit, times: list, unit: str |
     frame = pd.DataFrame(times, columns=["end", "start"]).astype("datetime64[us]")
     given_unit = {} if unit is None else {"unit": unit}
     made = fit(frame, [{"arithmetic": {"difference": ["end", "start"], **given_unit}}], view="codes")
-    expected = (frame["end"] - frame["start"]) / pd.Timedelta(1, UNITS[unit or "days"])
+    span: Any = frame["end"] - frame["start"]
+    expected = span / pd.Timedelta(1, UNITS[unit or "days"])
     np.testing.assert_allclose(made.training["end_minus_start"], expected, rtol=1e-6)
 
 
@@ -152,8 +154,8 @@ def test_a_second_is_kept_between_times_of_today(fit) -> None:
 
 
 def test_imputed_times_have_an_indicator(fit) -> None:
-    frame = pd.DataFrame({"a": pd.to_datetime(["2024-01-05", None, "2024-01-02"])})
-    frame["b"] = pd.to_datetime(["2024-01-01", "2024-01-01", None])
+    frame = pd.DataFrame({"a": pd.to_datetime(["2024-01-05", "NaT", "2024-01-02"])})
+    frame["b"] = pd.to_datetime(["2024-01-01", "2024-01-01", "NaT"])
     ops = [
         {"arithmetic": {"difference": ["a", "b"], "as": "days"}},
         {"impute": {"columns": "days", "indicator": True}},

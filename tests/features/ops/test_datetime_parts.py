@@ -55,7 +55,7 @@ def test_elapsed_days_at_serve_count_from_the_first_time_of_the_fit(fit) -> None
 
 
 def test_parts_can_be_scaled_like_any_number(fit) -> None:
-    frame = {"t": pd.to_datetime(["2024-01-01", "2024-03-01", None])}
+    frame = {"t": pd.to_datetime(["2024-01-01", "2024-03-01", "NaT"])}
     made = fit(frame, [{"datetime_parts": {"columns": "t", "parts": ["month"]}}, {"min_max": "t_month"}])
     assert made.names == ["t_month"]
     assert made.training["t_month"].tolist() == [0, 1, 0.5]

@@ -16,7 +16,7 @@ def names(*ops: dict[str, object]) -> list[str]:
 
 
 def test_what_was_made_of_a_dropped_column_stays() -> None:
-    ratio = {"arithmetic": {"ratio": ["a", "b"], "as": "a_per_b"}}
+    ratio: dict[str, object] = {"arithmetic": {"ratio": ["a", "b"], "as": "a_per_b"}}
 
     assert names(ratio, {"drop": ["a", "b"]}) == names(ratio, {"drop": ["a", "b"]}, {"drop": []})
     assert "a_per_b" in names(ratio, {"drop": ["a", "b"]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ class Bounded:
     unsure: np.ndarray
 
     @classmethod
-    def of(cls, value: np.ndarray, error: np.ndarray, *operands: Bounded, unsure: object = False) -> Bounded:
+    def of(cls, value: np.ndarray, error: np.ndarray, *operands: Bounded, unsure: Any = False) -> Bounded:
         unsure = np.logical_or.reduce([np.broadcast_to(unsure, value.shape), *(x.unsure for x in operands)])
         null = np.logical_or.reduce([np.zeros(value.shape, bool), *(np.isnan(x.value) for x in operands)])
         value = np.where(null, NULL, value)
@@ -172,7 +173,7 @@ def test_it_is_what_float64_gives(fit, node: Node, rows: list) -> None:
         raise
     got = fit(frame, [{"expression": {"x": text}}], view="codes", schema=dict.fromkeys("abc", "float")).training["x"]
     with np.errstate(all="ignore"):
-        expected = evaluate({name: frame[name].to_numpy() for name in frame})
+        expected = evaluate({name: frame[name].to_numpy() for name in "abc"})
     sure = ~expected.unsure
     np.testing.assert_array_equal(np.isnan(got)[sure], np.isnan(expected.value)[sure], text)
     known = sure & ~np.isnan(expected.value)
@@ -193,7 +194,7 @@ def test_the_interpreters_agree(fit, text: str) -> None:
 
 @pytest.mark.parametrize("x", [1e-30, 1e-7, 0.3, 0.9999999, 1.0, 1.0000001, 2.0, 1e7, 1e30])
 def test_logarithms_of_any_size(fit, x: float) -> None:
-    got = fit({"a": np.float32([x, 1.0])}, [{"expression": {"x": "log(a)"}}], view="codes").training["x"][0]
+    got = fit({"a": np.array([x, 1.0], np.float32)}, [{"expression": {"x": "log(a)"}}], view="codes").training["x"][0]
     assert got == pytest.approx(np.log(np.float64(np.float32(x))), rel=1e-6, abs=2e-7)
 
 
@@ -201,7 +202,7 @@ def test_logarithms_of_any_size(fit, x: float) -> None:
 def test_the_least_difference_decides_a_comparison(fit, a: float) -> None:
     """Also of numbers so small that float32 has few digits of them, and so large that stretched they would overflow."""
     lower = np.nextafter(np.float32(a), np.float32(0))
-    frame = {"a": np.float32([a, lower, a]), "b": np.float32([lower, a, a])}
+    frame = {"a": np.array([a, lower, a], np.float32), "b": np.array([lower, a, a], np.float32)}
     made = fit(frame, [{"expression": {"more": "a > b", "same": "a == b"}}], view="codes").training
     assert made["more"].tolist() == [1, 0, 0] and made["same"].tolist() == [0, 0, 1]
 
@@ -225,7 +226,7 @@ def test_forms_names_and_lineage(fit) -> None:
 
 
 def test_it_reads_columns_as_earlier_ops_left_them_and_isnull_as_they_were(fit) -> None:
-    frame = {"a": [1.0, None, 3.0], "city": ["x", None, "y"], "at": pd.to_datetime(["2024-01-01", None, None])}
+    frame = {"a": [1.0, None, 3.0], "city": ["x", None, "y"], "at": pd.to_datetime(["2024-01-01", "NaT", "NaT"])}
     ops = [
         {"impute": {"columns": "a", "strategy": "constant", "value": 5}},
         {"expression": {"x": "a * 2", "no_a": "isnull(a)", "no_city": "isnull(city)", "no_at": "isnull(at)"}},

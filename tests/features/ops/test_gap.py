@@ -41,8 +41,11 @@ def uneven() -> pd.DataFrame:
 
 def made(frame: pd.DataFrame, op: dict[str, Any]) -> pd.DataFrame:
     program = FeatureProgram([op], view="codes").fit(frame)
-    names = [name for name in program.get_feature_names_out() if name in program.fitted_.derivation.made]
-    return pd.DataFrame(program.transform(frame), columns=program.get_feature_names_out())[names]
+    matrix: Any = program.transform(frame)
+    all_names: Any = program.get_feature_names_out()
+    derivation = program.fitted_.derivation
+    assert derivation is not None
+    return pd.DataFrame(matrix, columns=all_names)[[name for name in all_names if name in derivation.made]]
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
@@ -89,17 +92,18 @@ def test_a_window_ends_where_values_are_known(sales: pd.DataFrame, gap: int) -> 
     found = made(sales, {"rolling": SERIES | settings})
     known = in_order(sales)
     known["sold"] = known.groupby("store")["sold"].shift(gap)  # a row a day: what is known then
-    known = known.set_index("day").groupby("store")["sold"]
+    by_store = known.set_index("day").groupby("store")["sold"]
     for window, rows_of_it in (("5d", 5), ("3", 3)):
         for function in ("mean", "max"):
-            expected = known.rolling(f"{rows_of_it}D", min_periods=1).agg(function)
-            expected = pd.MultiIndex.from_frame(sales[["store", "day"]]).map(expected)
+            figures: Any = by_store.rolling(f"{rows_of_it}D", min_periods=1).agg(function)
+            expected = pd.MultiIndex.from_frame(sales[["store", "day"]]).map(figures)
             np.testing.assert_allclose(found[f"sold_{function}_{window}"], expected, rtol=2e-6)
 
 
 def by_hand(frame: pd.DataFrame, gap: pd.Timedelta, figure: Any) -> list[float]:
     """Return `figure(what each row sees, when it looks)`: the definition, spelt out."""
     result = []
+    row: Any
     for row in frame.itertuples():
         known = frame[frame["customer"] == row.customer]
         known = known[(known["at"] <= row.at - gap) if gap else (known["at"] < row.at)]
@@ -112,7 +116,8 @@ def test_sums_decays_and_ages_count_from_when_values_are_known(uneven: pd.DataFr
     gap, own = pd.Timedelta(hours=hours), {"key": "customer", "time": "at", "gap": f"{hours}h"}
 
     def decayed(known: pd.DataFrame, now: pd.Timestamp) -> float:
-        return float((known["spend"] * 0.5 ** ((now - known["at"]) / (3 * DAY))).sum())
+        age: Any = now - known["at"]
+        return float((known["spend"] * 0.5 ** (age / (3 * DAY))).sum())
 
     def since(known: pd.DataFrame, now: pd.Timestamp) -> float:
         return float((now - known["at"].max()) / DAY) if len(known) else np.nan

@@ -90,7 +90,7 @@ def test_an_indicator_of_a_category_is_a_column_of_its_own(fit) -> None:
 
 
 def test_an_indicator_is_made_of_whatever_column_has_nulls(fit) -> None:
-    frame = {"b": pd.array([True, None, False], "boolean"), "t": pd.to_datetime(["2020-01-05", None, "2021-01-07"])}
+    frame = {"b": pd.array([True, None, False], "boolean"), "t": pd.to_datetime(["2020-01-05", "NaT", "2021-01-07"])}
     ops = [
         {"datetime_parts": {"columns": "t", "parts": ["day"]}},
         {"standardize": "b"},

@@ -41,7 +41,7 @@ def frame() -> pd.DataFrame:
             "charges": [2, 0, 4, 6],
             "is_new": pd.array([True, None, False, True], dtype="boolean"),
             "plan": ["a", "b", None, "a"],
-            "since": pd.to_datetime(["2024-01-01", "2024-02-01", None, "2024-03-01"]),
+            "since": pd.to_datetime(["2024-01-01", "2024-02-01", "NaT", "2024-03-01"]),
             "note": ["x" * 40, "y" * 40, "z", None],
         }
     )

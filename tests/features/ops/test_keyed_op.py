@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def visits() -> pd.DataFrame:
             "customer": customer,
             "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, unit="h"),
             "spend": spend,
-            "shop": rng.choice(["north", "south", "west", None], n),
+            "shop": rng.choice(np.array(["north", "south", "west", None], object), n),
             "returned": rng.random(n) < 0.3,
         }
     )
@@ -36,8 +37,16 @@ def visits() -> pd.DataFrame:
 
 def features(frame: pd.DataFrame, op: dict[str, Any]) -> pd.DataFrame:
     program = FeatureProgram([op], view="codes").fit(frame)
-    made = [f.name for f in program.fitted_.features if f.inputs[0] in program.fitted_.derivation.made]
-    return pd.DataFrame(program.transform(frame), columns=program.get_feature_names_out())[made]
+    derivation = program.fitted_.derivation
+    assert derivation is not None
+    made = [f.name for f in program.fitted_.features if f.inputs[0] in derivation.made]
+    return as_frame(program.transform(frame), program)[made]
+
+
+def as_frame(matrix: Any, program: FeatureProgram) -> pd.DataFrame:
+    """Return a matrix of features with their names."""
+    names: Any = program.get_feature_names_out()
+    return pd.DataFrame(matrix, columns=names)
 
 
 def by_hand(frame: pd.DataFrame, figure: Callable[[pd.DataFrame, pd.Series], Any], current: bool = False) -> list[Any]:
@@ -75,7 +84,7 @@ def test_the_last_shop_is_a_category_again(visits: pd.DataFrame) -> None:
         [{"aggregate": HISTORY | {"columns": {"shop": ["last", "nunique"]}}}, {"one_hot": "shop_last"}]
     )
 
-    matrix = pd.DataFrame(program.fit_transform(visits), columns=program.get_feature_names_out())
+    matrix = as_frame(program.fit_transform(visits), program)
 
     last = by_hand(visits, lambda before, row: next(iter(before["shop"].dropna()[::-1]), None))
     kinds = by_hand(visits, lambda before, row: before["shop"].nunique())
@@ -162,7 +171,7 @@ def test_time_since_is_null_before_anything_happened(visits: pd.DataFrame) -> No
         return np.nan if before.empty else (row["at"] - before["at"].iloc[at]) / DAY
 
     for which, at in (("last", -1), ("first", 0)):
-        expected = by_hand(visits, lambda before, row, at=at: since(before, row, at))
+        expected = by_hand(visits, partial(since, at=at))
         np.testing.assert_allclose(made[f"time_since_{which}"], expected, rtol=1e-5, atol=1e-7)
     expected = by_hand(visits, lambda before, row: since(before[before["returned"]], row, -1))
     np.testing.assert_allclose(returned["time_since_last_returned"], expected, rtol=1e-5, atol=1e-7)
@@ -179,8 +188,12 @@ def test_rfm_says_how_long_ago_how_often_and_how_much(visits: pd.DataFrame) -> N
 def test_gaps_are_the_days_between_one_row_and_the_next(visits: pd.DataFrame) -> None:
     made = features(visits, {"aggregate": HISTORY | {"gaps": ["mean", "std", "max"]}})
 
+    def gap(before: pd.DataFrame, row: pd.Series, function: str) -> Any:
+        gaps: Any = before["at"].diff()
+        return (gaps / DAY).agg(function)
+
     for function in ("mean", "std", "max"):
-        expected = by_hand(visits, lambda before, row, f=function: (before["at"].diff() / DAY).agg(f))
+        expected = by_hand(visits, partial(gap, function=function))
         np.testing.assert_allclose(made[f"gap_{function}"], np.array(expected, float), rtol=1e-4, atol=1e-4)
 
 
@@ -195,7 +208,7 @@ def test_a_row_without_a_key_or_a_time_has_no_history() -> None:
     frame = pd.DataFrame(
         {
             "who": ["a", None, "a", None, "a"],
-            "at": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", None]),
+            "at": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "NaT"]),
             "x": [1.0, 2.0, 3.0, 4.0, 5.0],
         }
     )

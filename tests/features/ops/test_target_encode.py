@@ -88,7 +88,9 @@ def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:
 @pytest.mark.parametrize("smoothing", [1.0, 20.0])
 def test_the_full_encoding_is_that_of_scikit_learn(fit, kind: str, smoothing: float) -> None:
     rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"c": rng.choice(list("abcdef"), 500), "d": rng.choice(["x", "y", None], 500)})
+    frame = pd.DataFrame(
+        {"c": rng.choice(list("abcdef"), 500), "d": rng.choice(np.array(["x", "y", None], object), 500)}
+    )
     y = {"binary": rng.integers(0, 2, 500), "continuous": rng.normal(size=500), "multiclass": rng.integers(0, 4, 500)}
     made = fit(frame, [{"target_encode": {"columns": ["c", "d"], "smoothing": smoothing}}], y=y[kind])
     reference = TargetEncoder(smooth=smoothing, target_type=kind).fit(frame, y[kind])

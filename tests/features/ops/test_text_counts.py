@@ -43,7 +43,7 @@ def counted(texts: Any, **settings: Any) -> dict[str, list[float]]:
     sources = DerivationSources(
         HistoryRows.of_arrow(encode(arrow, BACKEND, {"note": declare("text")}), arrow, "the table"), {}, BACKEND
     )
-    op = OPS.get("text_counts").model_validate({"columns": "note", **settings})
+    op: Any = OPS.get("text_counts").model_validate({"columns": "note", **settings})
     return {made.name: made.values.tolist() for made in op.derive(sources)}
 
 

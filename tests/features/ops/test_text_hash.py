@@ -36,7 +36,7 @@ def sources(columns: dict[str, Any], unknown: tuple[str, ...] = (), **kinds: str
 
 def hashed(column: Any, **settings: Any) -> np.ndarray:
     """Return the columns that text_hash makes, shape (rows, buckets)."""
-    op = OPS.get("text_hash").model_validate({"columns": "note", "buckets": 16, **settings})
+    op: Any = OPS.get("text_hash").model_validate({"columns": "note", "buckets": 16, **settings})
     return np.stack([made.values for made in op.derive(sources({"note": column}, note="text"))], axis=1)
 
 
@@ -112,17 +112,17 @@ def test_numbers_that_are_categories_are_hashed_as_they_are_printed() -> None:
 
 
 def test_columns_are_named_after_text_prefix_and_bucket() -> None:
-    op = OPS.get("text_hash").model_validate({"columns": "note", "buckets": 2, "prefix": "w_"})
+    op: Any = OPS.get("text_hash").model_validate({"columns": "note", "buckets": 2, "prefix": "w_"})
     made = list(op.derive(sources({"note": ["a", "b"]})))
     assert [column.name for column in made] == ["w_note_hash_0", "w_note_hash_1"]
     assert {column.inputs for column in made} == {("note",)}
 
 
 def test_a_selection_means_the_columns_of_the_fit_wherever_the_model_serves() -> None:
-    op = OPS.get("text_hash").model_validate("@text")
+    op: Any = OPS.get("text_hash").model_validate("@text")
     _, derivation = derive([op], sources({"note": ["a"], "title": ["b"], "shop": ["c"], "n": [1]},
                                          note="text", title="text", shop="categorical"))  # fmt: skip
-    assert derivation.ops[0].columns == ["note", "title"]
+    assert derivation.ops[0].columns == ["note", "title"]  # type: ignore[attr-defined]
     assert derivation.inputs == ("note", "title")
 
 
@@ -131,9 +131,9 @@ def test_a_program_hashes_texts_that_it_has_never_seen() -> None:
     program = gp.FeatureProgram([{"text_hash": {"columns": "note", "buckets": 16}}], view="codes")
     program.fit(frame)
     new = ["never seen before", None, "Red RETROSPOT bag"]
-    matrix = pd.DataFrame(
-        program.transform(pd.DataFrame({"note": new, "n": 0.0})), columns=program.get_feature_names_out()
-    )
+    values: Any = program.transform(pd.DataFrame({"note": new, "n": 0.0}))
+    names: Any = program.get_feature_names_out()
+    matrix = pd.DataFrame(values, columns=names)
     np.testing.assert_allclose(matrix.filter(like="_hash_"), expected(new), rtol=1e-6, atol=1e-7)
     assert program.fitted_.lineage["note_hash_3"] == ["note"]
 
@@ -167,7 +167,7 @@ def test_a_saved_model_hashes_as_its_run_did(tmp_path: Path) -> None:
     ],
 )
 def test_a_column_that_is_no_text_is_refused_with_the_way_out(settings: dict[str, Any], message: str) -> None:
-    op = OPS.get("text_hash").model_validate(settings)
+    op: Any = OPS.get("text_hash").model_validate(settings)
     with pytest.raises(ConfigError, match=message):
         list(op.derive(sources({"note": ["a"], "n": [1.0], "answer": ["b"]}, unknown=("answer",))))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ COORDINATES = st.tuples(st.floats(-90, 90), st.floats(-180, 180), st.floats(-90,
 ROWS = st.lists(COORDINATES.flatmap(lambda row: st.tuples(*(st.just(x) | st.none() for x in row))), min_size=1)
 
 
-def frame(rows: list) -> pd.DataFrame:
+def frame(rows: Any) -> pd.DataFrame:
     return pd.DataFrame(np.array(rows, dtype=float).reshape(-1, 4), columns=NAMES)
 
 

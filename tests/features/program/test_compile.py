@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,7 +60,7 @@ SCALINGS = {"standardize", "min_max", "robust_scale"}
 def test_a_program_reads_each_training_row_where_the_table_holds_it(fit) -> None:
     """Columns of every block, in an order that is not the blocks'."""
     rng = np.random.default_rng(5)
-    frame = {
+    frame: dict[str, Any] = {
         "f64": rng.normal(size=50),
         "c8": rng.choice(["a", "b"], 50),
         "f32": rng.integers(0, 9, 50),

@@ -97,7 +97,7 @@ def test_booleans_are_equal_from_every_reader(fit) -> None:
 
 
 def test_times_are_equal_from_every_reader(fit) -> None:
-    made = fit({"t": pd.to_datetime(["2024-02-03 04:05:06", None])}, [
+    made = fit({"t": pd.to_datetime(["2024-02-03 04:05:06", "NaT"])}, [
         {"datetime_parts": {"columns": "t", "parts": ["day", "hour", "second"]}}
     ], view="codes")  # fmt: skip
     stamp = pd.Timestamp("2024-02-03 04:05:06")

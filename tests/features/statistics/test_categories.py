@@ -40,7 +40,8 @@ def counter(request: pytest.FixtureRequest, backend: Backend, table: Table) -> C
 @pytest.fixture(scope="module")
 def table() -> Table:
     rng = np.random.default_rng(0)
-    columns, blocks, places = [], {}, {}
+    columns, places = [], {}
+    blocks: dict[str, list[np.ndarray]] = {}
     for name, (storage, size) in SIZES.items():
         levels = tuple(map(str, range(size - 3)))
         columns.append(Column(name, "categorical", "string", storage=storage, levels=levels))
@@ -67,7 +68,7 @@ def crossed(*names: str) -> CategoryExpr:
     return CategoryExpr("_".join(names), names, steps, int(np.prod([SIZES[name][1] for name in names])), ())
 
 
-def crosstab(index: np.ndarray, size: int, *by: np.ndarray, shape: tuple[int, ...] = ()) -> np.ndarray:
+def crosstab(index: Any, size: int, *by: Any, shape: tuple[int, ...] = ()) -> np.ndarray:
     """Return rows per index and further numbers, by pandas."""
     found = pd.DataFrame({"index": index, **{str(i): values for i, values in enumerate(by)}}).value_counts()
     counts = np.zeros((size, *shape), np.int64)

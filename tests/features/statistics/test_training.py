@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,7 @@ from gpupipe.table.encode import encode
 from gpupipe_kernels.program.opcodes import NAT
 
 N = 120
-OPS = [
+OPS: list[dict[str, Any]] = [
     {"impute": {"columns": ["a", "b"], "indicator": True}},
     {"log1p": "b"},
     {"standardize": ["a", "b"]},
@@ -43,7 +45,7 @@ def make(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
             "a": rng.normal(1e6, 3, N),
             "b": rng.lognormal(3, 2, N),
             "c": rng.integers(0, 1000, N) / 8,
-            "plan": rng.choice(["x", "y", "z", None], N),
+            "plan": rng.choice(np.array(["x", "y", "z", None], object), N),
             "city": rng.choice([f"c{i}" for i in range(15)], N),
             "user": rng.choice([f"u{i}" for i in range(60)], N),
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 10**6, N), unit="min"),
@@ -54,7 +56,7 @@ def make(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, rng.integers(0, 2, N)
 
 
-def validated(ops: list[dict]) -> list:
+def validated(ops: Sequence[dict[str, Any]]) -> list[Any]:
     return [REGISTRY.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
 
 
@@ -116,7 +118,7 @@ def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int)
 
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6), view=st.sampled_from(["codes", "dense"]))
-def test_nothing_is_learned_of_rows_outside_the_training(fit, seed: int, view: str) -> None:
+def test_nothing_is_learned_of_rows_outside_the_training(fit, seed: int, view: Any) -> None:
     """The table holds all rows, as in a run: what is fitted is that of a table that never held the others."""
     frame, y = make(seed)
     mask = np.random.default_rng(seed).random(N) < 0.6
@@ -218,7 +220,8 @@ def test_what_happens_in_time(fit) -> None:
         "none": ([], (0, 0), False),
     }
     for times, span, has_hours in cases.values():
-        stamps = pd.Series(pd.to_datetime([None if t == NAT else t for t in times], unit="us"), dtype="datetime64[us]")
+        values: Any = [None if t == NAT else t for t in times]
+        stamps = pd.Series(pd.to_datetime(values, unit="us"), dtype="datetime64[us]")
         statistics = fit({"t": stamps, "x": np.ones(len(times))}).statistics
         assert statistics.time_range("t") == span
         assert statistics.has_time_of_day("t") is has_hours

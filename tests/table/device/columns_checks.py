@@ -19,8 +19,9 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules, encode_frame
-from gpupipe.table.device.frame_columns import MICROS, DeviceDictionary, DeviceNumbers, to_micros
+from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, to_micros
 from gpupipe.table.schema import NAT, declare
+from gpupipe.table.time_columns import MICROS
 from tests.backends.double import DeviceDouble, uncounted
 
 COLUMNS = {
@@ -128,8 +129,10 @@ def test_tables_are_joined_where_they_are(keys: list[str]) -> None:
     found, remark = join_columns(columns(device), columns(device), "r", joined, device)
     assert remark == said == "table 'r': a match for 66.7% of the rows"
     for name, column in expected.items():
-        np.testing.assert_array_equal(device.to_host(found[name].valid), column.valid)
-        np.testing.assert_array_equal(device.to_host(found[name].values), column.values)
+        there = found[name]
+        assert isinstance(there, DeviceNumbers) and isinstance(column, DeviceNumbers)
+        np.testing.assert_array_equal(device.to_host(there.valid), column.valid)
+        np.testing.assert_array_equal(device.to_host(there.values), column.values)
 
 
 def test_texts_are_joined_by_their_codes() -> None:
@@ -138,7 +141,12 @@ def test_texts_are_joined_by_their_codes() -> None:
     values = {
         "v": DeviceNumbers(device.to_device(np.array([7, 8])), device.to_device(np.array([True, False])), pa.int64())
     }
-    right = {"k": DeviceDictionary(device.to_device(np.array([1, 0])), pa.array(["b", "a"])), **values}
+    right: dict[str, DeviceColumn] = {
+        "k": DeviceDictionary(device.to_device(np.array([1, 0])), pa.array(["b", "a"])),
+        **values,
+    }
     found, _ = join_columns(left, right, "r", JoinedTable(path="r", on="k", cardinality="many_to_one"), device)
-    np.testing.assert_array_equal(device.to_host(found["v"].valid), [True, False, False, False])
-    assert device.to_host(found["v"].values)[0] == 7
+    joined = found["v"]
+    assert isinstance(joined, DeviceNumbers)
+    np.testing.assert_array_equal(device.to_host(joined.valid), [True, False, False, False])
+    assert device.to_host(joined.values)[0] == 7

@@ -159,7 +159,7 @@ def test_a_column_that_is_needed_and_absent_is_named(backend) -> None:
 
 def test_a_frame_of_numpy_types_means_the_same(backend) -> None:
     frame = pd.DataFrame({"n": [1, 2], "f": [np.nan, 1.5], "b": [True, False], "s": ["x", None],
-                          "t": pd.to_datetime(["2024-01-31", None]).as_unit("ms")})  # fmt: skip
+                          "t": pd.to_datetime(["2024-01-31", "NaT"]).as_unit("ms")})  # fmt: skip
     expected = encode(plain_arrow(pa.Table.from_pandas(frame)), backend)
     assert_same(encode_frame(frame, backend), expected)
 

@@ -45,9 +45,9 @@ def test_the_estimators_of_a_cluster_take_what_we_pass_to_them_and_have_the_meth
 def test_the_snapshots_are_the_ends_of_the_window_of_the_extras(extra: str) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     windows = {
-        re.search(r">=([\d.]+),<([\d.]+)", line).groups() for line in extras[extra] if re.match(r"cu[dm]|rmm", line)
+        tuple(re.findall(r">=([\d.]+),<([\d.]+)", line)) for line in extras[extra] if re.match(r"cu[dm]|rmm", line)
     }
-    [(oldest, beyond)] = windows
+    [((oldest, beyond),)] = windows
     assert RELEASES[0] == oldest
     assert beyond == re.sub(r"\d+$", lambda month: str(int(month[0]) + 1), RELEASES[1])
 

@@ -25,7 +25,7 @@ def keywords_of_fit() -> set[str]:
         if isinstance(node, ast.FunctionDef) and node.name == "_train"
     ]
     keys = [key for node in ast.walk(train) if isinstance(node, ast.Dict) for key in node.keys]
-    return {key.value for key in keys if isinstance(key, ast.Constant)}
+    return {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
 
 
 @pytest.mark.parametrize("name", NAMES)
