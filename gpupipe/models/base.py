@@ -58,6 +58,11 @@ class ModelSettings(Settings):
     takes_threads: ClassVar[bool] = False
     takes_sample_weight: ClassVar[bool] = True
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **params: Any) -> None:
+            """Take the fields by name, whichever model of the registry it is; each model has its own."""
+
     def estimator_name(self, task: Task) -> str:
         """Return the scikit-learn class name for this task, such as ``"RandomForestClassifier"``."""
         raise NotImplementedError

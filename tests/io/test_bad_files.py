@@ -133,7 +133,7 @@ def test_what_a_footer_says_that_ends_a_process_of_pyarrow_is_never_asked(tmp_pa
     assert fatal  # else pyarrow has mended it, and `gpupipe.io.formats.parquet_footers` may ask again
 
 
-class Keys(pe.KmsClient):  # type: ignore[misc]
+class Keys(pe.KmsClient):
     """Keys that are no secret."""
 
     def __init__(self, settings: object) -> None:

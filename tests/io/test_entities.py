@@ -27,7 +27,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, Path
     frame = pd.DataFrame(
         {
             "customer": np.where(rng.random(n) < 0.05, np.nan, np.floor(60 * rng.random(n) ** 2)),
-            "branch": rng.choice(["north", "south", None], n, p=[0.5, 0.45, 0.05]),
+            "branch": rng.choice(np.array(["north", "south", None]), n, p=[0.5, 0.45, 0.05]),
             "at": pd.Timestamp("2024-01-01") + days + pd.to_timedelta(rng.choice([0, 9], n), unit="h"),
             "amount": np.where(rng.random(n) < 0.1, np.nan, rng.normal(20, 10, n).round(2)),
             "order": rng.integers(0, 900, n),

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def prepared(folder: Path, body: str, **settings: object) -> pa.Table:
     (folder / "hook.py").write_text(body)
-    source = Source(path="t.csv", prepare="hook.py:prepare", **settings)  # type: ignore[arg-type]
+    source = Source(path="t.csv", prepare="hook.py:prepare", **settings)
     return read_arrow(source, folder).table
 
 

@@ -148,7 +148,7 @@ def test_the_result_is_that_of_pandas(
 ) -> None:
     folder = tmp_path_factory.mktemp("join")
     unique = list(dict.fromkeys(right))
-    kind = "str" if as_text else "Int64"
+    kind: Any = "str" if as_text else "Int64"
     frames = [
         pd.DataFrame({"k": pd.array(keys, "Int64").astype(kind), "n" + str(i): range(len(keys))})
         for i, keys in enumerate((left, unique))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from pydantic import ValidationError
 
@@ -72,7 +72,8 @@ def test_keys_of_a_join_may_have_one_name_or_two() -> None:
         {"path": "a.csv", "on": {"left": "customer", "right": "id"}, "cardinality": "many_to_one"}
     )
     assert (other.on.left, other.on.right) == (("customer",), ("id",))
-    for bad in ({"left": ["a", "b"], "right": "c"}, {"left": "a"}, []):
+    wrong: tuple[object, ...] = ({"left": ["a", "b"], "right": "c"}, {"left": "a"}, [])
+    for bad in wrong:
         with pytest.raises(ValidationError):
             JoinedTable.model_validate({"path": "a.csv", "on": bad, "cardinality": "many_to_one"})
 

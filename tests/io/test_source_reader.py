@@ -48,7 +48,7 @@ def test_selectors_are_names_and_globs_and_kinds_are_left_to_later(tmp_path: Pat
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
 
     def names(**settings: list[str]) -> list[str]:
-        return read_arrow(Source(path="t.parquet", **settings), tmp_path).table.column_names  # type: ignore[arg-type,no-any-return]
+        return read_arrow(Source(path="t.parquet", **settings), tmp_path).table.column_names
 
     assert names(drop=["usage_*"]) == ["note", "odd[1]"]
     assert names(columns=["usage_*", "odd[1]"], drop=["usage_1"]) == ["usage_2", "odd[1]"]

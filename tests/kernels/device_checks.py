@@ -160,7 +160,7 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
     def weighted(a, b, c):
         return a + b * np.float32(10) + c * np.float32(100)
 
-    calls = (UsersKernel(twice, 1), UsersKernel(weighted, 3))
+    calls: Any = (UsersKernel(twice, 1), UsersKernel(weighted, 3))
     writer = Writer()
     for i in range(3):
         writer.put(Opcode.LOAD, 0, (F32, i), params=(0.0,))
@@ -214,11 +214,15 @@ def scaled(fill: float, n_levels: int) -> Program:
 
 def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    monkeypatch.setattr(
-        specialisation, "DeviceLoop", lambda *args, **kwargs: compiled.append(1) or DeviceLoop(*args, **kwargs)
-    )
-    blocks = {"float32": np.arange(ROWS_A_BLOCK, dtype=np.float32)[None], "int8": np.zeros((1, ROWS_A_BLOCK), np.int8)}
-    blocks["int8"][0, ::3] = 2
+
+    def compiles(*args: Any, **kwargs: Any) -> DeviceLoop:
+        compiled.append(1)
+        return DeviceLoop(*args, **kwargs)
+
+    monkeypatch.setattr(specialisation, "DeviceLoop", compiles)
+    levels = np.zeros((1, ROWS_A_BLOCK), np.int8)
+    levels[0, ::3] = 2
+    blocks: dict[str, np.ndarray] = {"float32": np.arange(ROWS_A_BLOCK, dtype=np.float32)[None], "int8": levels}
     for fill, n_levels in ((1.5, 3), (2.5, 4)):
         program = scaled(fill, n_levels)
         got = compute(program, blocks, ROWS_A_BLOCK, specialised=True)

@@ -38,10 +38,11 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
     """Return the matrix of a program: one instruction for one row at a time, rounded to float32 after each."""
     out = np.full((n, program.n_columns), NAN, np.float32)
     for i in range(n):
-        acc, index, stack = NAN, 0, []
+        acc, index = NAN, 0
+        stack: list[float] = []
         for op, dst, block, row, arg, param, lut, size in program.instructions.tolist():
             p = [*program.params[param : param + 2].tolist(), 0.0, 0.0]
-            x = blocks[BLOCKS[block]][row, i].item() if block >= 0 else None
+            x: Any = blocks[BLOCKS[block]][row, i].item() if block >= 0 else None
             table = program.luts[lut : lut + size].tolist()
             match Opcode(op):
                 case Opcode.STORE:

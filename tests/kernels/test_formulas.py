@@ -40,7 +40,10 @@ from gpupipe_kernels.program.opcodes import NAT, CalendarPart
 F = np.float32
 NAN = F(math.nan)
 EVERYWHERE = np.concatenate(
-    [np.arange(0, 2**32, 4999, np.uint64).astype(np.uint32).view(F), F([-1, 0, -0.0, math.inf, -math.inf, math.nan])]
+    [
+        np.arange(0, 2**32, 4999, dtype=np.uint64).astype(np.uint32).view(F),
+        np.array([-1, 0, -0.0, math.inf, -math.inf, math.nan], F),
+    ]
 )
 DAY = 86_400_000_000
 
@@ -79,7 +82,7 @@ def test_the_logarithm_is_within_an_ulp_everywhere() -> None:
 
 
 def test_the_logarithm_keeps_the_sign_of_zero() -> None:
-    assert np.signbit(over(log1p, F([-0.0, 0.0]))).tolist() == [True, False]
+    assert np.signbit(over(log1p, np.array([-0.0, 0.0], F))).tolist() == [True, False]
 
 
 def test_the_exponential_is_within_two_ulps_everywhere() -> None:
@@ -117,17 +120,16 @@ def test_a_wave_of_thousands_of_turns_keeps_its_fraction(factor: float, limit: f
 
 
 def test_what_is_not_finite_has_no_sine() -> None:
-    assert np.isnan(over(sine_of_turns, F([math.inf, -math.inf, math.nan]))).all()
+    assert np.isnan(over(sine_of_turns, np.array([math.inf, -math.inf, math.nan], F))).all()
 
 
 def test_the_arctangent_is_that_of_all_quadrants() -> None:
     rng = np.random.default_rng(4)
     y, x = ((rng.normal(size=50_000) * 10 ** rng.uniform(-5, 5, 50_000)).astype(F) for _ in range(2))
     assert_near(over(arctangent, y, x), np.arctan2(wide(y), wide(x)), rtol=3e-7)
-    assert_near(
-        over(arctangent, F([0, -1, 1, 0, 1]), F([0, 0, 0, -2, 1])), np.arctan2([0, -1, 1, 0, 1], [0, 0, 0, -2, 1]), 3e-7
-    )
-    assert np.isnan(over(arctangent, F([math.nan, 1]), F([1, math.nan]))).all()
+    y, x = np.array([0, -1, 1, 0, 1], F), np.array([0, 0, 0, -2, 1], F)
+    assert_near(over(arctangent, y, x), np.arctan2(wide(y), wide(x)), 3e-7)
+    assert np.isnan(over(arctangent, np.array([math.nan, 1], F), np.array([1, math.nan], F))).all()
 
 
 def path(*points: np.ndarray, origin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -185,17 +187,17 @@ def test_calendar_parts_in_32_bits_are_those_of_python_integers(which: CalendarP
 
 def test_a_missing_time_is_nan_or_the_last_entry() -> None:
     times = np.array([NAT, 3 * DAY])
-    np.testing.assert_array_equal(over(part_value, times, np.int32(CalendarPart.DAY)), F([math.nan, 4]))
+    np.testing.assert_array_equal(over(part_value, times, np.int32(CalendarPart.DAY)), np.array([math.nan, 4], F))
     np.testing.assert_array_equal(over(part_index, times, np.int32(CalendarPart.DAY), np.int32(32)), [32, 4])
-    np.testing.assert_array_equal(over(elapsed, times, float(DAY), 1 / DAY), F([math.nan, 2]))
-    np.testing.assert_array_equal(over(between, times, times[::-1].copy(), 1.0), F([math.nan, math.nan]))
-    np.testing.assert_array_equal(over(between, times, np.int64(DAY), 1 / DAY), F([math.nan, 2]))
+    np.testing.assert_array_equal(over(elapsed, times, float(DAY), 1 / DAY), np.array([math.nan, 2], F))
+    np.testing.assert_array_equal(over(between, times, times[::-1].copy(), 1.0), np.array([math.nan, math.nan], F))
+    np.testing.assert_array_equal(over(between, times, np.int64(DAY), 1 / DAY), np.array([math.nan, 2], F))
 
 
 def test_filling_clipping_and_what_is_not_finite_follow_the_policy() -> None:
-    x = F([math.nan, -2, -0.0, 3, math.inf, -math.inf])
-    np.testing.assert_array_equal(over(fill, x, F(7)), F([7, -2, -0.0, 3, math.inf, -math.inf]))
-    np.testing.assert_array_equal(over(clip, x, F(-1), F(2)), F([math.nan, -1, -0.0, 2, 2, -1]))
+    x = np.array([math.nan, -2, -0.0, 3, math.inf, -math.inf], F)
+    np.testing.assert_array_equal(over(fill, x, F(7)), np.array([7, -2, -0.0, 3, math.inf, -math.inf], F))
+    np.testing.assert_array_equal(over(clip, x, F(-1), F(2)), np.array([math.nan, -1, -0.0, 2, 2, -1], F))
     assert np.isnan(over(clip, x, NAN, F(2))).all()
     assert np.isnan(over(clip, x, F(-1), NAN)).all()
     got = over(finite, EVERYWHERE)
@@ -206,15 +208,15 @@ def test_filling_clipping_and_what_is_not_finite_follow_the_policy() -> None:
 @pytest.mark.parametrize("n_edges", [0, 1, 2, 3, 8, 100])
 def test_a_bin_is_that_of_searchsorted(n_edges: int) -> None:
     edges = np.sort(np.random.default_rng(n_edges).normal(size=n_edges)).astype(F)
-    padded = np.concatenate([F([99, 99]), edges, F([-99])])
-    x = np.concatenate([edges, edges + F(1e-3), F([math.inf, -math.inf, 0.0, -0.0])])
+    padded = np.concatenate([np.array([99, 99], F), edges, np.array([-99], F)])
+    x = np.concatenate([edges, edges + F(1e-3), np.array([math.inf, -math.inf, 0.0, -0.0], F)])
 
     @njit
     def bins(x: Any, edges: Any) -> Any:
         return [bin_of(v, edges, np.uint64(2), np.int32(n_edges), np.int32(3)) for v in x]
 
     np.testing.assert_array_equal(bins(x, padded), 3 + np.searchsorted(edges, x, side="right"))
-    assert bins(F([math.nan]), padded) == [0]
+    assert bins(np.array([math.nan], F), padded) == [0]
 
 
 def test_an_entry_lies_inside_of_its_table() -> None:

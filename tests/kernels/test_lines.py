@@ -69,7 +69,8 @@ def test_only_the_blocks_that_a_program_reads_are_taken() -> None:
     writer = Writer()
     writer.put(Opcode.EQUAL, 0, (I8, 1), arg=1)
     writer.put(Opcode.BETWEEN, 1, (I64, 0), arg=2, params=(1.0,))
-    program, blocks = writer.program(), {"int8": np.zeros((2, 5), np.int8), "int64": np.zeros((3, 5), np.int64)}
+    program = writer.program()
+    blocks: dict[str, np.ndarray] = {"int8": np.zeros((2, 5), np.int8), "int64": np.zeros((3, 5), np.int64)}
     assert blocks_read(program, blocks | {"float32": np.zeros((1, 99))}, 5).keys() == {"int8", "int64"}
     for wrong in (
         {"int8": blocks["int8"]},

@@ -49,8 +49,8 @@ def test_random_programs_give_the_same_row_by_row_in_numpy_and_compiled(
     seed: int, n: int, n_columns: int, folds: bool
 ) -> None:
     rng = np.random.default_rng(seed)
-    (blocks, fold), (program, exact) = random_table(rng, n), random_program(rng, n_columns)
-    fold = fold if folds else None
+    (blocks, fold_of), (program, exact) = random_table(rng, n), random_program(rng, n_columns)
+    fold = fold_of if folds else None
     slow = naive(program, blocks, n, fold)
     assert_same(expected(program, blocks, n, fold), slow, exact)
     columns = compute(program, blocks, n, fold)

@@ -114,12 +114,12 @@ def test_the_private_group_of_a_user_is_nobody_else(tmp_path: Path, monkeypatch:
     (tmp_path / "folder").mkdir()  # 0775
     user = SimpleNamespace(pw_name="ada", pw_gid=os.getegid())
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: user)
-    monkeypatch.setattr(grp, "getgrgid", lambda gid: group)
     owner = os.geteuid() or 1000  # what belongs to root is trusted
     for uid, name, members, is_private in (
         (owner, "ada", [], True), (owner, "ada", ["ada"], True), (owner, "ada", ["ada", "eve"], False),
         (owner, "staff", [], False), (0, "ada", [], False),
     ):  # fmt: skip
         group = SimpleNamespace(gr_name=name, gr_mem=members)
+        monkeypatch.setattr(grp, "getgrgid", lambda gid, group=group: group)
         monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
         assert (find_exposure(tmp_path / "folder") == "") is is_private

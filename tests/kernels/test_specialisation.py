@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_instruction_has_an_opcode_and_a_statement() -> None:
     reads = dict.fromkeys(READS_CODES, CODE_BLOCKS) | dict.fromkeys(READS_NUMBERS, NUMBER_BLOCKS)
-    reads |= {op: {TIME_BLOCK} for op in READS_TIMES} | {Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK}}
+    reads |= {op: frozenset({TIME_BLOCK}) for op in READS_TIMES} | {Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK}}
     assert {device_op(op, block) for op in Opcode for block in reads.get(op, {-1})} == set(DeviceOpcode)
     stated = specialisation._ACCUMULATORS.keys() | specialisation._INDICES.keys()
     assert set(DeviceOpcode) - stated == {DeviceOpcode.STORE, DeviceOpcode.CALL}

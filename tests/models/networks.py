@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Network
+from gpupipe.tasks import Task
 
-KINDS = ("mlp", "resnet", "ft_transformer")
-OUTPUTS = {"binary": 1, "multiclass": 3, "regression": 1}
-N_CLASSES = {"binary": 2, "multiclass": 3, "regression": 0}
+KINDS: tuple[Kind, ...] = ("mlp", "resnet", "ft_transformer")
+OUTPUTS: dict[Task, int] = {"binary": 1, "multiclass": 3, "regression": 1}
+N_CLASSES: dict[Task, int] = {"binary": 2, "multiclass": 3, "regression": 0}
 
 
 def fitted(
-    kind: str, task: str, n_numbers: int = 3, cardinalities: tuple[int, ...] = (4, 9), seed: int = 0
+    kind: Kind, task: Task, n_numbers: int = 3, cardinalities: tuple[int, ...] = (4, 9), seed: int = 0
 ) -> FittedNeural:
     """Return a network with all weights moved at random; its columns have 6, 5 and 4 bins of unlike widths."""
     architecture = Architecture(
@@ -46,7 +48,7 @@ def rows(model: FittedNeural, n: int, seed: int = 1) -> Any:
     return np.asfortranarray(np.column_stack([numbers, *ids]).astype(np.float32))
 
 
-def given(model: FittedNeural, X: Any) -> Any:
+def given(model: FittedModel, X: Any) -> Any:
     """Return what the model predicts: probabilities or values."""
     prediction = model.predict(X)
     return prediction.value if prediction.probability is None else prediction.probability

@@ -44,7 +44,7 @@ def test_a_category_is_split_as_a_set_and_not_as_a_number(name: str, backend: Cp
 def test_codes_that_training_never_saw_are_predicted(name: str, backend: CpuBackend) -> None:
     X, y = _codes(500, 5, seed=1)
     fitted = fit(MODELS.get(name)(), X, y, FitContext(backend, "binary", 0, 2, {0: 10}, ("code",)))
-    probability = fitted.predict(np.array([[0], [1], [2], [9]], np.float32)).probability
+    probability = fitted.predict(np.array([[0], [1], [2], [9]], np.float32)).output
     assert ((probability > 0) & (probability < 1)).all()
 
 
@@ -80,7 +80,7 @@ def test_a_monotone_column_is_named_and_kept_monotone(name: str, field: str, tab
     place = list(data.context.feature_names).index("bmi")
     X = np.repeat(data.X_test[:20], 9, axis=0)
     X[:, place] = np.tile(np.linspace(-3, 3, 9), 20)
-    assert (np.diff(fitted.predict(X).value.reshape(20, 9), axis=1) <= 1e-4).all()
+    assert (np.diff(fitted.predict(X).output.reshape(20, 9), axis=1) <= 1e-4).all()
     with pytest.raises(ConfigError, match="did you mean 'bmi'"):
         fit(MODELS.get(name)(**{field: {"bmj": 1}}), data.X, data.y, data.context)
 
@@ -95,14 +95,15 @@ def test_columns_of_different_groups_do_not_interact(name: str, field: str, tabl
     rows = data.X_test[:10].copy()
     low, high = rows.copy(), rows.copy()
     low[:, names.index("bmi")], high[:, names.index("bmi")] = -1, 1
-    effect = fitted.predict(high).value - fitted.predict(low).value
+    effect = fitted.predict(high).output - fitted.predict(low).output
     np.testing.assert_allclose(effect, effect[0], atol=1e-3)
 
 
 @pytest.mark.data
 def test_hist_gradient_boosting_equals_scikit_learn_on_the_adult_table(data_dir: Path, backend: CpuBackend) -> None:
     frame = pd.read_csv(data_dir / "adult-income" / "adult.data", header=None, skipinitialspace=True, na_values="?")
-    y = (frame.pop(14) == ">50K").to_numpy(np.float64)
+    y = (frame[14] == ">50K").to_numpy(np.float64)
+    frame = frame.drop(columns=14)
     X = np.empty(frame.shape, np.float32, order="F")
     categorical = {}
     for place, name in enumerate(frame):

@@ -88,7 +88,11 @@ def in_trees(name: str, new: Callable[[Any], Any]) -> Callable[[Document], None]
 
 
 def in_sizes(name: str, text: str) -> Callable[[Document], None]:
-    return lambda document: [tree["tree_param"].__setitem__(name, text) for tree in trees(document)] and None
+    def change(document: Document) -> None:
+        for tree in trees(document):
+            tree["tree_param"][name] = text
+
+    return change
 
 
 def filled(value: float, at: Any = slice(None)) -> Callable[[Any], Any]:

@@ -16,7 +16,7 @@ def test_logistic_regression_finds_the_optimum_of_scikit_learn(tables: dict[str,
         ours = fit(MODELS.get("logistic_regression")(C=0.1), data.X, data.y, data.context).predict(data.X_test)
         reference = linear_model.LogisticRegression(C=0.1, tol=1e-8, max_iter=10_000).fit(data.X.astype("f8"), data.y)
         theirs = reference.predict_proba(data.X_test)
-        np.testing.assert_allclose(ours.probability, theirs[:, 1] if task == "binary" else theirs, atol=1e-3)
+        np.testing.assert_allclose(ours.output, theirs[:, 1] if task == "binary" else theirs, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_logistic_regression_finds_the_optimum_of_scikit_learn(tables: dict[str,
 )
 def test_a_regressor_finds_the_optimum_of_scikit_learn(name: str, reference: Any, tables: dict[str, Any]) -> None:
     data = tables["regression"]
-    ours = fit(MODELS.get(name)(), data.X, data.y, data.context).predict(data.X_test).value
+    ours = fit(MODELS.get(name)(), data.X, data.y, data.context).predict(data.X_test).output
     theirs = reference.fit(data.X.astype("f8"), data.y).predict(data.X_test)
     np.testing.assert_allclose(ours, theirs, rtol=2e-3)
 
@@ -38,9 +38,9 @@ def test_a_regressor_finds_the_optimum_of_scikit_learn(name: str, reference: Any
 def test_columns_of_unlike_scale_are_not_lost_in_rounding(tables: dict[str, Any]) -> None:
     data = tables["regression"]
     scale = np.logspace(-4, 5, data.X.shape[1], dtype=np.float32)
-    plain = fit(MODELS.get("linear_regression")(), data.X, data.y, data.context).predict(data.X_test).value
+    plain = fit(MODELS.get("linear_regression")(), data.X, data.y, data.context).predict(data.X_test).output
     X, X_test = np.asfortranarray(data.X * scale), data.X_test * scale
-    scaled = fit(MODELS.get("linear_regression")(), X, data.y, data.context).predict(X_test).value
+    scaled = fit(MODELS.get("linear_regression")(), X, data.y, data.context).predict(X_test).output
     np.testing.assert_allclose(scaled, plain, rtol=1e-3)
 
 
@@ -57,4 +57,4 @@ def test_the_solver_is_chosen_by_size_and_penalty(
     context = replace(data.context, feature_names=())
     model = MODELS.get("logistic_regression")(**params, max_iter=5000)
     assert {**model.estimator_params("binary"), **model.data_params(X, context)}["solver"] == solver
-    assert fit(model, X, data.y, context).predict(X).probability.shape == (len(X),)
+    assert fit(model, X, data.y, context).predict(X).output.shape == (len(X),)

@@ -84,9 +84,13 @@ def test_histogram_boosting_can_be_read_at_any_time(tables: dict[str, Any], monk
     from sklearn.ensemble._hist_gradient_boosting import gradient_boosting
 
     watched, grow = Watched(), gradient_boosting.TreeGrower.grow
-    monkeypatch.setattr(
-        gradient_boosting.TreeGrower, "grow", lambda self: (grow(self), watched.meanwhile.append(watched.read()))[0]
-    )
+
+    def grow_and_read(grower: Any) -> Any:
+        grown = grow(grower)
+        watched.meanwhile.append(watched.read())
+        return grown
+
+    monkeypatch.setattr(gradient_boosting.TreeGrower, "grow", grow_and_read)
     data = tables["binary"]
     fit(MODELS.get("hist_gradient_boosting")(max_iter=4), data.X, data.y, replace(
         data.context, resources=Resources(show_progress=watched.show)
@@ -124,9 +128,12 @@ def test_a_network_reports_the_steps_of_an_epoch(tables: dict[str, Any], monkeyp
     from gpupipe.models.neural.trainer import Trainer
 
     watched, step, data = Watched(), Trainer._step, tables["binary"]
-    monkeypatch.setattr(
-        Trainer, "_step", lambda self, *given: (watched.meanwhile.append(watched.read()), step(self, *given))[1]
-    )
+
+    def read_and_step(trainer: Trainer, *given: Any) -> Any:
+        watched.meanwhile.append(watched.read())
+        return step(trainer, *given)
+
+    monkeypatch.setattr(Trainer, "_step", read_and_step)
     model = MODELS.get("mlp")(epochs=2, width=8, depth=1, batch_size=100)
     fit(model, data.X, data.y, replace(data.context, resources=Resources(show_progress=watched.show)))
     positions = [report.position for report in watched.meanwhile if report]

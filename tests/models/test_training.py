@@ -41,7 +41,7 @@ def _arrays(prediction: Prediction) -> dict[str, Any]:
 @pytest.mark.parametrize(("name", "task"), [case for case in CASES if case[1] in ("binary", "multiclass")])
 def test_a_classifier_beats_the_shares_of_the_classes(name: str, task: str, tables: dict[str, Any]) -> None:
     data = tables[task]
-    probability = _fit(name, data).predict(data.X_test).probability
+    probability: Any = _fit(name, data).predict(data.X_test).probability
     if task == "binary":
         probability = np.column_stack([1 - probability, probability])
     assert probability.dtype == np.float64
@@ -56,7 +56,7 @@ def test_a_classifier_beats_the_shares_of_the_classes(name: str, task: str, tabl
 @pytest.mark.parametrize("name", [name for name, task in CASES if task == "regression"])
 def test_a_regressor_beats_the_mean(name: str, tables: dict[str, Any]) -> None:
     data = tables["regression"]
-    value = _fit(name, data).predict(data.X_test).value
+    value: Any = _fit(name, data).predict(data.X_test).value
     assert value.shape == (len(data.X_test),)
     assert value.dtype == np.float64
     assert r2_score(data.y_test, value) > 0.25
@@ -65,12 +65,12 @@ def test_a_regressor_beats_the_mean(name: str, tables: dict[str, Any]) -> None:
 def test_kmeans_finds_the_three_wines(tables: dict[str, Any]) -> None:
     prediction = _fit("kmeans", tables["clustering"]).predict(tables["clustering"].X)
     assert adjusted_rand_score(tables["multiclass"].y, prediction.label) > 0.8
-    assert (prediction.distance >= 0).all()
+    assert prediction.distance is not None and (prediction.distance >= 0).all()
 
 
 def test_pca_gives_the_directions_of_most_variance(tables: dict[str, Any]) -> None:
     data = tables["embedding"]
-    embedding = _fit("pca", data).predict(data.X).embedding
+    embedding: Any = _fit("pca", data).predict(data.X).embedding
     assert embedding.shape == (len(data.X), 3)
     largest = np.sort(np.linalg.eigvalsh(np.cov(data.X, rowvar=False)))[::-1][:3]
     assert embedding.var(axis=0, ddof=1) == pytest.approx(largest, rel=1e-4)
@@ -112,7 +112,7 @@ def test_a_model_that_accepts_missing_values_learns_from_them(name: str, tables:
     X, X_test = data.X.copy(order="F"), data.X_test.copy(order="F")
     for matrix in (X, X_test):
         matrix[np.random.default_rng(0).random(matrix.shape) < 0.2] = np.nan
-    probability = _fit(name, replace(data, X=X)).predict(X_test).probability
+    probability: Any = _fit(name, replace(data, X=X)).predict(X_test).probability
     assert np.mean((probability > 0.5) == data.y_test) > 0.85
 
 
@@ -142,7 +142,9 @@ def test_linear_weights_do_not_depend_on_units(tables: dict[str, Any]) -> None:
     fitted = _fit("logistic_regression", data)
     units = np.geomspace(1e-3, 1e3, data.X.shape[1]).astype(np.float32)
     scaled = replace(fitted, estimator=fitted.estimator._replace(coef=fitted.estimator.coef / units))
-    np.testing.assert_allclose(scaled.column_weights(data.X * units), fitted.column_weights(data.X), rtol=1e-4)
+    of_scaled, expected = scaled.column_weights(data.X * units), fitted.column_weights(data.X)
+    assert of_scaled is not None and expected is not None
+    np.testing.assert_allclose(of_scaled, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["logistic_regression", "random_forest", "hist_gradient_boosting", "xgboost"])
@@ -150,7 +152,7 @@ def test_a_class_without_training_rows_gets_probability_zero(name: str, tables: 
     data = tables["multiclass"]
     kept = data.y != 1
     fitted = _fit(name, replace(data, X=np.asfortranarray(data.X[kept]), y=data.y[kept]))
-    probability = fitted.predict(data.X_test).probability
+    probability: Any = fitted.predict(data.X_test).probability
     assert probability.shape == (len(data.X_test), 3)
     assert (probability[:, 1] == 0).all()
     others = data.y_test != 1
@@ -173,8 +175,8 @@ def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dic
     weight = np.where(data.y > np.median(data.y), 10.0, 1.0)
     for name in ("ridge", "lasso", "random_forest", "hist_gradient_boosting", "xgboost"):
         model = MODELS.get(name)(**PARAMS.get(name, {}))
-        plain = fit(model, data.X, data.y, data.context).predict(data.X_test).value
-        weighted = fit(model, data.X, data.y, data.context, sample_weight=weight).predict(data.X_test).value
+        plain = fit(model, data.X, data.y, data.context).predict(data.X_test).output
+        weighted = fit(model, data.X, data.y, data.context, sample_weight=weight).predict(data.X_test).output
         assert weighted.mean() > plain.mean()
     with pytest.raises(ConfigError, match="takes no sample weights"):
         fit(MODELS.get("knn")(), data.X, data.y, data.context, sample_weight=weight)

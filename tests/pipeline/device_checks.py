@@ -144,6 +144,7 @@ def test_what_it_leaves_predicts_on_the_host(tmp_path: Path, monkeypatch: pytest
     there = replace(model, backend=WithEstimators())
     np.testing.assert_allclose(there.predict_proba(rows)[:, 1], again, atol=2e-5)
     assert there.last_prediction_report == model.last_prediction_report
+    assert there.last_prediction_report is not None
     assert any(column.n_unseen for column in there.last_prediction_report.columns)
     assert not isinstance(there.transform(rows), np.ndarray)
     np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)

@@ -25,7 +25,7 @@ def test_a_pipeline_runs_to_the_figures_of_the_command_line(churn_run: gp.Run, t
 
 def test_features_are_one_column_major_matrix_and_learnable(churn_run: gp.Run) -> None:
     X, y = gp.Pipeline(churn_run.config).features()
-    assert X.dtype == np.float32 and X.flags.f_contiguous and len(X) == len(y) == 3000
+    assert y is not None and X.dtype == np.float32 and X.flags.f_contiguous and len(X) == len(y) == 3000
     assert np.isfinite(X).all() and set(y) == {0.0, 1.0}
     fit = LogisticRegression(max_iter=500).fit(X[:2000], y[:2000])
     assert roc_auc_score(y[2000:], fit.predict_proba(X[2000:])[:, 1]) > 0.75

@@ -42,13 +42,13 @@ def test_arguments_a_dict_and_a_file_say_the_same(tmp_path: Path) -> None:
         "features: [{impute: {columns: [age]}}]\nmodels: [{xgboost: {max_depth: 3}}, ridge]\nsplit: {cv: 3}\n"
     )
     source = {"path": Path("t.csv"), "target": "left", "drop": ["id"], "schema": {"plan": "text"}}
-    sections = {
+    sections: dict[str, Any] = {
         "seed": np.int64(3), "features": [{"impute": {"columns": pd.Index(["age"])}}],
         "models": [{"xgboost": {"max_depth": 3}}, "ridge"], "split": {"cv": 3},
     }  # fmt: skip
     expected = gp.load_config(tmp_path / "pipeline.yaml")
     assert gp.Pipeline.from_dict({"source": source, **sections}).config == expected
-    arguments = {"target": "left", "drop": np.array(["id"]), "schema": {"plan": "text"}}
+    arguments: dict[str, Any] = {"target": "left", "drop": np.array(["id"]), "schema": {"plan": "text"}}
     assert gp.Pipeline("t.csv", **arguments, **sections).config == expected
     built = [MODELS.get("xgboost")(max_depth=3), "ridge"]
     typed = {**sections, "features": [Impute(columns=["age"])], "models": built}
@@ -84,29 +84,29 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a file of YAML": (lambda: gp.Pipeline(CHURN), "Pipeline.from_yaml"),
     "a number": (lambda: gp.Pipeline(3), "got 3"),
     "nothing": (lambda: gp.Pipeline(None), "got None"),
-    "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),
+    "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),  # type: ignore[arg-type]
     "no path": (lambda: gp.Pipeline([]), "got an empty list"),
     "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that holds 3"),
     "a pipeline": (lambda: gp.Pipeline(pipeline()), "got gpupipe.Pipeline"),
     "a target twice": (lambda: gp.Pipeline({"path": "t.csv", "target": "x"}, target="y"), "target: given twice"),
     "a Config and more": (lambda: gp.Pipeline(pipeline().config, seed=3), "takes no further argument; got seed"),
-    "a frame as a file": (lambda: gp.Pipeline.from_yaml(FRAME), r"got pandas.DataFrame(.|\n)*gp.Pipeline\(frame"),
-    "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),
-    "no file": (lambda: gp.load_config(None), "got None"),
+    "a frame as a file": (lambda: gp.Pipeline.from_yaml(FRAME), r"got pandas.DataFrame(.|\n)*gp.Pipeline\(frame"),  # type: ignore[arg-type]
+    "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),  # type: ignore[arg-type]
+    "no file": (lambda: gp.load_config(None), "got None"),  # type: ignore[arg-type]
     "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
-    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),
-    "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),
-    "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),
-    "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),
+    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),  # type: ignore[arg-type]
+    "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),  # type: ignore[arg-type]
+    "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),  # type: ignore[arg-type]
+    "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),  # type: ignore[arg-type]
     "processes": (lambda: pipeline().run(n_processes=0), "whole number of at least 1; got 0\n  where: n_processes"),
     "data": (lambda: pipeline().run(data=5), "got 5\n  where: data"),
     "a table": (lambda: pipeline().run(tables={"orders": FRAME}), "no table .orders.(.|\n)*no further tables"),
-    "tables": (lambda: pipeline().features(tables=FRAME), "expected a dict of tables; got pandas.DataFrame"),
+    "tables": (lambda: pipeline().features(tables=FRAME), "expected a dict of tables; got pandas.DataFrame"),  # type: ignore[arg-type]
     "a frame of a section": (lambda: gp.Pipeline({"frame": {"a": [1]}}), r"frame: expected a frame .*; got dict"),
-    "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),
+    "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),  # type: ignore[arg-type]
     "a library": (lambda: pipeline().tensors("torhc"), "did you mean 'torch'"),
     "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "'16GX' is no size"),
-    "a run": (lambda: gp.load_run(5), "expected the path of a run directory; got 5"),
+    "a run": (lambda: gp.load_run(5), "expected the path of a run directory; got 5"),  # type: ignore[arg-type]
 }
 
 

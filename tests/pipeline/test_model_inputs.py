@@ -67,7 +67,7 @@ def test_the_same_rows_have_the_same_predictions_whatever_holds_them(
 ) -> None:
     given = make(rows)
     if isinstance(given, list) and isinstance(given[0], pd.Series):
-        found = np.concatenate([model.predict_proba(row) for row in given])
+        found: Any = np.concatenate([model.predict_proba(row) for row in given])
     else:
         found = model.predict_proba(given)
     np.testing.assert_array_equal(found, model.predict_proba(rows))
@@ -97,7 +97,8 @@ def test_a_key_that_some_rows_lack_is_null_and_one_that_all_lack_is_an_error(mod
 
 def test_columns_that_the_model_does_not_read_may_hold_anything(model: Model, rows: pd.DataFrame) -> None:
     expected = model.predict_proba(rows)
-    odd = rows.assign(note=[object()] * N, nested=[{"a": [1]}] * N)
+    anything: dict[str, Any] = {"note": [object()] * N, "nested": [{"a": [1]}] * N}
+    odd = rows.assign(**anything)
     np.testing.assert_array_equal(model.predict_proba(odd), expected)
     np.testing.assert_array_equal(model.predict_proba(odd.to_dict("records")), expected)
 

@@ -129,6 +129,7 @@ def test_a_notebook_shows_a_model_and_a_report_as_tables(model: Model, rows: pd.
     text = model._repr_html_()
     assert "<td>Contract</td><td>categorical" in text and "binary, labels No, Yes" in text and len(text) < 6_000
     model.predict(rows.astype({"Region": object}).assign(Region=["<b>", *rows["Region"].astype(object)[1:]]))
+    assert model.last_prediction_report is not None
     report = model.last_prediction_report._repr_html_()
     assert "<td>Region</td>" in report and "<b>" not in report.replace("<b>column", "")
 
@@ -159,6 +160,8 @@ def test_columns_that_only_keys_and_texts_are_made_of_are_reported_and_ranked_as
     model = run_pipeline(parse_config(settings), tmp_path / "run").model
     assert set(model.importances["column"]) == {"note", "x", "at"}
     assert model.importances["column"][0] == "note"
-    model.predict(rows.assign(note=[None, None, *rows["note"][2:]]))
+    notes: list[Any] = [None, None, *rows["note"][2:]]
+    model.predict(rows.assign(note=notes))
+    assert model.last_prediction_report is not None
     nulls = {column.name: (column.kind, column.n_null) for column in model.last_prediction_report.columns}
     assert nulls["note"] == ("raw", 2) and nulls["card"] == ("raw", 0) and set(nulls) == set(model.inputs)

@@ -19,6 +19,7 @@ import pytest
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.artifact.manifest import OWN_KEYS
 from gpupipe.backends import choose
+from gpupipe.backends.base import Backend
 from gpupipe.config import load_config
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import Feature, FittedFeatures
@@ -33,6 +34,8 @@ from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import evaluate_models, run_pipeline
 from gpupipe.pipeline.timeline import Timeline
+from gpupipe.table.blocks import Table
+from gpupipe.typing import Array
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 TASKS = {
@@ -267,7 +270,7 @@ def test_verify_sees_damage_that_came_after_loading(churn_run: Run, tmp_path: Pa
 class Leaning(FittedLinear):
     """Predicts otherwise than the coefficients that it saves."""
 
-    def predict(self, X: np.ndarray) -> Prediction:
+    def predict(self, X: Array) -> Prediction:
         prediction = super().predict(X)
         assert prediction.probability is not None
         return replace(prediction, probability=prediction.probability * 0.999)
@@ -277,8 +280,8 @@ class Leaning(FittedLinear):
 class Shifted(FittedFeatures):
     """Computes its third column otherwise than the program that it saves."""
 
-    def transform(self, table, backend):
-        X = super().transform(table, backend)
+    def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
+        X = super().transform(table, backend, engine)
         X[:, 2] += 0.01
         return X
 
@@ -320,9 +323,9 @@ def test_what_a_device_records_is_replayed_on_the_host() -> None:
 
 
 def column(here: list[float], recorded: list[float], n_codes: int = 0):
-    both = [np.array(values, np.float32)[:, None] for values in (here, recorded)]
+    one, other = (np.array(values, np.float32)[:, None] for values in (here, recorded))
     feature = Feature("x", ("x",), "op", n_codes)
-    return compare_columns(*both, np.ones(len(here), bool), [feature], TOLERANCE)[0]
+    return compare_columns(one, other, np.ones(len(here), bool), [feature], TOLERANCE)[0]
 
 
 def test_a_value_on_one_side_only_is_infinitely_far_and_on_neither_side_equal() -> None:

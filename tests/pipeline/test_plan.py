@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +27,7 @@ from gpupipe.units import GIB
 
 ROOT = Path(__file__).parents[2]
 ROWS = 60_000
-CHURN = {
+CHURN: dict[str, Any] = {
     "seed": 7,
     "source": {"generate": "churn", "rows": ROWS, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
     "split": {"test_size": 0.25, "stratify": True},

@@ -106,6 +106,7 @@ def test_a_column_without_any_known_level_is_a_warning_of_the_line_that_predicts
     strange = odd.assign(Contract="weekly", tenure=None, MonthlyCharges=odd["MonthlyCharges"].abs() + 1e6)
     with pytest.warns(PredictionWarning) as caught:
         model.predict(strange)
+    assert model.last_prediction_report is not None
     assert {warning.filename for warning in caught} == {__file__}
     assert [str(warning.message) for warning in caught] == list(model.last_prediction_report.alarms)
     assert [text.split(":")[0] for text in model.last_prediction_report.alarms] == [
@@ -144,7 +145,7 @@ def test_the_command_line_says_it_instead_of_warning(churn_run: Run, odd: pd.Dat
 def test_ranges_of_a_feature_program_are_those_of_its_rows() -> None:
     frame = pa.table({"x": [3.5, None, -1.25], "empty": pa.array([None] * 3, pa.float64()), "when": [9, 1, 5]})
     summary = FeatureProgram(schema={"when": "float"}).fit(frame).fitted_.training
-    assert summary.n_rows == 3
+    assert summary is not None and summary.n_rows == 3
     found = {name: (column.n_null, column.low, column.high) for name, column in summary.columns.items()}
     assert found["x"] == (1, -1.25, 3.5) and found["when"] == (0, 1.0, 9.0)
     assert found.get("empty", (3, None, None)) == (3, None, None)
@@ -169,6 +170,7 @@ def test_a_model_of_an_earlier_version_still_counts_nulls_and_levels(
 ) -> None:
     model = load_model(rewritten(churn_run.path / "model", tmp_path / "model", None))
     model.predict(odd)
+    assert model.last_prediction_report is not None
     columns = {column.name: column for column in model.last_prediction_report.columns}
     assert columns["Contract"].n_unseen == 100 and columns["Partner"].n_null == 10
     assert columns["MonthlyCharges"].n_above is None and columns["MonthlyCharges"].low is None
@@ -212,4 +214,5 @@ def test_importances_that_lie_are_refused(churn_run: Run, tmp_path: Path, import
 def test_a_model_that_does_not_warn_reports_all_the_same(model: Model, odd: pd.DataFrame) -> None:
     quiet = replace(model, warns=False)
     quiet.predict(odd.assign(Contract="weekly"))
+    assert quiet.last_prediction_report is not None
     assert len(quiet.last_prediction_report.alarms) == 1

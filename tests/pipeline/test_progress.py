@@ -160,7 +160,7 @@ class Log(io.StringIO):
 def test_without_a_terminal_a_long_stage_shows_that_it_is_alive() -> None:
     training, log = Training(done=120), Log("round 120 of 300")
     display = LineDisplay(log, report_seconds=0.0, sample_seconds=0.001)
-    timeline = Timeline([display])  # type: ignore[list-item]
+    timeline = Timeline([display])
     with timeline.stage("train boost", device="cpu") as stage, timeline.show_progress(training.read):
         assert log.is_there.wait(LONG)
     lines = log.getvalue().splitlines()
@@ -175,6 +175,6 @@ def test_without_a_terminal_a_long_stage_shows_that_it_is_alive() -> None:
 def test_without_a_terminal_a_short_stage_is_one_line() -> None:
     log = io.StringIO()
     display = LineDisplay(log)
-    with Timeline([display]).stage("train boost", device="cpu"):  # type: ignore[list-item]
+    with Timeline([display]).stage("train boost", device="cpu"):
         pass
     assert [line[:13] for line in log.getvalue().splitlines()] == ["cpu", "✓ train boost"]

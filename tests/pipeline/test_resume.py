@@ -250,7 +250,8 @@ def test_features_whose_folds_are_on_workers_are_not_kept(table: Path, tmp_path:
     settings, checkpoints = config(table), RunCheckpoints(CheckpointStore(tmp_path / "kept"), share=1e9)
     made = candidates(settings, CheckpointStore(), [1])[0].trained.features
     of_rows = checkpoints.of_rows("", settings, choose("cpu"), np.ones(3, bool), {})
-    of_rows.save_features("codes", replace(made, folds=[object()]))
+    parts: Any = [object()]
+    of_rows.save_features("codes", replace(made, folds=parts))
     checkpoints.flush()
     assert not (tmp_path / "kept").exists()
     of_rows.save_features("codes", made)

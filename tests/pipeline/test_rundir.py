@@ -18,6 +18,7 @@ import pytest
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import directory as atomic_directory
 from gpupipe.pipeline.atomic.drafts import MARKER
+from gpupipe.pipeline.atomic.rename import exchange
 from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
@@ -190,11 +191,10 @@ def test_a_note_that_is_added_after_the_last_check_is_kept_beside_the_new_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
 ) -> None:
     write_run(tmp_path / "churn", "first")
-    real = atomic_directory.exchange
 
     def add_and_exchange(one: Path, other: Path) -> bool:
         add_a_note(tmp_path / "churn")
-        return can_exchange and real(one, other)
+        return can_exchange and exchange(one, other)
 
     monkeypatch.setattr(atomic_directory, "exchange", add_and_exchange)
     write_run(tmp_path / "churn", "second")
@@ -208,12 +208,11 @@ def test_a_file_that_takes_the_name_after_the_last_check_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_run(tmp_path / "churn", "first")
-    real = atomic_directory.exchange
 
     def replace_and_exchange(one: Path, other: Path) -> bool:
         shutil.rmtree(other)
         other.write_text("mine")
-        return real(one, other)
+        return exchange(one, other)
 
     monkeypatch.setattr(atomic_directory, "exchange", replace_and_exchange)
     write_run(tmp_path / "churn", "second")

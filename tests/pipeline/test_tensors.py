@@ -48,7 +48,7 @@ def test_the_dense_view_is_the_split_as_numbers() -> None:
     assert train.features.dtype == np.float32 and train.features.shape[1] == len(train.metadata.names)
     assert not train.nulls.any() and not test.nulls.any()
     assert train.metadata.task == "binary" and train.metadata.labels == ("No", "Yes")
-    assert train.target.dtype == np.int64
+    assert train.target is not None and test.target is not None and train.target.dtype == np.int64
     leaving = Counter(customers(ROWS, 7, ["Churn"]).column("Churn").to_pylist())["Yes"]
     assert train.target.sum() + test.target.sum() == leaving
 
@@ -85,7 +85,7 @@ def test_the_embedding_view_has_numbers_and_ids_that_the_vocabulary_names() -> N
     train, test = churn().tensors(view="embedding")
     facts = train.metadata
     assert "Contract" in facts.id_names and "Contract" not in facts.names and "City" in " ".join(facts.names)
-    assert facts == test.metadata
+    assert facts == test.metadata and train.ids is not None and test.ids is not None
     table = customers(ROWS, 7)
     for j, name in enumerate(facts.id_names):
         ids = np.concatenate([train.ids[:, j], test.ids[:, j]])
@@ -124,4 +124,5 @@ def test_a_number_to_predict_is_float32() -> None:
     source = {**CHURN["source"], "target": "MonthlyCharges"}
     del source["positive"]
     train, _ = churn(source=source, features=[{"encode": ["@categorical", "!City"]}]).tensors()
-    assert train.target.dtype == np.float32 and train.metadata.labels == () and train.metadata.task == "regression"
+    assert train.target is not None and train.target.dtype == np.float32
+    assert train.metadata.labels == () and train.metadata.task == "regression"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpupipe.backends.base import DeviceUse
+from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.machine import peak_bytes
 from gpupipe.config import parse_config
 from gpupipe.pipeline.log import JsonLog
@@ -143,13 +144,15 @@ def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path
     assert lines[2]["rows"] == 1000
 
 
-class Metered:
+class Metered(CpuBackend):
     """A backend's figures, as a device would give them."""
 
-    name, reason = "gpu", "NVIDIA H100"
+    name = "gpu"
 
     def __init__(self, *uses: DeviceUse) -> None:
-        self.uses, self.calls = list(uses), []
+        super().__init__("NVIDIA H100")
+        self.uses = list(uses)
+        self.calls: list[str] = []
 
     def open_stage(self) -> None:
         self.calls.append("open")

@@ -61,7 +61,7 @@ def table() -> pd.DataFrame:
         "id": [f"k{i:03d}" for i in range(N)],
         "a": rng.normal(size=N),
         "b": rng.integers(0, 50, N),
-        "c": rng.choice(["x", "y", "z", None], N),
+        "c": rng.choice(np.array(["x", "y", "z", None]), N),
         "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, N), unit="D"),
     })  # fmt: skip
     frame["yes"] = np.where(frame["a"] + rng.normal(size=N) > 0, "yes", "no")
@@ -123,7 +123,8 @@ def test_all_answers_are_those_of_a_trusted_model(
     if name not in ("xgboost", "mlp"):
         monkeypatch.setattr(untrusted_process, "Child", InProcessChild)
     path, csv, frame = trained(name), str(folder / "t.csv"), table()
-    odd = frame.assign(c="never seen", a=[None, 0.5] * (N // 2))
+    halves: list[Any] = [None, 0.5] * (N // 2)
+    odd = frame.assign(c="never seen", a=halves)
     trusted = gp.load_model(path, "cpu")
     with gp.load_model(path, untrusted=True) as model:
         for rows in (csv, odd, frame.head(0)):
@@ -133,7 +134,7 @@ def test_all_answers_are_those_of_a_trusted_model(
         np.testing.assert_array_equal(trusted.predict(frame), model.predict(frame))
         with pytest.warns(PredictionWarning, match="no row has a level seen in training"):
             model.predict(odd)
-        np.testing.assert_array_equal(*(each.transform(csv).view("i4") for each in (trusted, model)))
+        np.testing.assert_array_equal(trusted.transform(csv).view("i4"), model.transform(csv).view("i4"))
         assert model.last_prediction_report == trusted.last_prediction_report
         if trusted.goal.labels:
             np.testing.assert_array_equal(trusted.predict_proba(csv), model.predict_proba(csv))

@@ -44,7 +44,7 @@ def random_tables(ids: Any) -> dict[str, pd.DataFrame]:
     customers = pd.DataFrame(
         {
             "id": ids(rng.integers(0, 30, N_CUSTOMERS)),
-            "shop": rng.choice(["north", "south ", " south", "NA", None], N_CUSTOMERS),
+            "shop": rng.choice(np.array(["north", "south ", " south", "NA", None]), N_CUSTOMERS),
             "since": pd.Timestamp("2024-01-10") + pd.to_timedelta(rng.integers(0, 20, N_CUSTOMERS), unit="D"),
             "age": rng.choice([20.0, 30.5, np.nan], N_CUSTOMERS),
             "left": rng.choice(["no", "yes"], N_CUSTOMERS),
@@ -55,7 +55,7 @@ def random_tables(ids: Any) -> dict[str, pd.DataFrame]:
             "customer": ids(rng.integers(5, 40, N_ORDERS)),
             "at": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 60 * 24, N_ORDERS), unit="h"),
             "spend": np.where(rng.random(N_ORDERS) < 0.2, np.nan, rng.normal(20, 10, N_ORDERS).round(2)),
-            "shop": rng.choice(["north", "south", None], N_ORDERS),
+            "shop": rng.choice(np.array(["north", "south", None]), N_ORDERS),
         }
     )
     orders.loc[:3, "at"] = pd.NaT
@@ -102,9 +102,9 @@ def compare(config: Config) -> PandasDevice:
 
 
 KEYS: dict[str, Any] = {
-    "numbers": lambda ids: pd.array(np.where(ids % 7 == 0, None, ids), "Int64"),
+    "numbers": lambda ids: pd.array([None if n % 7 == 0 else n for n in ids.tolist()], "Int64"),
     "floats": lambda ids: np.where(ids % 7 == 0, np.nan, ids / 2),
-    "texts": lambda ids: pd.array(np.where(ids % 7 == 0, None, np.char.add(" customer ", ids.astype(str))), "str"),
+    "texts": lambda ids: pd.array([None if n % 7 == 0 else f" customer {n}" for n in ids.tolist()], "str"),
 }
 
 

@@ -29,6 +29,7 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
@@ -270,7 +271,8 @@ def test_a_filter_that_does_not_fit_is_refused_as_on_the_host(tmp_path: Path, ba
 
 
 def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backend: Backend) -> None:
-    for i, rows in enumerate([["b", "a"], [], ["c", None]]):
+    parts: list[list[str | None]] = [["b", "a"], [], ["c", None]]
+    for i, rows in enumerate(parts):
         table = pa.table({"c": pa.array(rows, pa.string()), "n": pa.array([i] * len(rows), pa.int64())})
         pq.write_table(table, tmp_path / f"{i}.parquet")
     table = compare(Source(path=str(tmp_path)), backend)
@@ -348,7 +350,8 @@ def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
     tmp_path: Path, backend: Backend, kind: str | None
 ) -> None:
     pq.write_table(pa.table({"x": pa.nulls(2), "n": [1, 2]}), tmp_path / "t.parquet")
-    compare(Source(path=str(tmp_path / "t.parquet"), schema={"x": kind} if kind else {}), backend)
+    source = Source.model_validate({"path": str(tmp_path / "t.parquet"), "schema": {"x": kind} if kind else {}})
+    compare(source, backend)
     pq.write_table(pa.table({"x": pa.nulls(2)}), tmp_path / "t.parquet")
     assert "no column has a type" in obstacle_of(Source(path=str(tmp_path / "t.parquet")))
 
@@ -526,7 +529,7 @@ def test_what_it_cannot_is_refused_where_falling_back_is_forbidden(tmp_path: Pat
 
 def test_and_is_said_and_read_by_the_host_where_it_is_allowed(tmp_path: Path, backend: Backend) -> None:
     config, device = config_of(tmp_path, ', where: "n > m"'), PandasDevice("allow")
-    assert_same_table(read_table(config, device).table, read_table(config, backend).table)
+    assert_same_table(whole_table(read_table(config, device).table), whole_table(read_table(config, backend).table))
     assert ["two columns are compared by Arrow" in line for line in device.fallbacks()] == [True]
 
 
@@ -537,7 +540,7 @@ def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backe
     kept = read_table(config, backend)
     found = read_table(config, device)
     assert "found in the cache" in found.notes[0]
-    assert_same_table(found.table, kept.table)
+    assert_same_table(whole_table(found.table), whole_table(kept.table))
     assert device.fallbacks() == []
 
 
@@ -549,7 +552,7 @@ def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path:
     )
     config, device = load_config(path), PandasDevice()
     read, expected = read_table(config, device), read_table(config, backend)
-    assert_same_table(read.table, expected.table)
+    assert_same_table(whole_table(read.table), whole_table(expected.table))
     assert read.notes == expected.notes and device.fallbacks() == []
     said = ["churn_events: generated on the host, then moved to the device", "customerID: written on the host"]
     assert device.take_remarks() == said
@@ -588,4 +591,4 @@ def test_an_example_is_read_alike(data_dir: Path, backend: Backend, name: str) -
         read = read_table(config, PandasDevice())
     except DeviceError as error:
         pytest.skip(f"{name} is the host's to read: {error.what}")
-    assert_same_table(read.table, read_table(config, backend).table)
+    assert_same_table(whole_table(read.table), whole_table(read_table(config, backend).table))

@@ -13,7 +13,7 @@ from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"i": 1, "f": 1, "s": "x", "t": "2024-01-31 10:00:00"},
     {"i": None, "f": 2.5, "s": "NA", "t": None},
     {"i": 3, "s": "y", "late": True},
@@ -22,7 +22,7 @@ ROWS = [
 
 def read(folder: Path, content: str | bytes, name: str = "t.jsonl", **settings: object) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_arrow(Source(path=name, **settings), folder)  # type: ignore[arg-type]
+    return read_arrow(Source(path=name, **settings), folder)
 
 
 def lines(rows: list[dict[str, object]]) -> str:

@@ -96,7 +96,7 @@ def test_awkward_values_are_those_of_pyarrow(data_dir: Path) -> None:
     folder = data_dir / "parquet-types" / "data"
 
     def column(name: str, column: str) -> list[object]:
-        return read_arrow(Source(path=str(folder / name))).table.column(column).to_pylist()  # type: ignore[no-any-return]
+        return read_arrow(Source(path=str(folder / name))).table.column(column).to_pylist()
 
     assert column("int32_decimal.parquet", "value") == [float(n) for n in range(1, 25)]
     assert column("alltypes_plain.parquet", "string_col") == ["0", "1"] * 4

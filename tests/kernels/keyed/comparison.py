@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,18 @@ import numpy as np
 from gpupipe_kernels import keyed
 from gpupipe_kernels.keyed import naive
 from gpupipe_kernels.keyed.engine import History
+from gpupipe_kernels.keyed.features import Function
 from tests.kernels.keyed.tables import Table
 
 Array = Any
 Put = Callable[[np.ndarray], Array]
+Make = Callable[[], keyed.Queries]
 
-FUNCTIONS = ("count", "sum", "mean", "std", "min", "max", "first", "last")
+FUNCTIONS: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last")
 SPAN, GAP, HALF_LIFE, N_ROWS = 70, 20, 50.0, 3  # times are multiples of 10: some are as far apart as that
 
 
-def compare(table: Table, history: History, put: Put, order: np.ndarray, some: slice = slice(None)) -> None:
+def compare(table: Table, history: History, put: Put, order: Array, some: slice = slice(None)) -> None:
     """Compare all features, by windows and without.
 
     Parameters
@@ -45,12 +48,10 @@ def compare(table: Table, history: History, put: Put, order: np.ndarray, some: s
             compare_whole_histories(table, queries, seen, cutoff, column, codes)
 
 
-def all_queries(
-    table: Table, history: History, put: Put
-) -> list[tuple[Callable[[], keyed.Queries], list[list[int]], Array]]:
+def all_queries(table: Table, history: History, put: Put) -> list[tuple[Make, list[list[int]], Array]]:
     """Return how queries are made, the rows that each one sees, and their cut-offs."""
     key, time, cutoff = table.key, table.time, table.cutoff
-    queries: list[tuple[Callable[[], keyed.Queries], list[list[int]], Array]] = []
+    queries: list[tuple[Make, list[list[int]], Array]] = []
     for make, seen, at in (
         (lambda: keyed.queries_of_events(history), naive.seen_by_events(key, time, False), time),
         (
@@ -63,10 +64,18 @@ def all_queries(
         within = naive.within_span(seen, time, at, SPAN, at is time and make().includes_current)
         queries += [
             (make, seen, at),
-            (lambda make=make: keyed.last_span(make(), SPAN), within, at),
-            (lambda make=make: keyed.last_rows(make(), N_ROWS), [rows[-N_ROWS:] for rows in seen], at),
+            (partial(in_span, make), within, at),
+            (partial(in_rows, make), [rows[-N_ROWS:] for rows in seen], at),
         ]
     return queries
+
+
+def in_span(make: Make) -> keyed.Queries:
+    return keyed.last_span(make(), SPAN)
+
+
+def in_rows(make: Make) -> keyed.Queries:
+    return keyed.last_rows(make(), N_ROWS)
 
 
 def compare_numbers(table: Table, queries: keyed.Queries, seen: list[list[int]], column: keyed.KeyedColumn) -> None:

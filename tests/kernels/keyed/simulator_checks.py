@@ -28,11 +28,11 @@ EVENTS_ALONE = slice(0, 1)
 ONE_OF_EACH_KIND = slice(0, None, 4)  # events, a span before cut-offs, rows with the current event
 
 
-def put(array: np.ndarray) -> Any:
+def put(array: Any) -> Any:
     return cuda.to_device(np.ascontiguousarray(array))
 
 
-def order_on_device(key: np.ndarray, time: np.ndarray) -> tuple[keyed.History, np.ndarray]:
+def order_on_device(key: np.ndarray, time: np.ndarray) -> tuple[keyed.History, Any]:
     order = keyed.order_events(key, time, engine="numpy").order
     n_keys = int(key.max(initial=-1)) + 1
     return keyed.order_events(put(key), put(time), n_keys, order=put(order)), order
@@ -65,8 +65,8 @@ def zeros_of_both_signs_are_one_value() -> None:
 def float32_and_one_cut_off_are_taken() -> None:
     history = one_key(3)
     queries = keyed.queries_before(history, put(np.array([0, -1, 5, 0], np.int32)), np.array(2))
-    assert_same(keyed.aggregate(put(np.float32([1, 2, 4])), queries, "sum"), [3, 0, 0, 3])
-    assert_same(keyed.gaps(history).copy_to_host().astype(np.float32), [np.nan, 1, 1])
+    assert_same(keyed.aggregate(put(np.array([1, 2, 4], np.float32)), queries, "sum"), [3, 0, 0, 3])
+    assert_same(host(keyed.gaps(history)).astype(np.float32), [np.nan, 1, 1])
 
 
 def codes_below_zero_are_values_of_their_own_key() -> None:

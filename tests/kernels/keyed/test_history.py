@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
-from gpupipe_kernels.engines import COSTS
+from gpupipe_kernels.engines import COSTS, HostEngine
 from gpupipe_kernels.program.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
@@ -22,7 +22,9 @@ I32 = np.int32
 @ENGINES
 @settings(max_examples=60, deadline=None)
 @given(events=EVENTS, in_time=st.booleans())
-def test_events_stand_by_key_then_time_then_place(engine: str, events: list[tuple[int, int]], in_time: bool) -> None:
+def test_events_stand_by_key_then_time_then_place(
+    engine: HostEngine, events: list[tuple[int, int]], in_time: bool
+) -> None:
     events = sorted(events, key=lambda event: event[1]) if in_time else events
     key, time = np.array([k for k, _ in events], I32), np.array([t for _, t in events], np.int64)
 
@@ -36,7 +38,7 @@ def test_events_stand_by_key_then_time_then_place(engine: str, events: list[tupl
 
 
 @ENGINES
-def test_many_rows_in_no_order_are_sorted_as_numpy_does(engine: str) -> None:
+def test_many_rows_in_no_order_are_sorted_as_numpy_does(engine: HostEngine) -> None:
     rng = np.random.default_rng(0)
     key = np.where(rng.random(200_000) < 0.5, 3, rng.integers(0, 5000, 200_000)).astype(I32)
     time = rng.integers(0, 10**15, 200_000) // 10**9 * 10**9
@@ -45,14 +47,14 @@ def test_many_rows_in_no_order_are_sorted_as_numpy_does(engine: str) -> None:
 
 
 @ENGINES
-def test_an_order_that_is_given_is_taken(engine: str) -> None:
+def test_an_order_that_is_given_is_taken(engine: HostEngine) -> None:
     key, time = np.array([1, -1, 0, 1], I32), np.array([5, 1, 2, NAT])
     history = keyed.order_events(key, time, 4, order=np.array([2, 0], I32), engine=engine)
     assert (history.start.tolist(), history.time.tolist()) == ([0, 1, 2, 2, 2], [2, 5])
 
 
 @ENGINES
-def test_arrays_need_not_be_contiguous_or_writable(engine: str) -> None:
+def test_arrays_need_not_be_contiguous_or_writable(engine: HostEngine) -> None:
     key, time = np.arange(8, dtype=np.int64)[::2] // 4, np.arange(4)[::-1]
     key.flags.writeable = False
     history = keyed.order_events(key, time, engine=engine)
@@ -64,7 +66,7 @@ def test_arrays_need_not_be_contiguous_or_writable(engine: str) -> None:
 
 
 @ENGINES
-def test_a_column_of_the_table_is_put_in_order(engine: str) -> None:
+def test_a_column_of_the_table_is_put_in_order(engine: HostEngine) -> None:
     history = keyed.order_events(np.array([1, -1, 0, 0], I32), np.array([5, 1, 9, 2]), engine=engine)
     for values in (np.arange(4.0), np.array(list("abcd")), np.arange(8, dtype=np.int8)[::2]):
         assert keyed.in_order(history, values).tolist() == [values[3], values[2], values[0]]
@@ -73,14 +75,14 @@ def test_a_column_of_the_table_is_put_in_order(engine: str) -> None:
 
 
 @ENGINES
-def test_a_cut_off_for_all_rows_is_one_number(engine: str) -> None:
+def test_a_cut_off_for_all_rows_is_one_number(engine: HostEngine) -> None:
     history = keyed.order_events(np.zeros(5, I32), np.arange(5), engine=engine)
     queries = keyed.queries_before(history, np.array([0, 0, 1, -1], I32), np.array(3))
     assert keyed.count(queries).tolist() == [3, 3, 0, 0]
 
 
 @ENGINES
-def test_what_cannot_be_ordered_is_refused(engine: str) -> None:
+def test_what_cannot_be_ordered_is_refused(engine: HostEngine) -> None:
     key, time = np.zeros(3, I32), np.arange(3)
     for wrong, message in (
         ((key, time[:2]), "one length"),
@@ -96,11 +98,11 @@ def test_what_cannot_be_ordered_is_refused(engine: str) -> None:
 
 def test_an_engine_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="'cuda' for arrays on the host: numpy or numba"):
-        keyed.order_events(np.zeros(3, I32), np.arange(3), engine="cuda")
+        keyed.order_events(np.zeros(3, I32), np.arange(3), engine="cuda")  # type: ignore[arg-type]
 
 
 @ENGINES
-def test_what_cannot_be_asked_is_refused(engine: str) -> None:
+def test_what_cannot_be_asked_is_refused(engine: HostEngine) -> None:
     history = keyed.order_events(np.zeros(3, I32), np.arange(3), engine=engine)
     other = keyed.order_events(np.zeros(3, I32), np.arange(3))
     queries, x = keyed.queries_of_events(history), np.arange(3.0)
@@ -112,10 +114,10 @@ def test_what_cannot_be_asked_is_refused(engine: str) -> None:
         (lambda: keyed.lag(x, queries, 0), "at least 1, got 0"),
         (lambda: keyed.aggregate(x[:2], queries, "sum"), "has 3 values"),
         (lambda: keyed.aggregate(keyed.column(other, x), queries, "sum"), "another history"),
-        (lambda: keyed.aggregate(x, queries, "median"), "unknown aggregate 'median'"),
+        (lambda: keyed.aggregate(x, queries, "median"), "unknown aggregate 'median'"),  # type: ignore[arg-type]
         (lambda: keyed.aggregate(x, window, "nunique"), "not of a window"),
-        (lambda: keyed.aggregate_codes(np.ones(3, I32), queries, "mean"), "of codes 'mean'"),
-        (lambda: keyed.pick(np.ones(3, I32), queries, "second"), "first or last"),
+        (lambda: keyed.aggregate_codes(np.ones(3, I32), queries, "mean"), "of codes 'mean'"),  # type: ignore[arg-type]
+        (lambda: keyed.pick(np.ones(3, I32), queries, "second"), "first or last"),  # type: ignore[arg-type]
         (lambda: keyed.time_since(queries, where=np.ones(2, bool)), "has 3 values"),
         (lambda: keyed.sessions(queries, -1), "at least 0"),
         (lambda: keyed.decayed_sum(x, queries, 0.0), "more than 0"),

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
+from gpupipe_kernels.engines import HostEngine
+from gpupipe_kernels.keyed.features import Function
 from gpupipe_kernels.program.opcodes import NAT
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
@@ -40,7 +42,7 @@ def results(rows: Rows, queries: keyed.Queries) -> list[Any]:
     x, codes = keyed.column(queries.history, rows.x[order]), rows.codes[order]
     made = []
     for window in (queries, keyed.last_rows(queries, 2), keyed.last_span(queries, 9)):
-        functions = ("count", "sum", "mean", "std", "min", "max", "first", "last")
+        functions: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max", "first", "last")
         made += [keyed.aggregate(x, window, function) for function in functions]
         made += [keyed.lag(x, window, 1), keyed.lag(x, window, 3), *keyed.sessions(window, 3)]
         made += [keyed.time_since(window, which, where=rows.x[order] > 0) for which in ("first", "last")]
@@ -49,7 +51,7 @@ def results(rows: Rows, queries: keyed.Queries) -> list[Any]:
     return [*made, keyed.aggregate(x, queries, "nunique"), keyed.aggregate_codes(codes, queries, "nunique")]
 
 
-def before_cut_off(rows: Rows, engine: str, cutoff: int) -> list[Any]:
+def before_cut_off(rows: Rows, engine: HostEngine, cutoff: int) -> list[Any]:
     history = keyed.order_events(rows.key, rows.time, 3, engine=engine, n_threads=THREADS)
     return results(rows, keyed.queries_before(history, np.arange(3, dtype=np.int32), np.array(cutoff)))
 
@@ -58,7 +60,7 @@ def before_cut_off(rows: Rows, engine: str, cutoff: int) -> list[Any]:
 @settings(max_examples=60, deadline=None)
 @given(events=EVENTS, later=EVENTS, cutoff=st.integers(0, 30), seed=st.integers(0, 9))
 def test_events_from_the_cut_off_on_do_not_matter(
-    engine: str, events: list[Any], later: list[Any], cutoff: int, seed: int
+    engine: HostEngine, events: list[Any], later: list[Any], cutoff: int, seed: int
 ) -> None:
     known = [event for event in events if event[1] < cutoff]
     others = [event for event in later if event[1] == NAT or event[1] >= cutoff]
@@ -83,7 +85,7 @@ def test_events_from_the_cut_off_on_do_not_matter(
 @settings(max_examples=60, deadline=None)
 @given(events=EVENTS, changed=EVENTS, at=st.integers(0, 24), include_current=st.booleans())
 def test_an_event_does_not_see_itself_or_what_follows(
-    engine: str, events: list[Any], changed: list[Any], at: int, include_current: bool
+    engine: HostEngine, events: list[Any], changed: list[Any], at: int, include_current: bool
 ) -> None:
     """All events but those that event `at` may see are changed, or taken away."""
     at %= len(events)

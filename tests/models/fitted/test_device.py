@@ -310,7 +310,7 @@ def test_early_stopping_holds_out_the_same_rows_and_keeps_the_best_round(
     assert device.to_device_dtypes == ["float32", "bool"]
     on_host = fit(MODELS.get("xgboost")(max_depth=3, **stopping), data.X, data.y, data.context)
     for model in (fitted, fitted.portable()):
-        np.testing.assert_allclose(model.predict(data.X_test).value, on_host.predict(data.X_test).value, rtol=1e-5)
+        np.testing.assert_allclose(model.predict(data.X_test).output, on_host.predict(data.X_test).output, rtol=1e-5)
 
 
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
@@ -321,7 +321,7 @@ def test_weights_reach_the_device_with_the_matrix_s_dtype(device: StandIn, table
         device.to_device_dtypes = []
         balanced = _fit("logistic_regression", data, device, class_weight="balanced", solver=solver)
         assert device.to_device_dtypes == ["int32", dtype]
-        moved = balanced.predict(data.X_test).probability - plain.predict(data.X_test).probability
+        moved = balanced.predict(data.X_test).output - plain.predict(data.X_test).output
         assert np.abs(moved).max() > 1e-3
 
 
@@ -359,6 +359,9 @@ def test_weights_leave_a_logistic_regression_of_cuml_the_penalty_that_scikit_lea
 
 
 def test_without_weights_and_in_other_models_nothing_becomes_of_the_penalty() -> None:
-    for estimator, weights in ((SimpleNamespace(C=2.0, penalty_normalized=True), None), (SimpleNamespace(C=2.0), [3])):
+    for estimator, weights in (
+        (SimpleNamespace(C=2.0, penalty_normalized=True), None),
+        (SimpleNamespace(C=2.0), np.array([3])),
+    ):
         fit_penalty(estimator, weights)
         assert estimator.C == 2.0

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from gpupipe.errors import ArtifactError
 from gpupipe.models import load_fitted
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
+from gpupipe.tasks import Task
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -19,11 +20,11 @@ def test_probabilities_are_those_of_logistic_regression(n_classes: int) -> None:
     X = rng.normal(size=(400, 6)).astype(np.float32)
     y = (X @ rng.normal(size=(6, n_classes)) + rng.normal(size=(400, n_classes))).argmax(axis=1)
     estimator = LogisticRegression().fit(X, y)
-    task = "binary" if n_classes == 2 else "multiclass"
+    task: Task = "binary" if n_classes == 2 else "multiclass"
     fitted = FittedLinear.of(estimator, task, (), n_classes, tuple(range(n_classes)))
     X[0], X[1] = 1e4, -1e4  # scores at which a naive exponential overflows
     expected = estimator.predict_proba(X.astype(np.float64))
-    got = fitted.predict(X).probability
+    got = fitted.predict(X).output
     np.testing.assert_allclose(got, expected[:, 1] if n_classes == 2 else expected, atol=1e-12)
 
 
@@ -33,8 +34,8 @@ def test_values_are_those_of_ridge_in_any_memory_order() -> None:
     estimator = Ridge().fit(X, X @ [1.0, 2.0, 3.0] + 4.0)
     fitted = FittedLinear.of(estimator, "regression", ("a", "b", "c"), 0, ())
     expected = estimator.predict(X.astype(np.float64))
-    np.testing.assert_allclose(fitted.predict(np.asfortranarray(X)).value, expected, atol=1e-9)
-    np.testing.assert_allclose(fitted.predict(X).value, expected, atol=1e-9)
+    np.testing.assert_allclose(fitted.predict(np.asfortranarray(X)).output, expected, atol=1e-9)
+    np.testing.assert_allclose(fitted.predict(X).output, expected, atol=1e-9)
     assert list(fitted.importances()) == ["a", "b", "c"]
 
 
@@ -45,9 +46,9 @@ def test_a_row_has_the_same_bits_whichever_rows_come_with_it(n_columns: int, n_o
     X = np.asfortranarray(rng.normal(size=(17_003, n_columns)).astype(np.float32))
     coefficients = Coefficients(rng.normal(size=(n_outputs, n_columns)), np.ones(n_outputs))
     fitted = FittedLinear(coefficients, "multiclass", (), max(2, n_outputs), tuple(range(max(2, n_outputs))))
-    whole = fitted.predict(X).probability
+    whole = fitted.predict(X).output
     for start, stop in [(0, 1), (5, 8), (1, 1_234), (1, 16_386), (16_380, 17_003), (17_002, 17_003)]:
-        part = fitted.predict(np.ascontiguousarray(X[start:stop])).probability
+        part = fitted.predict(np.ascontiguousarray(X[start:stop])).output
         np.testing.assert_array_equal(part, whole[start:stop])
 
 

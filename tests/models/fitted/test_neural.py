@@ -22,10 +22,13 @@ from safetensors.torch import load_file, save_file
 from gpupipe.backends import choose
 from gpupipe.errors import ArtifactError
 from gpupipe.models import load_fitted
+from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural import row_blocks
+from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files.architecture import NAME, read_architecture, write_architecture
 from gpupipe.models.neural.files.weights import read_weights, write_weights
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
+from gpupipe.tasks import Task
 from tests.models.networks import KINDS, OUTPUTS, Reference, fitted, given, rows
 
 WEIGHTS = FittedNeural.file
@@ -43,7 +46,7 @@ def save(model: FittedNeural, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_predictions_are_those_of_the_formulas_in_float64(kind: str, task: str) -> None:
+def test_predictions_are_those_of_the_formulas_in_float64(kind: Kind, task: Task) -> None:
     model = fitted(kind, task)
     X = rows(model, 500)
     score = Reference(model).scores(X)
@@ -62,7 +65,7 @@ def test_predictions_are_those_of_the_formulas_in_float64(kind: str, task: str) 
 @pytest.mark.parametrize(("n_numbers", "cardinalities"), [(0, (4, 9)), (3, ()), (1, ()), (0, (2,))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_without_numbers_or_without_categories_is_predicted_too(
-    kind: str, n_numbers: int, cardinalities: tuple[int, ...], tmp_path: Path
+    kind: Kind, n_numbers: int, cardinalities: tuple[int, ...], tmp_path: Path
 ) -> None:
     model = fitted(kind, "binary", n_numbers, cardinalities)
     X = rows(model, 60)
@@ -73,7 +76,7 @@ def test_a_table_without_numbers_or_without_categories_is_predicted_too(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_row_predicts_the_same_alone_and_among_4096_up_to_rounding(kind: str) -> None:
+def test_a_row_predicts_the_same_alone_and_among_4096_up_to_rounding(kind: Kind) -> None:
     model = fitted(kind, "binary")
     X = rows(model, 4096)
     together = given(model, X)
@@ -105,7 +108,7 @@ def test_a_matrix_in_any_order_read_only_or_part_of_another_predicts_the_same_an
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_of_rows_predict_what_all_at_once_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_rows_predict_what_all_at_once_do(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(kind, "regression")
     X = rows(model, 100)
     whole = given(model, X)
@@ -149,14 +152,14 @@ def test_a_network_of_a_device_predicts_there_and_is_kept_as_the_hosts(
 
 
 def test_a_network_of_the_host_is_its_own_portable_form_and_has_no_importances() -> None:
-    model = fitted("mlp", "binary")
+    model: FittedModel = fitted("mlp", "binary")
     assert model.portable() is model
     assert model.importances() is None
 
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_comes_back_from_its_files_bit_for_bit(kind: str, task: str, tmp_path: Path) -> None:
+def test_it_comes_back_from_its_files_bit_for_bit(kind: Kind, task: Task, tmp_path: Path) -> None:
     model = fitted(kind, task)
     generator = torch.get_rng_state()
     again = load_fitted(tmp_path, save(model, tmp_path))
@@ -187,7 +190,10 @@ def cut(share: float) -> Callable[[Path], None]:
 
 
 def replaced(raw: bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(raw) and None
+    def apply(path: Path) -> None:
+        path.write_bytes(raw)
+
+    return apply
 
 
 def tensors(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpupipe.models.neural.architecture import Architecture
+from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
@@ -37,11 +37,11 @@ class Small:
 
     job: BroadcastJob
 
-    def but(self, *, kind: str | None = None, dropout: float = 0.0, **spec: Any) -> Small:
+    def but(self, *, kind: Kind | None = None, dropout: float = 0.0, **spec: Any) -> Small:
         """Return it with another kind of network, dropout in it, or other fields of its spec."""
         job = replace(self.job, spec=replace(self.job.spec, **spec))
         if kind is not None:
-            rates = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
+            rates: dict[str, Any] = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
             old = job.architecture
             made = Architecture(kind, old.n_numbers, old.cardinalities, 1, 4, 4, **SHAPES[kind], **rates)
             job = replace(job, architecture=made)

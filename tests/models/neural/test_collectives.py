@@ -134,7 +134,8 @@ def _listening(pid: int) -> list[str]:
 
 
 def test_a_group_of_the_user_is_left_alone() -> None:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    store = dist.HashStore()  # type: ignore[attr-defined]
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         with pytest.raises(ConfigError, match=r"torch\.distributed"), open_group(2, CPU, 1):
             pass

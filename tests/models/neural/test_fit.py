@@ -89,10 +89,10 @@ def test_hard_columns_spoil_nothing(kind: type) -> None:
     many = np.asfortranarray(np.column_stack([*hard, X]), np.float32)
     context = _context(many, categorical={10: 5, 11: 5})
     fitted = fit(kind(epochs=10, batch_size=32, learning_rate=1e-2, width=16), many, y, context)
-    assert np.mean((fitted.predict(many).probability > 0.5) == y) > 0.85
+    assert np.mean((fitted.predict(many).output > 0.5) == y) > 0.85
     beyond = many.copy()
     beyond[:, :10] *= -1
-    assert np.isfinite(fitted.predict(beyond).probability).all()
+    assert np.isfinite(fitted.predict(beyond).output).all()
 
 
 @pytest.mark.parametrize("name", list(QUICK))
@@ -102,7 +102,7 @@ def test_there_may_be_no_numbers_and_no_categories(name: str, columns: slice) ->
     part = np.asfortranarray(X[:, columns])
     context = _context(part, categorical={0: 5, 1: 5} if columns.start else {})
     fitted = fit(MODELS.get(name)(epochs=20, batch_size=16, learning_rate=1e-2), part, y, context)
-    assert np.mean((fitted.predict(part).probability > 0.5) == y) > 0.75
+    assert np.mean((fitted.predict(part).output > 0.5) == y) > 0.75
 
 
 def test_an_id_that_was_never_seen_is_taken_for_the_mean_of_those_that_were() -> None:
@@ -114,7 +114,7 @@ def test_an_id_that_was_never_seen_is_taken_for_the_mean_of_those_that_were() ->
     assert ((table[5] > lowest) & (table[5] < highest)).all()
     unseen = X.copy()
     unseen[:, 3] = 7
-    assert np.isfinite(fitted.predict(unseen).probability).all()
+    assert np.isfinite(fitted.predict(unseen).output).all()
 
 
 def test_a_constant_target_is_predicted() -> None:
@@ -130,7 +130,7 @@ def test_few_rows_are_enough_for_a_model(n: int) -> None:
     X, y = _rows(n)
     assert len(np.unique(y)) == 2
     fitted = fit(ResNet(epochs=2), X, y, _context(X, categorical={3: 5, 4: 5}))
-    assert np.isfinite(fitted.predict(X).probability).all()
+    assert np.isfinite(fitted.predict(X).output).all()
 
 
 def test_rows_that_weigh_nothing_are_as_if_they_were_not_there() -> None:
@@ -139,7 +139,7 @@ def test_rows_that_weigh_nothing_are_as_if_they_were_not_there() -> None:
     context = _context(X, categorical={3: 5, 4: 5})
     weighted = fit(Mlp(epochs=3, **TINY), X, y, context, sample_weight=weight)
     fewer = fit(Mlp(epochs=3, **TINY), np.asfortranarray(X[40:]), y[40:], context)
-    np.testing.assert_allclose(weighted.predict(X).probability, fewer.predict(X).probability, atol=1e-6)
+    np.testing.assert_allclose(weighted.predict(X).output, fewer.predict(X).output, atol=1e-6)
     with pytest.raises(DataError, match="there are 10"):
         fit(Mlp(**TINY), X, y, context, sample_weight=(np.arange(200) >= 190).astype(float))
 
@@ -151,7 +151,7 @@ def test_balanced_classes_raise_what_is_said_of_the_rare_one() -> None:
     context = replace(_context(X, categorical={3: 5, 4: 5}), class_labels=["0", "1"])
     settings = {"epochs": 10, "batch_size": 32, "learning_rate": 1e-2, **TINY}
     plain, balanced, zero = (
-        fit(Mlp(class_weight=given, **settings), X, y, context).predict(X).probability.mean()
+        fit(Mlp(class_weight=given, **settings), X, y, context).predict(X).output.mean()
         for given in (None, "balanced", {"0": 1.0, "1": 0.0})
     )
     assert zero < plain / 2
@@ -161,7 +161,7 @@ def test_balanced_classes_raise_what_is_said_of_the_rare_one() -> None:
 def test_the_seed_decides_the_bytes_that_are_predicted() -> None:
     X, y = _rows()
     one, again, other = (
-        fit(Mlp(epochs=2, **TINY), X, y, _context(X, categorical={3: 5, 4: 5}, seed=seed)).predict(X).probability
+        fit(Mlp(epochs=2, **TINY), X, y, _context(X, categorical={3: 5, 4: 5}, seed=seed)).predict(X).output
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, again)

@@ -18,14 +18,16 @@ import pytest
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.models import load_fitted
+from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.trial_rows import trial_rows
+from gpupipe.tasks import Task
 from tests.models.networks import fitted, given, rows
 
 # Each takes seconds to write. What is before the body of a network does not depend on its kind.
-CASES = {
+CASES: dict[str, tuple[Kind, Task, int, tuple[int, ...]]] = {
     "mlp, two classes": ("mlp", "binary", 3, (4, 9)),
     "resnet, three classes, no categories": ("resnet", "multiclass", 3, ()),
     "transformer, a number": ("ft_transformer", "regression", 3, (4, 9)),

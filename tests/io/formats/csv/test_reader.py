@@ -252,7 +252,7 @@ def test_what_pandas_writes_is_read_as_pandas_reads_it(
         }
     )
     frame.to_csv(folder / "t.csv", index=False, lineterminator="\n", quoting=1)
-    source = Source(path="t.csv", schema={"s": "text"}, csv=CsvSettings(strip=False))
+    source = Source.model_validate({"path": "t.csv", "schema": {"s": "text"}, "csv": CsvSettings(strip=False)})
     table = read_arrow(source, folder).table
     theirs = pd.read_csv(folder / "t.csv", dtype={"i": "Int64", "s": "str"}, lineterminator="\n")
     blank = theirs["s"].str.strip().isin(["", "NA", "nan", "None", "null", "NaN", "n/a", "N/A", "NULL"])
