@@ -31,7 +31,7 @@ class TwoPoints(FeatureOp):
     def points(self, builder: ProgramBuilder, op: str) -> tuple[tuple[NumericExpr, ...], float]:
         """Return the four coordinates, and the latitude that the two latitudes are counted from.
 
-        Counted from a whole degree amid the data, float32 holds a coordinate to millimetres in place of metres.
+        Counted from a whole degree near the middle of the data, float32 holds a coordinate to millimetres, not metres.
 
         Raises
         ------

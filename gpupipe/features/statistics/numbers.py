@@ -88,8 +88,8 @@ class NumberStatistics:
     def _pivots(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return a float32 near the data of each, so that a large mean does not drown a small spread."""
         loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
-        amid = iter(self._reducer.find_pivots(self._arrays(loaded)))
-        values = [apply_transforms(column, next(amid)) if column.producer.op == "LOAD" else 0.0 for column in columns]
+        pivots = iter(self._reducer.find_pivots(self._arrays(loaded)))
+        values = [apply_transforms(column, next(pivots)) if column.producer.op == "LOAD" else 0.0 for column in columns]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
