@@ -60,7 +60,7 @@ class Redactor:
     public: Collection[str] = field(default=(), repr=False)
 
     def __bool__(self) -> bool:
-        """Whether any value must be hidden."""
+        """True if any value must be hidden."""
         return bool(self.values)
 
     def hide(self, text: str) -> str:

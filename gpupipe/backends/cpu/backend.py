@@ -232,7 +232,7 @@ class CpuBackend(Backend):
         self._stage_engines.append({})
 
     def close_stage(self) -> DeviceUse:
-        """Return what has computed; there is no device."""
+        """Return the use of the CPU; no device is involved."""
         return DeviceUse(engines=self._stage_engines.pop())
 
     def synchronize(self) -> None:

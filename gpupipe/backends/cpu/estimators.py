@@ -38,7 +38,7 @@ def create(name: str, params: Mapping[str, Any]) -> Any:
     Raises
     ------
     ConfigError
-        If there is no such estimator, or its library is not installed.
+        If the estimator is unknown, or its library is not installed.
     """
     if name not in ESTIMATORS:
         hint = did_you_mean(name, ESTIMATORS) or f"one of {', '.join(ESTIMATORS)}"

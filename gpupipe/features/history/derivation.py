@@ -135,7 +135,7 @@ class Derivation:
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """What a model reads of a further table; attributes as in `Derivation` and `EventTable`."""
+    """Columns of a further table that a model reads; attributes as in `Derivation` and `EventTable`."""
 
     schema: Schema
     inputs: tuple[str, ...]

@@ -71,7 +71,7 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
             return float(self.value or 0)
         except ValueError:
             raise ConfigError(
-                f"impute: {self.value!r} is no number, and {column.name!r} is numeric",
+                f"impute: {self.value!r} is not a number, and {column.name!r} is numeric",
                 fix="value: 0, for example",
                 names=[column.name],
             ) from None

@@ -32,8 +32,8 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
         found = statistics.exponents(columns)
         states: list[State] = [{"exponent": exponent, "is_limited": is_limited} for exponent, is_limited in found]
         if self.standardize:
-            bent = [_bent(column, state) for column, state in zip(columns, states, strict=True)]
-            for state, (mean, std) in zip(states, statistics.moments(bent), strict=True):
+            transformed = [_transform(column, state) for column, state in zip(columns, states, strict=True)]
+            for state, (mean, std) in zip(states, statistics.moments(transformed), strict=True):
                 state |= {"center": mean, "factor": reciprocal(std)}
         return states
 
@@ -43,12 +43,12 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
                 f"{column.name}: yeo_johnson with exponent {state['exponent']:.3g}: float32 does not hold the result of"
                 " the best one; standardize it before"
             )
-        bent = _bent(column, state)
+        transformed = _transform(column, state)
         if "center" in state:
-            bent = bent.then("CENTER", state["center"], state["factor"])
-        builder.replace(bent, "yeo_johnson")
+            transformed = transformed.then("CENTER", state["center"], state["factor"])
+        builder.replace(transformed, "yeo_johnson")
 
 
-def _bent(column: NumericExpr, state: State) -> NumericExpr:
+def _transform(column: NumericExpr, state: State) -> NumericExpr:
     exponent = state["exponent"]
     return column if exponent == 1 else column.then("YEO_JOHNSON", exponent)

@@ -136,16 +136,16 @@ class NumberStatistics:
     def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
         """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
 
-        Of more than `EXPONENT_SAMPLE_ROWS` rows, about so many are taken: a hash of the position chooses them. The host
+        Of more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The host
         works on those: an exponent is found by trying dozens of it, each a pass over few rows.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-            return self.backend.map(find_exponent, self._bent(self._arrays(missing)))
+            return self.backend.map(find_exponent, self._exponent_samples(self._arrays(missing)))
 
         return self._each(columns, "exponents", identity, reduce)
 
-    def _bent(self, columns: Sequence[Array]) -> list[Array]:
+    def _exponent_samples(self, columns: Sequence[Array]) -> list[Array]:
         """Return the rows of each column that its exponent is found of, on the host."""
         rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
         return [self.backend.to_host(x[rows]) for x in columns]

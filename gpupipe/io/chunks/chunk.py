@@ -36,7 +36,7 @@ class SourceChunk:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the chunk is all of its file."""
+        """True if the chunk is all of its file."""
         return self.groups is None and self.span is None
 
 

@@ -57,7 +57,7 @@ class ParquetStream:
 
     @property
     def n_chunks(self) -> int:
-        """How many chunks there are."""
+        """Number of chunks."""
         return sum(map(len, self.chunks))
 
     @property
@@ -136,7 +136,7 @@ def open_parquet_stream(
 
 
 def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool:
-    """Whether every chunk gives the columns and types that reading all rows at once gives."""
+    """Return whether every chunk gives the columns and types that reading all rows at once gives."""
     first = next((groups for groups in found if groups.n_rows), None)
     if first is None:
         return False
@@ -161,7 +161,7 @@ def is_steady(kind: pa.DataType) -> bool:
 
 
 def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
-    """Return the row groups that have rows, of these sizes, in chunks of at most so many bytes, or of one row group."""
+    """Return the row groups that have rows, in chunks of at most `most` bytes or of one row group."""
     chunks: list[list[int]] = []
     room = 0
     for group, size in enumerate(sizes):

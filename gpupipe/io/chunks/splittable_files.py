@@ -54,7 +54,7 @@ class SplittableFile:
 
     @property
     def is_text(self) -> bool:
-        """Whether chunk ends must be moved to row ends: see `gpupipe.io.chunks.row_boundaries`."""
+        """True if chunk ends must be moved to row ends: see `gpupipe.io.chunks.row_boundaries`."""
         return self.span is not None and self.file.format != "generator"
 
     def split_text(self, most: int) -> list[ByteRange]:

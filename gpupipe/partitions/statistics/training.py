@@ -93,9 +93,11 @@ class PartitionedStatistics(Statistics):
     def _modes(self, columns: Sequence[Any]) -> list[float]:
         return [mode(self.table, column) for column in columns]
 
-    def _bent(self, columns: Sequence[Any]) -> list[Array]:
+    def _exponent_samples(self, columns: Sequence[Any]) -> list[Array]:
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
-        found = self.table.compute(_bent, list(columns), self.n_rows, each=spans, label="rows of an exponent")
+        found = self.table.compute(
+            _exponent_samples, list(columns), self.n_rows, each=spans, label="rows of an exponent"
+        )
         return [np.concatenate(parts) for parts in transpose_results(found)]
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
@@ -110,7 +112,7 @@ def _kept(backend: Backend, table: Table, values: Array) -> Array:
     return backend.to_device(values)
 
 
-def _bent(
+def _exponent_samples(
     backend: Backend, table: Table, columns: list[NumberColumn], n_rows: int, start: int, stop: int
 ) -> list[Array]:
     return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), columns)

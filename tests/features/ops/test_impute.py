@@ -79,7 +79,7 @@ def test_a_constant_that_is_no_level_is_an_error(fit) -> None:
 
 
 def test_a_constant_text_for_a_number_is_an_error(fit) -> None:
-    with pytest.raises(ConfigError, match="'none' is no number, and 'x' is numeric"):
+    with pytest.raises(ConfigError, match="'none' is not a number, and 'x' is numeric"):
         fit({"x": [1.0, None]}, [{"impute": {"columns": "x", "strategy": "constant", "value": "none"}}])
 
 
