@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -17,8 +17,6 @@ from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
-from gpupipe.partitions.out_of_core.workers import out_of_core_workers
-from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
@@ -40,6 +38,9 @@ from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_director
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 PREDICTED_BYTES = 8  # of a row, at the least: one number
 
@@ -98,6 +99,8 @@ def run_pipeline(
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
         if not on_cluster and (plan := plan_out_of_core(config, backend)) is not None:
+            from gpupipe.partitions.out_of_core.workers import out_of_core_workers
+
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
