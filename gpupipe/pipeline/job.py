@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.backends.stage import Place
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import write_matrix
@@ -24,7 +25,6 @@ from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
-from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array, Matrix
@@ -82,25 +82,20 @@ class Job:
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
 
-    def stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""
-        return open_stage(self.timeline, self.backend, self.workers, name)
+    def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
+        """Open a stage of the timeline; by default where the rows are: on this backend, or on the workers."""
+        return self.timeline.stage(name, where or (self.workers or self.backend).place)
 
-    def host_stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Open a stage whose work is the host's wherever the matrices are; what it moves is counted."""
-        host = self.backend.host
-        return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
+    @property
+    def metrics_place(self) -> Place:
+        """Where predictions are measured: where they are, if there is a target to compare them with."""
+        has_truth = self.y is not None or self.backend.name == "cpu"
+        return self.backend.place if has_truth else replace(self.backend.host_place, reason=UNLABELLED_ON_THE_HOST)
 
     @property
     def classes(self) -> Array | None:
         """Class code of each row where the task is classification; what a split may be stratified by."""
         return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
-
-    def metrics_stage(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
-        """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
-        if self.y is not None or self.backend.name == "cpu":
-            return self.timeline.backend_stage(self.backend, name)
-        return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
 
     def target(self, mask: Array) -> Array | None:
         """Return the target of some rows, on the host."""
@@ -268,7 +263,7 @@ def _resumed_candidate(
     matrices: Mapping[str, Matrix],
     label: str,
 ) -> Candidate:
-    with job.host_stage(f"{label}train {entry.label}") as stage:
+    with job.stage(f"{label}train {entry.label}", job.backend.host_place) as stage:
         stage.note(RESUMED)
         for note in found.model.notes:
             stage.note(note)

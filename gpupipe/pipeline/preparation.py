@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,6 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_workers, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
@@ -48,7 +48,7 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     """
     derives = bool(derived_ops(config.features))
     readers = None if derives or config.has_frames else workers
-    with open_stage(timeline, backend, readers, "read") as stage:
+    with timeline.stage("read", (readers or backend).place) as stage:
         found: ReadTable[Any] = (
             read_table(config, backend) if readers is None else read_on_workers(config, readers, backend)
         )
@@ -91,7 +91,7 @@ def derive_columns(
     if found.sources is None:
         return found.table, None
     where = found.sources.backend
-    with timeline.stage("derive", device=where.name, reason=where.reason, meter=backend) as stage:
+    with timeline.stage("derive", replace(where.place, meter=backend)) as stage:
         try:
             places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
             table, derivation = derive(derived_ops(config.features), found.sources, places)

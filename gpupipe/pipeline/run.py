@@ -126,7 +126,7 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
 
 def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> LeaderboardResult:
     """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
-    with job.host_stage("split") as stage:
+    with job.stage("split", job.backend.host_place) as stage:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
@@ -166,7 +166,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run
     with job.stage("explain") as stage:
         importances = measure_importances(job, outcome, stage)
         drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
-    with job.host_stage("export") as stage:
+    with job.stage("export", job.backend.host_place) as stage:
         best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
         parity = export_model(
             directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
@@ -181,6 +181,6 @@ def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run
     if job.config.report.enabled:
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
 
-        with job.host_stage("report"):
+        with job.stage("report", job.backend.host_place):
             write_report(directory.path, job, outcome, importances, drawing)
     directory.write_json("timeline.json", job.timeline.to_json())

@@ -21,7 +21,6 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.training import fit_on_workers
 from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import open_worker_stage
 
 HEIGHTS = (30, 50)
 
@@ -77,7 +76,7 @@ FALLING = {
 @pytest.mark.parametrize("name", FALLING)
 def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
-    with open_worker_stage(Timeline(), workers, "train") as stage:
+    with Timeline().stage("train", workers.place) as stage:
         found = fit_matrix(spread(X, workers), MODELS.get(name)(), y, context())
     alone = fit(MODELS.get(name)(), X, y, context())
     ours, alike = (model.predict(X).probability for model in (found, alone))
