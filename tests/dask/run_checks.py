@@ -27,7 +27,7 @@ from gpupipe.pipeline.run import run_pipeline
 
 Array = Any
 
-WRITTEN = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.parquet")
+WRITTEN = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.json")
 LOCAL = "cluster.scheduler=local"
 
 
