@@ -13,29 +13,31 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import TRAININGS, Gang, GangError
 from gpupipe.dask.progress import show_worker_reports
 from gpupipe.dask.row_ranges import assign_ranks, divide_rows
-from gpupipe.dask.shards import height_of, shard, shard_arguments
+from gpupipe.dask.shards import WorkerShard, height_of, shard, shard_arguments
 from gpupipe.dask.shared_folder import can_reach
 from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
-from gpupipe.errors import ClusterError, ConfigError
+from gpupipe.errors import ClusterError, ConfigError, DeviceError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.fit import describe_training, open_checkpoint
+from gpupipe.models.neural.fit import describe_training, open_checkpoint, refusal
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.models.neural.ranks.rendezvous import Rendezvous, listen
+from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group, listen
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, TrainingShard, train_shard
+from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, train_shard
 from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.tensors.allocator import share_memory
 from gpupipe.typing import Array
 
 
@@ -77,20 +79,16 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
         tuple(context.feature_names),
         context.n_classes,
         rows.classes,
-        (
-            *describe_training(done.trained.progress, done.trained.spec, done.n_workers, context.resources, "workers"),
-            *done.told,
-        ),
+        (*describe_training(done.trained, context.resources, "workers"), *done.told),
         history=tuple(asdict(epoch) for epoch in done.trained.progress.epochs),
     )
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What came of a training, how many workers shared it in the end, and what else should be known."""
+    """What came of a training, and what else should be known."""
 
     trained: TrainedNetwork
-    n_workers: int
     told: tuple[str, ...] = ()
 
 
@@ -118,7 +116,7 @@ class _Training:
 def _done(training: _Training) -> _Done:
     workers = training.X.workers
     if not isinstance(workers, DaskWorkers):  # those of this very process
-        return _Done(_alone(training), 1)
+        return _Done(_alone(training))
     checkpoint = training.checkpoint()
     for begun in range(1, TRAININGS + 1):
         try:
@@ -177,7 +175,7 @@ def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, be
         after = trained.progress.resumed
         where = f"it went on after epoch {after}" if after else "it began from the start"
         told.append(f"workers were lost, and the training was begun {begun} times; at last {where}")
-    return _Done(trained, size, tuple(told))
+    return _Done(trained, tuple(told))
 
 
 def _gang(training: _Training, workers: DaskWorkers) -> Gang:
@@ -213,16 +211,24 @@ def _rendezvous(gang: Gang) -> list[Rendezvous]:
 def _train(
     backend: Backend,
     sharded_problem: ShardedProblem,
-    made: TrainingShard,
+    made: WorkerShard,
     rendezvous: Rendezvous,
     checkpoint: Checkpoint | None,
     n_tasks: int,
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
 ) -> TrainedNetwork | None:
-    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
-    n_threads = n_tasks * backend.n_threads
-    return train_shard(sharded_problem, made, rendezvous, checkpoint, backend, n_threads, safe_point, show_progress)
+    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free; rank 0 returns it."""
+    refused = refusal(backend)
+    if refused is not None:
+        raise DeviceError(f"a worker cannot train networks: {refused.what}", where="models", fix=refused.fix)
+    share_memory(backend)
+    tensors = made.to_tensors(sharded_problem.architecture.n_numbers)
+    n_threads, join = n_tasks * backend.n_threads, partial(join_group, rendezvous)
+    trained = train_shard(sharded_problem, tensors, n_threads, join, checkpoint, safe_point, show_progress)
+    if rendezvous.rank:
+        return None
+    return replace(trained, network=trained.network.cpu(), progress=replace(trained.progress, weights={}))
 
 
 def _height(backend: Backend, rows: Array) -> int:

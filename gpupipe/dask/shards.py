@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,35 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.dask.row_ranges import divide_rows
 from gpupipe.models.neural.bin_edges import MOST_ROWS
-from gpupipe.models.neural.shard_training import ShardRows, TrainingShard
+from gpupipe.models.neural.shard_training import ShardRows, TrainingShard, matrix_tensor
 from gpupipe.models.neural.training_problem import TrainingProblem
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import ResultHandle
 from gpupipe.typing import Array
+
+
+@dataclass(frozen=True)
+class WorkerShard:
+    """The rows of one worker.
+
+    Attributes
+    ----------
+    training, validation : ShardRows
+        Rows to train on, and rows held out.
+    sample : array of float32, shape (m, d)
+        On rank 0, a sample of the training rows of all workers.
+    """
+
+    training: ShardRows
+    validation: ShardRows
+    sample: Array
+
+    def to_tensors(self, n_numbers: int) -> TrainingShard:
+        """Return the rows as tensors where they are; `n_numbers` columns are numbers."""
+        batches = (rows.to_batch(n_numbers)[0] for rows in (self.training, self.validation))
+        training, validation = (replace(batch, features=batch.features.contiguous()) for batch in batches)
+        sample = matrix_tensor(self.sample)[0][:, :n_numbers] if len(self.sample) else None
+        return TrainingShard(training, validation, sample)
 
 
 @dataclass(frozen=True)
@@ -43,7 +67,7 @@ def shard(
     targets: Sequence[tuple[Array, Array | None]],
     counts: Sequence[int],
     *matrices: Array,
-) -> TrainingShard:
+) -> WorkerShard:
     """Return one worker's shard: rows to train on, rows held out, and the sample.
 
     Parameters
@@ -58,10 +82,10 @@ def shard(
     """
     left = iter(matrices)
     training, validation, sample = (_joined(backend, n_columns, [next(left) for _ in range(n)]) for n in counts)
-    return TrainingShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
+    return WorkerShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
 
 
-def height_of(backend: Backend, made: TrainingShard) -> int:
+def height_of(backend: Backend, made: WorkerShard) -> int:
     """Return the number of rows to train on."""
     return int(made.training.matrix.shape[0])
 
