@@ -16,10 +16,11 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DeviceError
 from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.workers import InlineWorkers, Workers
+from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.partition_training import fit_partitions
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.worker_stages import open_worker_stage
+from tests.inline_workers import InlineWorkers
 
 HEIGHTS = (30, 50)
 
@@ -55,7 +56,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 def spread(X: np.ndarray, workers: Workers) -> PartitionedMatrix:
     parts = np.split(X, np.cumsum(HEIGHTS)[:-1])
-    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), HEIGHTS, 3, workers)
+    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), workers, HEIGHTS, 3)
 
 
 def context(task: Any = "binary") -> FitContext:
