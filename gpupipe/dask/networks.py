@@ -19,7 +19,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import Gang, GangError, retry_collective
 from gpupipe.dask.progress import show_worker_reports
 from gpupipe.dask.row_ranges import assign_ranks, divide_rows
-from gpupipe.dask.shards import count_training_rows, shard, shard_arguments
+from gpupipe.dask.shards import height_of, shard, shard_arguments
 from gpupipe.dask.shared_folder import can_reach
 from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
@@ -135,7 +135,7 @@ def _alone(training: _Training) -> TrainedNetwork:
     X, problem = training.X, training.problem
     (arguments,) = shard_arguments(X, problem, 1)
     made = X.workers.submit(shard, *arguments)
-    heights = X.workers.gather([X.workers.submit(count_training_rows, made)])
+    heights = X.workers.gather([X.workers.submit(height_of, made)])
     sharded_problem, resources = training.sharded_problem(heights), training.context.resources
     checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
     (trained,) = X.workers.gather(
@@ -150,7 +150,7 @@ def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, be
     size = len(gang.addresses)
     given = shard_arguments(training.X, training.problem, size)
     shards = gang.submit_each(shard, given)
-    heights = gang.gather(gang.submit_each(count_training_rows, [(made,) for made in shards]))
+    heights = gang.gather(gang.submit_each(height_of, [(made,) for made in shards]))
     sharded_problem = training.sharded_problem(heights)
     told = []
     if checkpoint is not None and not can_reach(gang, checkpoint):

@@ -61,7 +61,7 @@ def shard(
     return TrainingShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
 
 
-def count_training_rows(backend: Backend, made: TrainingShard) -> int:
+def height_of(backend: Backend, made: TrainingShard) -> int:
     """Return the number of rows to train on."""
     return int(made.training.matrix.shape[0])
 
