@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
-from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
-from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
+from gpupipe.features.history.derivation import derived_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
-from gpupipe.io.device.join import key_columns
+from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
 from gpupipe.io.device.source_reader import LoadedFrame, read_frame
@@ -161,31 +160,23 @@ def _enforced(found: ReadTable[TableT], config: Config, backend: Backend) -> Rea
 
 
 def _read_with_sources(config: Config, backend: Backend) -> ReadTable[Table]:
-    where, ruled = _where_derived(config, backend), include_ruled_columns(config)
-    if where.name == "gpu" and not config.has_frames:
+    ruled = include_ruled_columns(config)
+    if backend.name == "gpu" and not config.has_frames:
         try:
-            loaded = read_frame(ruled.source, where, ruled.tables)
+            loaded = read_frame(ruled.source, backend, ruled.tables)
         except UnsupportedOnDevice as obstacle:
-            where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+            backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         else:
-            return _sources_of_frame(loaded, config, where)
-    _remark_frames(config, where)
+            return _sources_of_frame(loaded, config, backend)
+    _remark_frames(config, backend)
     on_host = read_joined(ruled.source, ruled.tables)
-    found = _sources_of_arrow(on_host.table, config, where, on_host.events)
+    found = _sources_of_arrow(on_host.table, config, backend, on_host.events)
     return replace(found, notes=(*on_host.notes, *found.notes))
 
 
 def _remark_frames(config: Config, backend: Backend) -> None:
     if config.has_frames and backend.name == "gpu":
         backend.remark("tables in memory are encoded on the host, then moved to the device")
-
-
-def _where_derived(config: Config, backend: Backend) -> Backend:
-    """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
-    derived = derived_ops(config.features)
-    if texts := ", ".join(dict.fromkeys(map(op_name, host_only_ops(derived)))):
-        backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
-    return derivation_backend(derived, backend)
 
 
 def _sources_of_arrow(
@@ -197,18 +188,21 @@ def _sources_of_arrow(
 
 
 def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable[Table]:
-    names = [name for op in derived_ops(config.features) for name in op.key_columns()]
+    ops, declared = derived_ops(config.features), _declarations(config)
+    names = [name for op in ops for name in op.key_columns()]
     names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
-    keys = key_columns(loaded.columns, names, loaded.rules, backend)
-    loaded.columns.update(keys)
-    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
-    found = _with_sources(table, keys, config, backend)
+    loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
+    texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
+    names += [name for op in ops for name in op.raw_columns(texts)]
+    raw = RawColumns(loaded.columns, names, loaded.rules, backend)
+    table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
+    found = _with_sources(table, raw, config, backend)
     return replace(found, notes=(*loaded.notes.lines(), *found.notes))
 
 
 def _with_sources(
     table: Table,
-    raw: Mapping[str, Any],
+    raw: MutableMapping[str, Any],
     config: Config,
     backend: Backend,
     read: Mapping[str, LoadedTable] = NOTHING_READ,
@@ -218,7 +212,8 @@ def _with_sources(
     gone, target = rule_only_columns(config, found.table.schema), config.source.target
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
-    raw = {name: column for name, column in raw.items() if name not in gone}
+    for name in raw.keys() & gone:
+        del raw[name]
     main = HistoryRows(found.table, raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
 
