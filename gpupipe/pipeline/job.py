@@ -13,6 +13,7 @@ from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
+from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
@@ -60,6 +61,8 @@ class Job:
         Of the rules of ``data:``.
     checkpoints : RunCheckpoints
         Loaded with --resume, and saved for a run that resumes this one.
+    files : InputFiles, optional
+        The files that the table was read from, which its identifiers are read from again.
     """
 
     config: Config
@@ -77,6 +80,7 @@ class Job:
     workers: Workers | None = None
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
+    files: InputFiles | None = None
 
     def stage(self, name: str) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""

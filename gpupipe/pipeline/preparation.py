@@ -12,6 +12,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
+from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, early_refusal
@@ -39,17 +40,25 @@ DEFAULT_MODELS = {
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
-def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+def open_job(
+    config: Config,
+    backend: Backend,
+    timeline: Timeline,
+    workers: Workers | None = None,
+    files: InputFiles | None = None,
+) -> Job:
     """Return the job of a run: read the table, derive columns of it, and find the goal.
 
-    With workers, the table is partitioned over them.
+    With workers, the table is partitioned over them. `files` are those of all tables, if they were listed already.
     """
     derives = bool(derived_ops(config.features))
     spread = workers is not None and not derives and not config.has_frames
     with open_stage(timeline, backend, workers if spread else None, "read") as stage:
-        found = (
-            read_on_workers(config, workers, backend) if workers is not None and spread else read_table(config, backend)
-        )
+        files = InputFiles.find(config.source, config.tables) if files is None else files
+        if workers is not None and spread:
+            found = read_on_workers(config, workers, backend, files)
+        else:
+            found = read_table(config, backend, files)
         stage.rows = found.table.n_rows
         for note in found.notes:
             stage.note(note)
@@ -74,7 +83,7 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     groups, times = split_columns(config, known, backend)
     return Job(
         config, backend, timeline, known, y, goal, names, groups, times, row_ids, derivation, workers=workers,
-        rules=found.rules,
+        rules=found.rules, files=files,
     )  # fmt: skip
 
 

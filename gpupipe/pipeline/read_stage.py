@@ -21,6 +21,8 @@ from gpupipe.io.device.join import key_columns
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
 from gpupipe.io.device.source_reader import LoadedFrame, read_frame
+from gpupipe.io.files import SourceFile
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.settings import JoinedTable
@@ -60,8 +62,8 @@ class ReadTable:
     rules: RuleResults = NO_RULES
 
 
-def read_table(config: Config, backend: Backend) -> ReadTable:
-    """Read, join and encode the tables of a configuration.
+def read_table(config: Config, backend: Backend, files: InputFiles | None = None) -> ReadTable:
+    """Read, join and encode the tables of a configuration, whose `files` may have been listed already.
 
     Raises
     ------
@@ -70,31 +72,33 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
     SchemaError
         If the data contradicts what is declared, or the rules of ``data:``.
     """
+    files = InputFiles.find(config.source, config.tables) if files is None else files
     try:
         if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
-            return _read_with_sources(config, backend)
-        return _enforced(_read(include_ruled_columns(config), backend), config, backend)
+            return _read_with_sources(config, backend, files)
+        return _enforced(_read(include_ruled_columns(config), backend, files), config, backend, files)
     finally:
         end_trials()  # training needs the memory
 
 
-def _read(config: Config, backend: Backend) -> ReadTable:
-    cache = TableCache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
+def _read(config: Config, backend: Backend, files: InputFiles) -> ReadTable:
+    cache = TableCache.of(config.source, config.tables, files=files)
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
         return ReadTable(move_table(cached, backend), (found,))
     if backend.name == "gpu" and not config.has_frames:
-        return _read_on_device(config, backend)
-    read = _read_on_host(config, backend)
+        return _read_on_device(config, backend, files)
+    read = _read_on_host(config, backend, files)
     return read if cache is None else replace(read, notes=(*read.notes, *cache.store(whole_table(read.table))))
 
 
-def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable:
+def read_on_workers(config: Config, workers: Workers, backend: Backend, files: InputFiles | None = None) -> ReadTable:
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.partitions.read import read_partitions
 
-    found = read_partitions(include_ruled_columns(config), workers)
-    return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
+    files = InputFiles.find(config.source, config.tables) if files is None else files
+    found = read_partitions(include_ruled_columns(config), workers, files=files)
+    return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend, files)
 
 
 def partition_table(table: AnyTable, workers: Workers) -> AnyTable:
@@ -104,15 +108,15 @@ def partition_table(table: AnyTable, workers: Workers) -> AnyTable:
     return partition_table(whole_table(table), workers)
 
 
-def _read_on_host(config: Config, backend: Backend) -> ReadTable:
+def _read_on_host(config: Config, backend: Backend, files: InputFiles) -> ReadTable:
     _remark_frames(config, backend)
-    stream = open_parquet_stream(config.source, config.tables, backend.memory().available)
+    stream = open_parquet_stream(config.source, config.tables, backend.memory().available, files=files.source)
     if stream is not None:
         backend.remark(stream.remark)
         table = encode_chunks(stream.tables, backend, stream.n_rows, _declarations(config))
         pa.default_memory_pool().release_unused()
         return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
-    loaded = read_joined(config.source, config.tables)
+    loaded = read_joined(config.source, config.tables, files=files)
     table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
     notes = tuple(loaded.notes)
     del loaded
@@ -121,19 +125,19 @@ def _read_on_host(config: Config, backend: Backend) -> ReadTable:
     return ReadTable(table, notes)
 
 
-def _read_on_device(config: Config, backend: Backend) -> ReadTable:
+def _read_on_device(config: Config, backend: Backend, files: InputFiles) -> ReadTable:
     """Read on the device what means the same there; else the host reads and encodes, and the blocks are moved.
 
     The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
     """
     try:
-        stream = open_frame_stream(config.source, backend, config.tables)
+        stream = open_frame_stream(config.source, backend, config.tables, files)
         if stream is not None:
             return _read_on_device_in_parts(stream, config, backend)
-        loaded = read_frame(config.source, backend, config.tables)
+        loaded = read_frame(config.source, backend, config.tables, files=files)
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
-        return _read_on_host(config, backend)
+        return _read_on_host(config, backend, files)
     table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
     return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
 
@@ -149,25 +153,25 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
     return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
 
 
-def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
+def _enforced(found: ReadTable, config: Config, backend: Backend, files: InputFiles) -> ReadTable:
     """Return the table once its rules hold, without the columns that were read for these alone."""
-    rules, gone = enforce(found.table, config, backend), rule_only_columns(config, found.table.schema)
+    rules, gone = enforce(found.table, config, backend, files), rule_only_columns(config, found.table.schema)
     table = keep_columns(found.table, found.table.schema.without(gone)) if gone else found.table
     return replace(found, table=table, rules=rules)
 
 
-def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
+def _read_with_sources(config: Config, backend: Backend, files: InputFiles) -> ReadTable:
     where, ruled = _where_derived(config, backend), include_ruled_columns(config)
     if where.name == "gpu" and not config.has_frames:
         try:
-            loaded = read_frame(ruled.source, where, ruled.tables)
+            loaded = read_frame(ruled.source, where, ruled.tables, files=files)
         except UnsupportedOnDevice as obstacle:
             where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         else:
-            return _sources_of_frame(loaded, config, where)
+            return _sources_of_frame(loaded, config, where, files)
     _remark_frames(config, where)
-    on_host = read_joined(ruled.source, ruled.tables)
-    found = _sources_of_arrow(on_host.table, config, where, on_host.events)
+    on_host = read_joined(ruled.source, ruled.tables, files=files)
+    found = _sources_of_arrow(on_host.table, config, where, files, on_host.events)
     return replace(found, notes=(*on_host.notes, *found.notes))
 
 
@@ -185,20 +189,20 @@ def _where_derived(config: Config, backend: Backend) -> Backend:
 
 
 def _sources_of_arrow(
-    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, LoadedTable] | None = None
+    arrow: pa.Table, config: Config, backend: Backend, files: InputFiles, events: Mapping[str, LoadedTable]
 ) -> ReadTable:
     """Return the main table as it was read with the tables of events, of which `events` have been read already."""
     raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
-    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, events or {})
+    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, files, events)
 
 
-def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable:
+def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend, files: InputFiles) -> ReadTable:
     names = [name for op in derived_ops(config.features) for name in op.key_columns()]
     names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
     keys = key_columns(loaded.columns, names, loaded.rules, backend)
     loaded.columns.update(keys)
     table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
-    found = _with_sources(table, keys, config, backend)
+    found = _with_sources(table, keys, config, backend, files)
     return replace(found, notes=(*loaded.notes.lines(), *found.notes))
 
 
@@ -207,38 +211,43 @@ def _with_sources(
     raw: Mapping[str, Any],
     config: Config,
     backend: Backend,
+    files: InputFiles,
     read: Mapping[str, LoadedTable] = NOTHING_READ,
 ) -> ReadTable:
     """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
     found = ReadTable(_drop_kinds(table, include_ruled_columns(config)))
     gone, target = rule_only_columns(config, found.table.schema), config.source.target
-    found = _enforced(found, config, backend)
-    events, notes = _read_events(config, backend, read)
+    found = _enforced(found, config, backend, files)
+    events, notes = _read_events(config, backend, files, read)
     raw = {name: column for name, column in raw.items() if name not in gone}
     main = HistoryRows(whole_table(found.table), raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
 
 
 def _read_events(
-    config: Config, backend: Backend, read: Mapping[str, LoadedTable]
+    config: Config, backend: Backend, files: InputFiles, read: Mapping[str, LoadedTable]
 ) -> tuple[dict[str, EventTable], list[str]]:
     """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
     events, notes = {}, []
     for name, settings in config.tables.items():
         if not settings.is_joined:
-            rows, said = _read_rows(name, settings, backend, read.get(name))
+            rows, said = _read_rows(name, settings, backend, files.tables[name], read.get(name))
             events[name] = EventTable(rows, settings.on.left, settings.on.right)
             notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
     return events, notes
 
 
 def _read_rows(
-    name: str, settings: JoinedTable, backend: Backend, loaded: LoadedTable | None = None
+    name: str,
+    settings: JoinedTable,
+    backend: Backend,
+    files: tuple[SourceFile, ...],
+    loaded: LoadedTable | None = None,
 ) -> tuple[HistoryRows, list[str]]:
     label, declared = f"table {name!r}", settings.declarations()
     if backend.name == "gpu" and loaded is None and settings.frame is None:
         try:
-            frame = read_frame(settings, backend)
+            frame = read_frame(settings, backend, files=InputFiles(files, {}))
         except UnsupportedOnDevice as obstacle:
             where = obstacle.where.replace("source", f"tables.{name}")
             backend.fall_back(obstacle.what, where, obstacle.fix)
@@ -247,7 +256,7 @@ def _read_rows(
             frame.columns.update(keys)
             table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
             return HistoryRows(table, keys, label), frame.notes.lines()
-    loaded = loaded or read_arrow(settings)
+    loaded = loaded or read_arrow(settings, files=files)
     return HistoryRows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
 
 

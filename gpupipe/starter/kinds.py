@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from gpupipe.io.file_streams import open_file
-from gpupipe.io.files import find_files
 from gpupipe.io.formats.csv.header import read_head
 from gpupipe.io.settings import WHITESPACE
 from gpupipe.starter.facts import ColumnFacts
@@ -79,7 +78,7 @@ def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[s
     A reader that took such a column for text would lose its numbers: it is worth saying that they are some.
     """
     names = list(names)
-    files = find_files(source_table.source)
+    files = source_table.files
     if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
         return {}
     found = dict.fromkeys(names, 0)

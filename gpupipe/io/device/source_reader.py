@@ -14,7 +14,7 @@ time after the year 294246 (null on both).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -32,15 +32,15 @@ from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.jsonl.reader import json_columns
-from gpupipe.io.device.obstacles import data_files, guard_device_read, joined_tables, require_plain
+from gpupipe.io.device.obstacles import guard_device_read, joined_tables, require_plain
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import BaseDir, InputFiles, data_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.source_reader import BaseDir, input_files
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers
 
@@ -74,8 +74,11 @@ def read_frame(
     backend: Backend,
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
+    files: InputFiles | None = None,
 ) -> LoadedFrame:
     """Read a table with the backend's own readers, and join the others to it.
+
+    `files` are those of all tables, if they were listed already.
 
     Raises
     ------
@@ -84,19 +87,20 @@ def read_frame(
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
     """
-    require_plain(source, tables, base_dir)
-    loaded = _read_table(source, backend, base_dir)
+    require_plain(source, tables, base_dir, files)
+    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    loaded = _read_table(source, backend, files.source)
     for name, table in joined_tables(tables).items():
-        loaded = _joined(loaded, name, table, _read_table(table, backend, base_dir), backend)
+        loaded = _joined(loaded, name, table, _read_table(table, backend, files.tables[name]), backend)
     return loaded
 
 
-def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
+def _read_table(source: TableSource, backend: Backend, files: Sequence[SourceFile]) -> LoadedFrame:
     wanted, notes = ColumnFilter(source), Notes()
     if source.generate:
         columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
-        return LoadedFrame(columns, TextRules(), input_files(source, base_dir), notes)
-    files = data_files(source, base_dir)
+        return LoadedFrame(columns, TextRules(), list(files), notes)
+    files = data_files(files)
     if files[0].format == "csv":
         columns, rules = csv_columns(files, wanted, source, backend, notes)
     elif files[0].format == "jsonl":
