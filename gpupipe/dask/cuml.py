@@ -58,7 +58,7 @@ def refusal(
 
 
 def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train a model that is not refused; see `gpupipe.pipeline.partition_training.fit_partitions`.
+    """Train a model that is not refused; see `gpupipe.dask.training.fit_on_cluster`.
 
     Returns
     -------

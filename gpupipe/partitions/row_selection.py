@@ -11,8 +11,8 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.workers import ResultHandle, Workers
-from gpupipe.table.arrange import slice_rows, take, take_each
-from gpupipe.table.blocks import Table
+from gpupipe.table.arrange import slice_rows
+from gpupipe.table.blocks import Table, take_each
 from gpupipe.typing import Array
 
 
@@ -73,7 +73,7 @@ def _given(tables: Sequence[ResultHandle[Table]], run: _Run) -> list[Any]:
 
 
 def _take(backend: Backend, table: Table, start: int, stop: int, bits: Array) -> Table:
-    return take(*_chosen(table, start, stop, bits), backend)
+    return take_each([_chosen(table, start, stop, bits)], backend)
 
 
 def _take_joined(

@@ -26,8 +26,9 @@ from gpupipe.units import MIB
 TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
 
 
-def check_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
-    """Return the rule violations of a partitioned table; see `gpupipe.rules.check.find_violations`.
+@find_violations.register(PartitionedTable)
+def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+    """Return the rule violations of a partitioned table.
 
     Each worker checks its own rows. Columns that must be unique are gathered one at a time, those of texts in batches.
 

@@ -18,7 +18,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.row_selection import take_partitions
 from gpupipe.partitions.workers import ResultHandle, Workers
-from gpupipe.table.arrange import arrange, select
+from gpupipe.table.arrange import arrange
 from gpupipe.table.blocks import Table, layout
 from gpupipe.table.schema import Schema
 from gpupipe.typing import Array
@@ -75,6 +75,16 @@ class PartitionedTable:
         """Number of columns, text included."""
         return len(self.schema)
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the encoded columns, on all workers."""
+        return self.n_rows * sum(np.dtype(block).itemsize for block, _ in self.places.values())
+
+    @property
+    def texts(self) -> Mapping[str, Any]:
+        """No column: the workers hold the texts."""
+        return {}
+
     def map(
         self,
         function: Callable[Concatenate[Backend, Table, ...], Result],
@@ -116,7 +126,7 @@ class PartitionedTable:
         return np.concatenate(self.compute(_column, name, label=f"column {name}"))
 
     def text_nulls(self, name: str) -> int:
-        """Return the number of nulls of a column of text."""
+        """Return the number of nulls of a text column."""
         return sum(self.compute(_text_nulls, name, label=f"column {name}"))
 
     def rows(self, positions: Array, names: Sequence[str]) -> dict[str, Array]:
@@ -133,19 +143,28 @@ class PartitionedTable:
             gathered[name][order] = values
         return gathered
 
+    def values_at(self, name: str, rows: Array, backend: Backend) -> Array:
+        """Return the encoded values of a column at some rows (int64, shape (m,)), gathered on the host."""
+        return self.rows(rows, [name])[name]
+
     def rows_by_worker(self) -> dict[str, int]:
         """Return how many rows each worker holds, by its address."""
         return self.workers.rows_by_worker(
             [partition.table for partition in self.partitions], [partition.n_rows for partition in self.partitions]
         )
 
-    def take(self, mask: Array) -> PartitionedTable:
+    def take(self, mask: Array, backend: Backend) -> PartitionedTable:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true; levels stay as they are.
+
+        The workers copy the rows, each with its own backend; `backend` is not used.
 
         The partitions begin at multiples of `ROWS_PER_BLOCK`: floats are added up in blocks of that many rows from the
         first on, so that each partition has whole ones. Every boundary moves to the nearest multiple, and the rows
         between go to the neighbour; empty partitions are dropped.
         """
+        return self._take(mask)
+
+    def _take(self, mask: Array) -> PartitionedTable:
         taken = take_partitions(self.workers, [partition.table for partition in self.partitions], self.bounds, mask)
         # Their blocks are new: only the columns of the schema are in them.
         return PartitionedTable(self.schema, tuple(TablePartition(*part) for part in taken), self.workers)
@@ -167,7 +186,7 @@ class PartitionedTable:
         is_whole = all(bound % ROWS_PER_BLOCK == 0 for bound in self.bounds[1:-1])
         if is_whole and (all(partition.n_rows for partition in self.partitions) or len(self.partitions) == 1):
             return self
-        return self.take(np.ones(self.n_rows, bool))
+        return self._take(np.ones(self.n_rows, bool))
 
     def split_rows(self, values: Array) -> list[Array]:
         """Return an array with an element per row, split at the boundaries of the partitions."""
@@ -193,7 +212,7 @@ def _rows(backend: Backend, table: Table, names: list[str], positions: Array) ->
 
 
 def _select(backend: Backend, table: Table, schema: Schema) -> Table:
-    return select(table, schema)
+    return table.select(schema)
 
 
 def _arrange(backend: Backend, table: Table, schema: Schema) -> Table:

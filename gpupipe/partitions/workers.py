@@ -8,12 +8,13 @@ that it is given, and depends on nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from re import sub
 from typing import Any, Concatenate, Generic, TypeVar
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.stage import Place, StageUse
 from gpupipe.models.progress import ProgressReport
 
 Result = TypeVar("Result")
@@ -65,11 +66,43 @@ class Workers(ABC):
     n_threads: int
     device: str = "cpu"
     reason: str = ""
+    _before_stage: Mapping[str, WorkerUsage] = {}
+    _stage_usage: tuple[Mapping[str, Any], ...] = ()
+    _stage_remarks: Sequence[str] = ()
 
     @property
     def label(self) -> str:
         """What they are called in the timeline."""
         return f"{self.n_workers} workers" if self.n_workers > 1 else "1 worker"
+
+    @property
+    def place(self) -> Place:
+        """The place of a stage that runs on the workers."""
+        return Place(self.device, f"{self.label}; {self.reason}".rstrip("; "), self, self.progress)
+
+    def open_stage(self) -> None:
+        """See `gpupipe.backends.stage.Meter.open_stage`."""
+        self._before_stage = {use.address: use for use in self.usage()}
+
+    def synchronize(self) -> None:
+        """Collect the remarks, and what each worker has done since `open_stage`."""
+        usage = []
+        for use in self.usage():
+            done, before = asdict(use), self._before_stage.get(use.address)
+            if before is not None and before.tasks <= use.tasks:  # it was not started again meanwhile
+                done |= {"tasks": use.tasks - before.tasks, "seconds": use.seconds - before.seconds}
+            usage.append(done)
+        self._stage_usage, self._stage_remarks = tuple(usage), self.remarks()
+
+    def close_stage(self) -> StageUse:
+        """Return what `synchronize` collected; of a stage that failed, the fallbacks alone."""
+        usage, self._stage_usage = self._stage_usage, ()
+        return StageUse(fallbacks=self.take_fallbacks(), workers=usage)
+
+    def take_remarks(self) -> list[str]:
+        """Return the remarks that `synchronize` collected, once."""
+        found, self._stage_remarks = list(self._stage_remarks), ()
+        return found
 
     @abstractmethod
     def submit(

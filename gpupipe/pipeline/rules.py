@@ -19,8 +19,9 @@ from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.dispatch import AnyTable, find_broken_rules
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
+from gpupipe.rules.check import find_violations
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import KINDS, DeclaredColumn, Schema
@@ -106,7 +107,7 @@ def include_ruled_columns(config: Config) -> Config:
     return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
 
 
-def enforce(table: AnyTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:
+def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:
     """Apply the rules to the whole table as it was read from `files`, with the columns that only rules need.
 
     Raises
@@ -164,9 +165,11 @@ def _declared(schema: Schema, name: str) -> DeclaredColumn:
     return DeclaredColumn(column.kind, time_format=column.time_format)
 
 
-def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend, files: InputFiles) -> list[RuleViolation]:
-    texts = [name for name in rules if isinstance(getattr(table, "texts", {}).get(name), DeviceText)]
-    broken = find_broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
+def _broken(
+    table: EncodedTable, rules: Rules, config: Config, backend: Backend, files: InputFiles
+) -> list[RuleViolation]:
+    texts = [name for name in rules if isinstance(table.texts.get(name), DeviceText)]
+    broken = find_violations(table, {name: given for name, given in rules.items() if name not in texts}, backend)
     if not texts:
         return broken
     backend.fall_back(
@@ -174,7 +177,7 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend, fil
     )
     loaded = read_joined(config.source, config.tables, columns=texts, files=files)
     on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
-    return [*broken, *find_broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
+    return [*broken, *find_violations(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 
 def settle(
@@ -220,7 +223,7 @@ def enforce_served(
         return []
     declared = {each.column: each.declared for each in found}
     table = encode(arrow.select(list(declared)), backend.host, declared)
-    return settle_served(find_broken_rules(table, by_column(found), backend.host), label, fix)
+    return settle_served(find_violations(table, by_column(found), backend.host), label, fix)
 
 
 def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.categories import find_categories
 from gpupipe.starter.columns import TableColumns
@@ -94,8 +93,7 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     table, backend = columns.encoded(), choose("cpu")
     read = TargetColumn.of(table, target, backend)
     goal, positive = _goal(read, columns.facts[target])
-    known, rows = known_rows(table, read, backend)
-    table = whole_table(known)
+    table, rows = known_rows(table, read, backend)
     y = target_values(read, rows, goal, [positive.label] if positive else [])
     assert y is not None
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []

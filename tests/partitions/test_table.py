@@ -17,7 +17,7 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import InlineWorkers, Workers
 from gpupipe.pipeline.column_quality import column_quality
-from gpupipe.table.arrange import arrange, select, take
+from gpupipe.table.arrange import arrange
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema, declare
@@ -70,11 +70,11 @@ def test_partitions_have_the_rows_of_the_table(
     assert parted.bounds == [0, *cuts, N]
     assert_same(parted, table)
     few = Schema(tuple(table.schema[name] for name in ("since", "plan", "words")))
-    assert_same(parted.select(few), select(table, few))
-    assert_same(parted.select(few).arrange(few), select(table, few))
+    assert_same(parted.select(few), table.select(few))
+    assert_same(parted.select(few).arrange(few), table.select(few))
     mask = np.random.default_rng(1).random(N) < 0.3
-    assert_same(parted.select(few).take(mask), take(select(table, few), mask, backend))
-    assert_same(parted.take(np.zeros(N, bool)), take(table, np.zeros(N, bool), backend))
+    assert_same(parted.select(few).take(mask, backend), table.select(few).take(mask, backend))
+    assert_same(parted.take(np.zeros(N, bool), backend), table.take(np.zeros(N, bool), backend))
 
 
 def test_another_schema_is_that_of_every_partition(
@@ -102,10 +102,10 @@ def test_aligned_partitions_begin_at_whole_parts_and_none_is_empty(
 ) -> None:  # fmt: skip
     mask = np.arange(N) < n
     with small_parts(rows_a_part):
-        aligned = divide(table, cuts, workers).take(mask).align()
+        aligned = divide(table, cuts, workers).take(mask, backend).align()
         assert all(bound % rows_a_part == 0 for bound in aligned.bounds[:-1])
         assert all(part.n_rows for part in aligned.partitions) or (n == 0 and len(aligned.partitions) == 1)
-        assert_same(aligned, take(table, mask, backend))
+        assert_same(aligned, table.take(mask, backend))
         assert aligned.align() is aligned
 
 

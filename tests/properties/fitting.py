@@ -24,7 +24,7 @@ from gpupipe.partitions.features import transform_training
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable, TablePartition
 from gpupipe.partitions.workers import InlineWorkers
-from gpupipe.table.arrange import select, slice_rows, take
+from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
@@ -89,7 +89,7 @@ class Fitted:
         made = [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
         self.table, derivation = self._table(arrow, kinds, made)
         train = np.ones(arrow.num_rows, bool) if train is None else train
-        rows = take(self.table, train, self.backend)
+        rows = self.table.take(train, self.backend)
         target = None if target is None else Target(target.values[train], target.n_classes)
         statistics = self._statistics(rows, target, cuts)
         self.features = fit_features(made, statistics, view, derivation)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class Fitted:
             derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, self.backend)
         )
         gone = [name for name in key_columns(ops) if name in table.schema]
-        return select(table, table.schema.without(gone)), derivation
+        return table.select(table.schema.without(gone)), derivation
 
     def _statistics(self, rows: Table, target: Target | None, cuts: Sequence[int] | None) -> Statistics:
         if cuts is None:
@@ -122,7 +122,7 @@ class Fitted:
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
         if isinstance(statistics, PartitionedStatistics):
-            parts = transform_training(self.features, statistics.table, self.backend).partitions
+            parts = transform_training(statistics.table, self.features, self.backend).partitions
             X: Any = np.concatenate(statistics.table.workers.gather(parts))
         else:
             X = self.features.transform_training(statistics.table, self.backend)

@@ -14,7 +14,7 @@ from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import select_exponent_rows
-from gpupipe.features.statistics.training import Statistics
+from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.partitions.number_columns import ComputedColumn, NumberColumn, column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
 from gpupipe.partitions.statistics.modes import mode
@@ -28,6 +28,7 @@ from gpupipe.typing import Array
 Result = TypeVar("Result")
 
 
+@make_statistics.register(PartitionedTable)
 class PartitionedStatistics(Statistics):
     """Reductions over the rows of a table in partitions.
 
