@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
@@ -142,6 +142,7 @@ def _read_from_cache(inputs: TableInputs) -> EncodedRows | None:
 def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     """Read with the device's own readers, in chunks where memory is short; None if the host must read."""
     backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
+    assert isinstance(backend, DeviceBackend)
     try:
         stream = open_frame_stream(source, backend, tables, files) if inputs.keys is None else None
         if stream is not None:
@@ -157,7 +158,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
 
 
 def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
-    backend, n_rows = inputs.backend, stream.stream.n_rows
+    backend, n_rows = stream.backend, stream.stream.n_rows
     backend.remark(stream.stream.remark)
     try:
         return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)

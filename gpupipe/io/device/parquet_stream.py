@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.column_filter import ColumnFilter
@@ -36,13 +36,13 @@ class FrameStream:
     ----------
     stream : ParquetStream
         Which chunks there are.
-    backend : Backend
+    backend : DeviceBackend
     notes : Notes
         What was left out, once the chunks have been read; encoding them says more.
     """
 
     stream: ParquetStream
-    backend: Backend
+    backend: DeviceBackend
     notes: Notes = field(default_factory=Notes)
     _missing: dict[str, set[str]] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class FrameStream:
 
 def open_frame_stream(
     source: TableSource,
-    backend: Backend,
+    backend: DeviceBackend,
     tables: Mapping[str, JoinedTable],
     files: InputFiles,
 ) -> FrameStream | None:

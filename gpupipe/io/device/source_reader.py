@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import BEYOND_INT64
 from gpupipe.io.column_filter import ColumnFilter
@@ -71,7 +71,7 @@ class LoadedFrame:
 
 def read_frame(
     source: TableSource,
-    backend: Backend,
+    backend: DeviceBackend,
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
     files: InputFiles | None = None,
@@ -95,7 +95,7 @@ def read_frame(
     return loaded
 
 
-def _read_table(source: TableSource, backend: Backend, files: Sequence[SourceFile]) -> LoadedFrame:
+def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[SourceFile]) -> LoadedFrame:
     wanted, notes = ColumnFilter(source), Notes()
     if source.generate:
         columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
@@ -110,7 +110,9 @@ def _read_table(source: TableSource, backend: Backend, files: Sequence[SourceFil
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
 
 
-def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: Backend) -> LoadedFrame:
+def _joined(
+    left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: DeviceBackend
+) -> LoadedFrame:
     ours, theirs = (known_columns(part.columns, part.rules, backend) for part in (left, right))
     columns, remark = join_columns(ours, theirs, name, joined, backend)
     notes = Notes()
@@ -119,7 +121,9 @@ def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFram
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
-def _finish(columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: Backend) -> Columns:
+def _finish(
+    columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend
+) -> Columns:
     """Filter the rows, then keep the columns that are asked for."""
     if source.where:
         columns = filter_columns(columns, source.where, rules, backend)
@@ -130,7 +134,7 @@ def _finish(columns: Columns, rules: TextRules, wanted: ColumnFilter, source: Ta
 
 
 def _read_all(
-    files: list[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+    files: list[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> Columns:
     filled: list[SourceFile] = []
     layouts: list[Any] = []
@@ -167,7 +171,7 @@ def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
     return parquet.schema_arrow, parquet.schema, sum(parquet.metadata.row_group(i).num_rows for i in groups)
 
 
-def _together(files: list[SourceFile], names: list[str], backend: Backend, notes: Notes) -> Any:
+def _together(files: list[SourceFile], names: list[str], backend: DeviceBackend, notes: Notes) -> Any:
     """Return the rows of Parquet files of one schema, read in one call: no frame is held beside its concatenation."""
     if len(files) == 1:
         return _one_by_one(files, names, backend)
@@ -185,7 +189,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
         return frame
 
 
-def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
+def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBackend) -> Any:
     frames = []
     for file in files:
         with guard_device_read(file):
@@ -193,7 +197,7 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> 
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
 
-def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:
+def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
     """Return a column of a frame; numbers of a type that tables do not have as the host reads them."""
     xp = backend.xp
     if pa.types.is_null(kind):
