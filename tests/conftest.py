@@ -22,13 +22,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The reader of the product, but for files whose names ask for something else.
 STRANGE_READER = """
-import json, os, signal
+import os, pickle, signal
 from gpupipe.children import serve
 from gpupipe.io.isolated_reader import answer
 
 def strange(message):
-    path = json.loads(message)[2][0]
-    name = os.path.basename(path)
+    name = os.path.basename(pickle.loads(message)[1].path)
     with open({log!r}, "a") as log:
         log.write(f"{{os.getpid()}} {{name}}\\n")
     if name.startswith("crash"):

@@ -19,8 +19,8 @@ from typing import Any
 from gpupipe import __version__
 from gpupipe.config import Config
 from gpupipe.errors import DataError
+from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import input_files
 from gpupipe.pipeline.checkpoints.keys import code_of, digest
 from gpupipe.pipeline.libraries import libraries
 

@@ -120,11 +120,6 @@ class Backend(ABC):
     def host(self) -> Backend:
         """The backend of the host, for what a device leaves to it; itself where it is that."""
 
-    @property
-    @abstractmethod
-    def frame(self) -> Any:
-        """The dataframe namespace: ``pandas`` or ``cudf``."""
-
     @abstractmethod
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return an unfitted estimator.
@@ -221,6 +216,74 @@ class Backend(ABC):
         """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
 
     @abstractmethod
+    def fall_back(self, what: str, where: str, fix: str) -> None:
+        """Say that something runs on the host though the device was chosen; nothing to say on the host itself.
+
+        Parameters
+        ----------
+        what : str
+            What the device cannot do, and why.
+        where : str
+            The stage and the setting that ask for it.
+        fix : str
+            What to change so that the device can.
+
+        Raises
+        ------
+        DeviceError
+            If the configuration forbids it.
+        """
+
+    def remark(self, text: str) -> None:
+        """Have the stage that is open say something when it ends."""
+        self._remarks.append(text)
+
+    def take_remarks(self) -> list[str]:
+        """Return the remarks since the last call, and once that compiled code cannot be kept."""
+        from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, take_exposure
+
+        if exposure := take_exposure():
+            self.remark(f"compiled code is not kept in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
+        found, self._remarks = self._remarks, []
+        return found
+
+    @cached_property
+    def _remarks(self) -> list[str]:
+        return []
+
+    @abstractmethod
+    def open_stage(self) -> None:
+        """Begin to count what a stage does with the device; stages may be nested."""
+
+    @abstractmethod
+    def close_stage(self) -> StageUse:
+        """Return what the stage that was opened last has done with the device."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Wait for what the device was told to do: only then is a stage over."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Return the bytes that are free where it computes: of the device, or of the host."""
+
+    @abstractmethod
+    def memory(self) -> MemoryFigures:
+        """Return host memory figures (a device adds its own)."""
+
+
+class DeviceBackend(Backend):
+    """A backend with a dataframe library of its own, which reads files into its memory.
+
+    `gpupipe.io.device` and `gpupipe.table.device` need one. Host tables are read and encoded by Arrow.
+    """
+
+    @property
+    @abstractmethod
+    def frame(self) -> Any:
+        """The dataframe namespace, such as ``cudf``."""
+
+    @abstractmethod
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
@@ -279,59 +342,3 @@ class Backend(ABC):
     @abstractmethod
     def to_arrow(self, series: Any) -> Any:
         """Return a series as a ``pyarrow.Array``; what leaves a device is counted."""
-
-    @abstractmethod
-    def fall_back(self, what: str, where: str, fix: str) -> None:
-        """Say that something runs on the host though the device was chosen; nothing to say on the host itself.
-
-        Parameters
-        ----------
-        what : str
-            What the device cannot do, and why.
-        where : str
-            The stage and the setting that ask for it.
-        fix : str
-            What to change so that the device can.
-
-        Raises
-        ------
-        DeviceError
-            If the configuration forbids it.
-        """
-
-    def remark(self, text: str) -> None:
-        """Have the stage that is open say something when it ends."""
-        self._remarks.append(text)
-
-    def take_remarks(self) -> list[str]:
-        """Return the remarks since the last call, and once that compiled code cannot be kept."""
-        from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, take_exposure
-
-        if exposure := take_exposure():
-            self.remark(f"compiled code is not kept in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
-        found, self._remarks = self._remarks, []
-        return found
-
-    @cached_property
-    def _remarks(self) -> list[str]:
-        return []
-
-    @abstractmethod
-    def open_stage(self) -> None:
-        """Begin to count what a stage does with the device; stages may be nested."""
-
-    @abstractmethod
-    def close_stage(self) -> StageUse:
-        """Return what the stage that was opened last has done with the device."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Wait for what the device was told to do: only then is a stage over."""
-
-    @abstractmethod
-    def free_bytes(self) -> int:
-        """Return the bytes that are free where it computes: of the device, or of the host."""
-
-    @abstractmethod
-    def memory(self) -> MemoryFigures:
-        """Return host memory figures (a device adds its own)."""

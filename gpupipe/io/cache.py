@@ -12,13 +12,13 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.errors import ConfigError
 from gpupipe.io.cache_folder import (
     find_foreign_names,
     is_entry,
@@ -29,10 +29,10 @@ from gpupipe.io.cache_folder import (
     set_up_folder,
     size_of,
 )
+from gpupipe.io.file_changes import are_unchanged
 from gpupipe.io.files import SourceFile
-from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.input_files import BaseDir, InputFiles, data_files
 from gpupipe.io.settings import JoinedTable, Source
-from gpupipe.io.source_reader import BaseDir, input_files
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.system_errors import TAKEN
 from gpupipe.table.blocks import Table
@@ -58,8 +58,8 @@ class TableCache:
         64 hexadecimal digits that stand for everything the table depends on: see `cache_key`.
     limit_bytes : int
         Maximum size of all entries of the folder together.
-    key_now : callable, optional
-        Returns the key that the input has by now; a table of files that have changed is not stored.
+    files : sequence of SourceFile
+        What the table is made of; once one of them has changed, the table is not stored.
 
     Attributes
     ----------
@@ -72,19 +72,22 @@ class TableCache:
         folder: str | os.PathLike[str],
         key: str,
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
-        key_now: Callable[[], str] | None = None,
+        files: Sequence[SourceFile] = (),
     ) -> None:
-        self.folder, self.key_now = Path(folder), key_now
+        self.folder, self.files = Path(folder), files
         self.path = self.folder / key
         self.limit_bytes = limit_bytes
         self._notes: list[str] = []
 
     @classmethod
-    def of(cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None) -> TableCache | None:
+    def of(
+        cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None, files: InputFiles | None = None
+    ) -> TableCache | None:
         """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
 
         ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
-        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size (``20GiB``).
+        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size (``20GiB``). `files` are
+        those of the tables, if they were listed already.
 
         Raises
         ------
@@ -93,12 +96,8 @@ class TableCache:
         """
         if source.cache is False:
             return None
-
-        def found() -> list[SourceFile]:
-            return [file for section in (source, *(tables or {}).values()) for file in input_files(section, base_dir)]
-
-        files = found()
-        if source.cache == "auto" and sum(file.size for file in files if file.format in FORMATS) < AUTO_BYTES:
+        found = (InputFiles.find(source, tables, base_dir) if files is None else files).all
+        if source.cache == "auto" and sum(file.size for file in data_files(found)) < AUTO_BYTES:
             return None
         if isinstance(source.cache, str) and source.cache != "auto":
             setting, folder = "source.cache", Path(base_dir or ".", Path(source.cache).expanduser())
@@ -108,7 +107,7 @@ class TableCache:
             setting, folder = "the default of GPUPIPE_CACHE", _user_cache() / "gpupipe"
         most = _limit_bytes()
         require_own(folder, setting)
-        return cls(folder, cache_key(files, source, tables), most, lambda: cache_key(found(), source, tables))
+        return cls(folder, cache_key(found, source, tables), most, found)
 
     @property
     def has_entry(self) -> bool:
@@ -133,11 +132,9 @@ class TableCache:
         notes, self._notes = self._notes, []
         if self._exposure:
             return [*notes, f"the encoded table is not cached: {self._exposure}; {PRIVATE_FOLDER}"]
-        if not self._is_of_these_files():
-            return [
-                *notes,
-                "the encoded table is not cached: files have changed since the run began, or give no time of change",
-            ]
+        if not are_unchanged(self.files):
+            why = "files have changed since the run began, or give no time of change"
+            return [*notes, f"the encoded table is not cached: {why}"]
         draft = None
         try:
             if find_foreign_names(self.folder):
@@ -171,12 +168,6 @@ class TableCache:
             return find_exposure(self.path) or (find_exposed_file(self.path) if os.path.isdir(self.path) else "")
         except OSError:  # it cannot be reached: storing says so
             return ""
-
-    def _is_of_these_files(self) -> bool:
-        try:
-            return self.key_now is None or self.key_now() == self.path.name
-        except GpupipeError:  # one of them is gone
-            return False
 
 
 def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None = None) -> str:

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
+from gpupipe.io.input_files import BaseDir, InputFiles
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.row_steps import as_floats, require, times_of
 from gpupipe.io.settings import JoinedTable, Source
-from gpupipe.io.source_reader import BaseDir, LoadedTable, read_arrow
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
 from gpupipe.table.schema import NAT
 from gpupipe.table.time_columns import is_text
@@ -26,7 +27,9 @@ from gpupipe.typing import Array
 from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 
-def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None) -> LoadedTable:
+def read_entities(
+    source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None, files: InputFiles | None = None
+) -> LoadedTable:
     """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
 
     The rows are in the order of the cut-offs, then of the keys. `LoadedTable.events` holds the event tables.
@@ -43,7 +46,8 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: B
     entities = source.entities
     assert entities is not None
     names = dict.fromkeys([entities.table, *([entities.label.table] if entities.label else [])])
-    events = {name: read_arrow(tables[name], base_dir) for name in names}
+    found = InputFiles.find(source, tables, base_dir) if files is None else files
+    events = {name: read_arrow(tables[name], base_dir, files=found.tables[name]) for name in names}
     cut_offs = [parse_time_us(date) for date in entities.as_of]
     table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
     notes = [note for name in names for note in events[name].notes]
@@ -53,8 +57,8 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], base_dir: B
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
         notes.append(f"{source.target}: {_in_words(entities.label)}")
-    files = [file for name in names for file in events[name].files]
-    return LoadedTable(table, files, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
+    read = [file for name in names for file in events[name].files]
+    return LoadedTable(table, read, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
 
 
 def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from gpupipe.errors import DataError
@@ -13,18 +13,24 @@ FIX = "run again once nothing writes to it; a writer that writes beside it and r
 
 
 @contextmanager
-def require_unchanged(file: SourceFile) -> Iterator[None]:
-    """Require that a file does not change while the block reads it.
+def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterator[None]:
+    """Require that a file is what it was when it was listed, before and after the block reads it.
 
-    Costs two stats of a local file, one request for a remote one. An error in the block of a file that changed is
-    reported as the change.
+    Costs one stat of a local file (two unless it is open), one request for a remote one. An error in the block of a
+    file that changed is reported as the change.
+
+    Parameters
+    ----------
+    file : SourceFile
+    descriptor : int, optional
+        Of the open local file.
 
     Raises
     ------
     DataError
         If the file has another size, time of change or entity tag than it had, or is another, or gone.
     """
-    before = None if file.remote is not None else _require_same(file)
+    before = None if file.remote is not None else _require_same(file, descriptor=descriptor)
     try:
         yield
     except Exception:
@@ -33,7 +39,30 @@ def require_unchanged(file: SourceFile) -> Iterator[None]:
     _require_same(file, before)
 
 
-def _require_same(file: SourceFile, inode: int | None = None) -> int | None:
+def are_unchanged(files: Iterable[SourceFile]) -> bool:
+    """Return whether files have the identity that they had when they were listed on this host.
+
+    Remote files are not asked for again: `require_unchanged` did so when they were read.
+    """
+    return all(file.shows_changes and (file.remote is not None or _has_identity(file)) for file in files)
+
+
+def removed(file: SourceFile) -> DataError:
+    """Return the error of a file that is not there any more."""
+    return DataError("the file was removed while it was read", where=mask(file.path), fix=FIX)
+
+
+def _has_identity(file: SourceFile) -> bool:
+    if not file.mtime_ns:  # a generated table, or one in memory
+        return True
+    try:
+        status = os.stat(file.path)
+    except OSError:
+        return False
+    return SourceFile.local(file.path, status, file.format).identity == file.identity
+
+
+def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | None = None) -> int | None:
     """Return the inode of a file whose identity is what it was; it is compared within one opening alone.
 
     Hosts and FUSE number the same file differently, so an inode is no part of the identity that travels.
@@ -45,11 +74,11 @@ def _require_same(file: SourceFile, inode: int | None = None) -> int | None:
             file.remote.invalidate_cache(file.path)
             same, number = remote_identity(file.remote.info(file.path)) == _identity(file), None
         else:
-            status = os.stat(file.path)
+            status = os.stat(file.path if descriptor is None else descriptor)
             number = status.st_ino
             same = (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns) and inode in (None, number)
     except FileNotFoundError:
-        raise DataError("the file was removed while it was read", where=mask(file.path), fix=FIX) from None
+        raise removed(file) from None
     if not same:
         raise DataError("the file was changed while it was read", where=mask(file.path), fix=FIX)
     return number

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.io.file_changes import require_unchanged
+from gpupipe.io.file_changes import removed, require_unchanged
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.signatures import require_signature
@@ -40,7 +40,7 @@ def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = N
         If the file cannot be read, its first bytes say that it is of another format, or it changes meanwhile.
     """
     codec = compression_of(file.path) if unpack else None
-    with convert_read_errors(file.path), require_unchanged(file), _raw(file) as stream:
+    with convert_read_errors(file.path), (_open_remote if file.remote is not None else _open_local)(file) as stream:
         if span is not None:
             yield stream.get_stream(span[0], span[1] - span[0])
         elif codec:
@@ -50,11 +50,17 @@ def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = N
 
 
 @contextmanager
-def _raw(file: SourceFile) -> Iterator[Any]:
-    if file.remote is not None:
-        with file.remote.open(file.path, "rb") as raw, pa.PythonFile(raw, mode="r") as stream:
-            yield stream
-    else:
-        require_signature(file)
-        with pa.OSFile(os.fsencode(file.path)) as stream:  # bytes: a name need not be UTF-8
-            yield stream
+def _open_remote(file: SourceFile) -> Iterator[Any]:
+    with require_unchanged(file), file.remote.open(file.path, "rb") as raw, pa.PythonFile(raw, mode="r") as stream:
+        yield stream
+
+
+@contextmanager
+def _open_local(file: SourceFile) -> Iterator[Any]:
+    try:
+        stream = pa.OSFile(os.fsencode(file.path))  # bytes: a name need not be UTF-8
+    except FileNotFoundError:
+        raise removed(file) from None
+    with stream, require_unchanged(file, stream.fileno()):
+        require_signature(file, stream)
+        yield stream

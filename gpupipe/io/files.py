@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,18 +156,36 @@ def _local_files(path: str, stated: str, base_dir: str | os.PathLike[str] | None
     full = Path(base_dir or ".", Path(path).expanduser()).absolute()
     with convert_read_errors(str(full)):  # a name that is too long, a folder that may not be listed
         if full.is_dir():
-            names = [str(p) for p in sorted(full.rglob("*"), key=lambda p: p.parts) if not p.is_dir()]
-            return [_local_file(name, stated, str(full)) for name in _readable(names, str(full), stated)]
+            names = _readable(_files_below(str(full)), str(full), stated)
+            return [_local_file(name, stated, str(full)) for name in names]
         if os.path.lexists(full):
             return [_local_file(str(full), stated, str(full.parent))]
         if glob.has_magic(path):
-            hits = [Path(hit) for hit in glob.glob(str(full), recursive=True)]
-            names = [str(p) for p in sorted(hits, key=lambda p: p.parts) if not p.is_dir()]
+            names = [hit for hit in _sorted_paths(glob.glob(str(full), recursive=True)) if not os.path.isdir(hit)]
             if names:
                 root = _fixed_part(str(full))
                 return [_local_file(name, stated, root) for name in names]
             raise DataError("no file matches", where=str(full), fix="check the pattern; ** goes into folders")
         raise _no_such_file(full)
+
+
+def _files_below(folder: str) -> list[str]:
+    """Return the files in a folder and its subfolders, of which hidden ones and links are not entered."""
+    found = []
+    for path, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_hidden(name)]
+        found += [os.path.join(path, name) for name in names]
+    return _sorted_paths(found)
+
+
+def _sorted_paths(paths: Iterable[str]) -> list[str]:
+    """Return paths in the order of their parts: ``a/z`` is before ``a-b/c``."""
+    return sorted(paths, key=lambda path: path.split("/"))
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether a file or folder holds no data by its name: ``.git``, ``_SUCCESS``, ``_temporary``."""
+    return name[:1] in (".", "_")
 
 
 def _local_file(name: str, stated: str, root: str) -> SourceFile:
@@ -198,18 +216,28 @@ def _no_such_file(path: Path) -> DataError:
 def _remote_files(url: str, stated: str) -> list[SourceFile]:
     with convert_read_errors(url):
         system, path = _file_system(url)
+        system.invalidate_cache()  # of listings: those of an earlier run may have changed since
         # A URL that has a query is one file whatever its characters say.
         if glob.has_magic(path) and not url.startswith(("http://", "https://")):
-            names = sorted(name for name in system.glob(path) if system.isfile(name))
-            root = _fixed_part(path)
-        elif system.isfile(path):
-            names, root = [path], path.rpartition("/")[0]
+            listed, root = system.glob(path, detail=True), _fixed_part(path)
+            names = sorted(name for name, info in listed.items() if info["type"] == "file")
+        elif (info := _info_of_file(system, path)) is not None:
+            listed, root, names = {path: info}, path.rpartition("/")[0], [path]
         else:
-            names, root = _readable(sorted(system.find(path)), path, stated), path
-    if not names:
-        raise DataError("no file is there", where=mask(url), fix="check the URL, and the right to list it")
-    with convert_read_errors(url):
-        return [_remote_file(system, name, stated, root) for name in names]
+            listed, root = system.find(path, detail=True), path
+            names = _readable(sorted(listed), path, stated)
+        if names:
+            return [_remote_file(system, name, listed[name], stated, root) for name in names]
+    raise DataError("no file is there", where=mask(url), fix="check the URL, and the right to list it")
+
+
+def _info_of_file(system: Any, path: str) -> Mapping[str, Any] | None:
+    """Return what a remote file system says of a file; None where `path` is a folder, or nothing."""
+    try:
+        info: Mapping[str, Any] = system.info(path)
+    except Exception:  # as fsspec's own isfile: what is wrong is said when the path is listed
+        return None
+    return info if info["type"] == "file" else None
 
 
 def _file_system(url: str) -> tuple[Any, str]:
@@ -233,8 +261,9 @@ def _file_system(url: str) -> tuple[Any, str]:
         raise DataError(f"unknown protocol {protocol}://", where=mask(url), fix=hint) from None
 
 
-def _remote_file(system: Any, name: str, stated: str, root: str) -> SourceFile:
-    info = system.info(name)
+def _remote_file(system: Any, name: str, info: Mapping[str, Any], stated: str, root: str) -> SourceFile:
+    if info.get("size") is None:  # a listing over HTTP has no more than names
+        info = system.info(name)
     size, mtime_ns, version = remote_identity(info)
     file_format = require_format(name.split("?")[0], stated)
     # fsspec calls the ctime of a file:// URL "created".
@@ -255,7 +284,7 @@ def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
 
 def _readable(names: list[str], root: str, stated: str) -> list[str]:
     """Return the data files of a folder: no hidden ones, no markers such as _SUCCESS, only the stated format."""
-    shown = [n for n in names if not any(part[:1] in "._" for part in n[len(root) :].split("/") if part)]
+    shown = [n for n in names if not any(map(_is_hidden, n[len(root) :].split("/")))]
     if stated == "auto":
         chosen = [name for name in shown if format_of(name)]
     else:

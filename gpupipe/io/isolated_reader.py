@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 from collections.abc import Iterator
-from functools import lru_cache
 
 import pyarrow as pa
 
@@ -13,7 +12,7 @@ from gpupipe.backends import machine
 from gpupipe.children import serve
 from gpupipe.errors import GpupipeError
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.files import SourceFile, find_files
+from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, load_reader
@@ -31,35 +30,17 @@ def answer(message: bytes) -> bytes:
     MemoryError
         If memory runs out.
     """
-    fields, base_dir, identity = json.loads(message)
-    path = identity[0]
+    settings, file = pickle.loads(message)  # of the process that started this one
     outcome = REFUSED
     try:
-        file = _find(json.dumps(fields), base_dir, identity)
-        if file is not None:
-            _read(file, TableSource.model_validate(fields))
-            outcome = READ
+        _read(file, TableSource.model_validate_json(settings))
+        outcome = READ
     except GpupipeError as error:  # the process that asks will meet it too
         if any(isinstance(cause, MemoryError) for cause in _causes(error)):
             raise MemoryError from error
     finally:
         pa.default_memory_pool().release_unused()
-    return outcome + os.fsencode(path)
-
-
-def _find(fields: str, base_dir: str, identity: list[int | str]) -> SourceFile | None:
-    """Return the file of a source that has this identity, if there is one."""
-    for _ in range(2):
-        file = _files(fields, base_dir).get(str(identity[0]))
-        if file is not None and list(file.identity) == identity:
-            return file
-        _files.cache_clear()  # listed before it was changed
-    return None
-
-
-@lru_cache(1)
-def _files(fields: str, base_dir: str) -> dict[str, SourceFile]:
-    return {file.path: file for file in find_files(TableSource.model_validate_json(fields), base_dir)}
+    return outcome + os.fsencode(file.path)
 
 
 def _read(file: SourceFile, source: TableSource) -> None:

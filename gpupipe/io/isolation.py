@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import threading
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable
 
 from gpupipe.backends import machine
 from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import DataError, GpupipeError, LimitError
-from gpupipe.io.files import find_files, mask
+from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.settings import TableSource
 
@@ -28,10 +28,11 @@ BYTES_PER_SECOND, REMOTE_BYTES_PER_SECOND = 4_000_000, 500_000
 READ, REFUSED = b"read ", b"refused "
 
 _child: Child | None = None
+_tried: set[tuple[object, ...]] = set()  # settings and identity of the files that were read
 _lock = threading.Lock()
 
 
-def try_files(source: TableSource, base_dir: Any = None) -> None:
+def try_files(source: TableSource, files: Iterable[SourceFile]) -> None:
     """Read the files of an isolated source in a child process, each once for the state that it is in.
 
     A file may take 60 s, and 1 s for each 4 MB (0.5 MB if it is remote), and all memory that is free.
@@ -39,17 +40,19 @@ def try_files(source: TableSource, base_dir: Any = None) -> None:
     Raises
     ------
     DataError
-        If a file is absent, or crashes its reader, which it names. What the reader refuses is refused again here.
+        If a file crashes its reader. What the reader refuses is refused again here.
     LimitError
         If reading a file takes more memory than is free.
     """
     if not source.isolate or not source.path:
         return
     fields = source.model_dump(mode="json", include=set(TableSource.model_fields) - {"isolate", "columns", "drop"})
-    order = json.dumps([fields, os.path.abspath(base_dir or ".")])
-    for file in find_files(source, base_dir):
-        if file.format in FORMATS:
-            _try(order, file.identity, file.remote is not None)
+    settings = json.dumps(fields, sort_keys=True)
+    for file in files:
+        state = (settings, *file.identity)
+        if file.format in FORMATS and state not in _tried:
+            _try(settings, file)
+            _tried.add(state)
 
 
 def end_trials() -> None:
@@ -63,20 +66,17 @@ def end_trials() -> None:
 
 def forget() -> None:
     """Forget which files were read: they are tried again."""
-    _try.cache_clear()
+    _tried.clear()
 
 
-@lru_cache(1 << 16)
-def _try(order: str, identity: tuple[str, int, int, str, int, int], is_remote: bool) -> None:
-    path, size, *_ = identity
-    question = json.dumps([*json.loads(order), identity])
-    seconds = LEAST_SECONDS + size / (REMOTE_BYTES_PER_SECOND if is_remote else BYTES_PER_SECOND)
+def _try(settings: str, file: SourceFile) -> None:
+    seconds = LEAST_SECONDS + file.size / (BYTES_PER_SECOND if file.remote is None else REMOTE_BYTES_PER_SECOND)
     try:
-        reply = _kept_child().ask(question.encode(), seconds)
+        reply = _kept_child().ask(pickle.dumps((settings, file)), seconds)
     except ChildError as error:
-        raise _blame(error, path) from error
-    if reply not in (READ + os.fsencode(path), REFUSED + os.fsencode(path)):
-        raise DataError("its reader gave another answer than read or refused", where=mask(path), fix=FIX)
+        raise _blame(error, file.path) from error
+    if reply not in (READ + os.fsencode(file.path), REFUSED + os.fsencode(file.path)):
+        raise DataError("its reader gave another answer than read or refused", where=mask(file.path), fix=FIX)
 
 
 def _kept_child() -> Child:

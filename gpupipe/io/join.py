@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
+from gpupipe.io.input_files import BaseDir, InputFiles
 from gpupipe.io.settings import JoinedTable, Source, TableSource
-from gpupipe.io.source_reader import BaseDir, LoadedTable, read_arrow
+from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import find_repeated, key_codes
 from gpupipe.table.schema import DeclaredColumn
 
@@ -21,6 +22,7 @@ def read_joined(
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
     columns: Iterable[str] | None = None,
+    files: InputFiles | None = None,
 ) -> LoadedTable:
     """Read the main table, and join the others to it in turn (a later one may have its keys in an earlier one).
 
@@ -36,6 +38,8 @@ def read_joined(
         The folder of the configuration.
     columns : iterable of str, optional
         Keep exactly these columns of the result, and the target.
+    files : InputFiles, optional
+        The files of all tables, if they were listed already.
 
     Raises
     ------
@@ -46,15 +50,16 @@ def read_joined(
         cardinality says, or two columns would have one name.
     """
     all_tables = tables or {}
+    files = InputFiles.find(source, all_tables, base_dir) if files is None else files
     tables = {name: joined for name, joined in all_tables.items() if joined.is_joined}
     if source.entities is not None:
-        loaded = read_entities(source, all_tables, base_dir)
+        loaded = read_entities(source, all_tables, base_dir, files)
     elif not tables:
-        return read_arrow(source, base_dir, columns)
+        return read_arrow(source, base_dir, columns, files=files.source)
     else:
-        loaded = read_arrow(source, base_dir)
+        loaded = read_arrow(source, base_dir, files=files.source)
     for name, joined in tables.items():
-        loaded = _joined(loaded, name, joined, read_arrow(joined, base_dir))
+        loaded = _joined(loaded, name, joined, read_arrow(joined, base_dir, files=files.tables[name]))
     if columns is None:
         return loaded
     wanted = [*columns, *([source.target] if source.target else [])]

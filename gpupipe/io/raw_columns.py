@@ -15,11 +15,11 @@ from gpupipe.io.arrow_types import is_text
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names, read_texts
-from gpupipe.io.formats.registry import FORMATS, load_reader
+from gpupipe.io.formats.registry import load_reader
 from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import input_files
 from gpupipe.names import enumerate_names
 
 
@@ -41,7 +41,7 @@ class StoredColumns(ColumnFilter):
         return name in self.names
 
 
-def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
+def read_stored(source: TableSource, names: Sequence[str], files: Sequence[SourceFile] | None = None) -> pa.Table:
     """Return columns of the files of a source, one row for each that `gpupipe.io.source_reader.read_arrow` returns.
 
     Parameters
@@ -50,6 +50,8 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
         Of files, without ``where`` and ``prepare``.
     names : sequence of str
         Exact names; the columns come out in this order, null where a file lacks one.
+    files : sequence of SourceFile, optional
+        Of the source, if they were listed already.
 
     Raises
     ------
@@ -58,8 +60,8 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
     SchemaError
         If a column has types in two files that nothing holds both of.
     """
-    files, wanted = [file for file in input_files(source) if file.format in FORMATS], StoredColumns(source, names)
-    partitions, tables = HivePartitions(files), []
+    files = data_files(input_files(source) if files is None else files)
+    wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files), []
     for file in files:
         table = _read(file, wanted, source)
         if table is not None and table.num_rows:
@@ -79,20 +81,20 @@ def read_stored(source: TableSource, names: Sequence[str]) -> pa.Table:
     return pa.table({name: found[name] if name in found else pa.nulls(len(whole), pa.string()) for name in names})
 
 
-def stored_names(source: TableSource) -> list[str]:
+def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
     """Return the columns of the files of a source; one column of them is read for that."""
     wanted, names = StoredColumns(source, ()), dict[str, None]()
-    for file in input_files(source):
+    for file in data_files(files):
         if file.format == "csv":
             names.update(dict.fromkeys(header_names(file, source.csv)))
-        elif file.format in FORMATS:
+        else:
             _read(file, wanted, source)
-    return list(names | wanted.met | dict.fromkeys(name for file in input_files(source) for name in file.partitions))
+    return list(names | wanted.met | dict.fromkeys(name for file in files for name in file.partitions))
 
 
-def count_rows(source: TableSource) -> int:
-    """Return how many rows `read_stored` returns; errors are those of `read_stored`."""
-    return int(read_stored(source, [""]).num_rows)  # the first column, for want of one of that name
+def count_rows(source: TableSource, file: SourceFile) -> int:
+    """Return how many rows `read_stored` returns of a file; errors are those of `read_stored`."""
+    return int(read_stored(source, [""], [file]).num_rows)  # the first column, for want of one of that name
 
 
 def _read(file: SourceFile, wanted: StoredColumns, source: TableSource) -> pa.Table | None:

@@ -14,9 +14,10 @@ from pyarrow import feather, orc
 
 from gpupipe.errors import DataError
 from gpupipe.io.file_streams import open_file
-from gpupipe.io.files import HIVE_NULL, SourceFile, find_files, mask
+from gpupipe.io.files import HIVE_NULL, SourceFile, mask
 from gpupipe.io.formats.arrow import batches, is_feather_1, reader_of
 from gpupipe.io.formats.registry import PACKED, compression_of
+from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.plain_tables import require_distinct_names
 from gpupipe.io.settings import TableSource
@@ -51,8 +52,12 @@ class SourceSample:
     is_exact: bool
 
 
-def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> SourceSample:
+def take_sample(
+    source: TableSource, folder: Path, most: int = SAMPLE_ROWS, files: Sequence[SourceFile] | None = None
+) -> SourceSample:
     """Write about `most` rows of `source` into `folder`, an empty one, so that they can be read by the same settings.
+
+    `files` are those of the source, if they were listed already.
 
     Raises
     ------
@@ -66,8 +71,9 @@ def take_sample(source: TableSource, folder: Path, most: int = SAMPLE_ROWS) -> S
         table, sample = source.frame.table, source.frame.sample(most, PLACES)
         part = source.model_copy(update={"frame": sample})
         return SourceSample(_uncached(part), table.num_rows, sample.table.num_rows, 0, True)
-    try_files(source)
-    files = [file for file in find_files(source) if file.size]
+    files = data_files(input_files(source) if files is None else files)
+    try_files(source, files)
+    files = [file for file in files if file.size]
     if not files:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
     has_footer = files[0].format in FOOTERS

@@ -6,7 +6,7 @@ A parser that is given another format says something of its own grammar ("metada
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpupipe.errors import DataError
 from gpupipe.io.files import SourceFile, mask
@@ -44,8 +44,8 @@ PACKED = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh", "lz4"
 TEXT = re.compile(rb"[\t\r\n\x20-\x7e]+")
 
 
-def require_signature(file: SourceFile) -> None:
-    """Refuse a local file whose ends show that it is of another format than its name or the configuration says.
+def require_signature(file: SourceFile, stream: Any) -> None:
+    """Refuse an open local file whose ends show another format than its name or the configuration says.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def require_signature(file: SourceFile) -> None:
     """
     if file.format not in FORMATS:
         return
-    head, tail = _ends(file)
+    head, tail = _ends(stream, file.size)
     if (codec := compression_of(file.path)) is not None:
         if head and not head.startswith(PACKED[codec]):
             why = f"it is not {codec}, as its name says: it begins with {head!r}"
@@ -78,11 +78,12 @@ def _require_no_text(file: SourceFile, head: bytes, tail: bytes) -> None:
         raise _unreadable(file, f"it is text, and not {file.format}: {head.decode()!r}...", _fix(None))
 
 
-def _ends(file: SourceFile) -> tuple[bytes, bytes]:
-    with open(file.path, "rb", buffering=0) as raw:
-        head = raw.read(EDGE)
-        raw.seek(max(0, file.size - EDGE))
-        return head, raw.read(EDGE)
+def _ends(stream: Any, size: int) -> tuple[bytes, bytes]:
+    head = bytes(stream.read(EDGE))
+    stream.seek(max(0, size - EDGE))
+    tail = bytes(stream.read(EDGE))
+    stream.seek(0)
+    return head, tail
 
 
 def _fix(found: FileSignature | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,21 +10,20 @@ import pyarrow as pa
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.concatenation import clashes, combine, mixed_note
-from gpupipe.io.files import SourceFile, find_files, mask
+from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
 from gpupipe.io.formats.csv.reader import read as read_csv
 from gpupipe.io.formats.registry import FORMATS, load_generator, load_reader
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
+from gpupipe.io.input_files import BaseDir, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table, replace_null_texts, usable_names
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
-
-BaseDir = str | os.PathLike[str] | None
 
 
 class NoRowsError(DataError):
@@ -65,7 +63,12 @@ class LoadedTable:
 
 
 def read_arrow(
-    source: TableSource, base_dir: BaseDir = None, columns: Iterable[str] | None = None, *, may_be_empty: bool = False
+    source: TableSource,
+    base_dir: BaseDir = None,
+    columns: Iterable[str] | None = None,
+    *,
+    files: Sequence[SourceFile] | None = None,
+    may_be_empty: bool = False,
 ) -> LoadedTable:
     """Read one table.
 
@@ -77,6 +80,8 @@ def read_arrow(
         The folder of the configuration, which relative paths are relative to.
     columns : iterable of str, optional
         Read exactly these, and the target, instead of what ``columns:`` and ``drop:`` leave.
+    files : sequence of SourceFile, optional
+        Its files, if they were listed already: see `gpupipe.io.input_files.InputFiles`.
     may_be_empty : bool
         Whether files that name columns and have no rows are a table, of texts, instead of an error.
 
@@ -91,9 +96,9 @@ def read_arrow(
     SchemaError
         If a column is absent or of no use, or differs between files.
     """
-    try_files(source, base_dir)
+    files = list(input_files(source, base_dir) if files is None else files)
+    try_files(source, files)
     wanted, notes = ColumnFilter(source, columns), Notes()
-    files = input_files(source, base_dir)
     if source.generate:
         table = generate_rows(source, wanted, (0, source.rows))
     elif source.frame is not None:
@@ -132,25 +137,6 @@ def plain_arrow(table: pa.Table) -> pa.Table:
 
 def _plain_frame(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     return replace_null_texts(plain_table(table, file, wanted, notes), notes)
-
-
-def input_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
-    """Return the identity of everything that a source is made of, without reading it.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If a file is absent.
-    """
-    if source.generate:
-        made = f"generate:{source.generate}:{source.seed}"
-        files = [SourceFile(made, source.rows, 0, "generator")]
-    elif source.frame is not None:
-        frame = source.frame
-        files = [SourceFile(frame.label, frame.table.nbytes, 0, MEMORY, version=frame.digest)]
-    else:
-        files = find_files(source, base_dir)
-    return [*files, hook_file(source.prepare, base_dir)] if source.prepare else files
 
 
 def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:

@@ -19,7 +19,8 @@ from gpupipe.errors import GpupipeError
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
 from gpupipe.io.chunks.splittable_files import find_splittable_files
-from gpupipe.io.files import mask
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
@@ -55,7 +56,9 @@ class LoadedPartitions:
     remarks: tuple[str, ...]
 
 
-def read_partitions(config: Config, workers: Workers, n_partitions: int | None = None) -> LoadedPartitions:
+def read_partitions(
+    config: Config, workers: Workers, n_partitions: int | None = None, files: InputFiles | None = None
+) -> LoadedPartitions:
     """Read and encode the tables of a configuration on the workers.
 
     Columns that feature ops derive of keys and texts are not made here: they need all rows as they were read.
@@ -66,6 +69,8 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
     workers : Workers
     n_partitions : int, optional
         About so many; as many as the workers have threads unless given. More where they would be large.
+    files : InputFiles, optional
+        The files of all tables, if they were listed already.
 
     Returns
     -------
@@ -81,9 +86,10 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
     """
     wanted = n_partitions or workers.n_threads
     declared = declarations(config.source, config.tables)
-    found, why = _read_source_chunks(config, workers, wanted)
+    files = InputFiles.find(config.source, config.tables) if files is None else files
+    found, why = _read_source_chunks(config, workers, wanted, files)
     if found is None:
-        table, notes = _read_whole(config, workers, declared)
+        table, notes = _read_whole(config, workers, declared, files)
         remarks = [f"read as a whole by one worker, then cut into partitions: {why}"]
     else:
         notes, remarks = found.notes, [f"{mask(path)} cannot be cut: it was read by one worker" for path in found.whole]
@@ -117,7 +123,9 @@ def repartition(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
     return PartitionedTable(partitions, table.workers, heights, table.schema, table.places)
 
 
-def _read_source_chunks(config: Config, workers: Workers, n_chunks: int) -> tuple[ArrowChunks | None, str]:
+def _read_source_chunks(
+    config: Config, workers: Workers, n_chunks: int, files: InputFiles
+) -> tuple[ArrowChunks | None, str]:
     """Return the rows of the source in chunks, joined; or None and why they must be read as a whole."""
     if config.source.prepare:
         return None, "prepare: may do anything to the rows"
@@ -125,21 +133,21 @@ def _read_source_chunks(config: Config, workers: Workers, n_chunks: int) -> tupl
         return None, "entities: rows and labels are made of all events"
     joined = {name: table for name, table in config.tables.items() if table.is_joined}
     for name, table in joined.items():
-        if table.cardinality != "many_to_one" or _n_bytes(table) > BROADCAST_BYTES:
+        if table.cardinality != "many_to_one" or _n_bytes(table, files.tables[name]) > BROADCAST_BYTES:
             return None, f"the join with {name} needs all rows"
-    found = read_chunks(config.source, workers, n_chunks)
+    found = read_chunks(config.source, workers, n_chunks, files=files.source)
     for name, table in joined.items():
-        right = read_arrow(table)
+        right = read_arrow(table, files=files.tables[name])
         if not can_join_by_chunk(found.schema, name, table, right.table):
             return None, f"the keys of {name} and of the source are of several types"
         found = _joined(found, name, table, right, workers)
     return found, ""
 
 
-def _n_bytes(table: TableSource) -> int:
+def _n_bytes(table: TableSource, files: Sequence[SourceFile]) -> int:
     """Return about what a table takes; 0 where that cannot be told, which reading it will say."""
     try:
-        return sum(cut.n_bytes for cut in find_splittable_files(table))
+        return sum(cut.n_bytes for cut in find_splittable_files(table, files=files))
     except GpupipeError:
         return 0
 
@@ -156,8 +164,10 @@ def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedT
     return ArrowChunks(chunks, schema, list(dict.fromkeys(notes)), found.whole)
 
 
-def _read_whole(config: Config, workers: Workers, declared: Declarations) -> tuple[PartitionedTable, Sequence[str]]:
-    read = workers.submit(_read_joined, config.source, config.tables, declared, label="reading the source")
+def _read_whole(
+    config: Config, workers: Workers, declared: Declarations, files: InputFiles
+) -> tuple[PartitionedTable, Sequence[str]]:
+    read = workers.submit(_read_joined, config.source, config.tables, declared, files, label="reading the source")
     schema, places, n_rows, notes = workers.gather([workers.submit(_facts, read)])[0]
     table: ResultHandle[Table] = workers.submit(_first, read, label="the source")
     return PartitionedTable((table,), workers, (n_rows,), schema, places), notes
@@ -168,9 +178,9 @@ def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:
 
 
 def _read_joined(
-    backend: Backend, source: Source, tables: Mapping[str, JoinedTable], declared: Declarations
+    backend: Backend, source: Source, tables: Mapping[str, JoinedTable], declared: Declarations, files: InputFiles
 ) -> tuple[Table, list[str]]:
-    loaded = read_joined(source, tables)
+    loaded = read_joined(source, tables, files=files)
     return encode(loaded.table, backend, declared), loaded.notes
 
 

@@ -25,8 +25,10 @@ import pyarrow.parquet as pq
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, LimitError, SchemaError
 from gpupipe.io.chunks.compact_tables import widen_codes
+from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import read_stored, stored_names
 from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.models.threads import limit_threads
 from gpupipe.partitions.source_chunks import ArrowChunk
 from gpupipe.partitions.workers import ResultHandle, Workers
@@ -249,9 +251,12 @@ def _score_all(
     as_of: str | None,
     choose: ChooseColumns | None,
 ) -> ScoringResult:
-    if choose is None or not (names := choose(stored_names(source)).names):
+    if choose is None:
         return _score(source, model.load(backend), file, tables, as_of)
-    return _score(source, model.load(backend), file, tables, as_of, read_stored(source, names))
+    files = input_files(source)
+    names = choose(stored_names(source, files)).names
+    table = read_arrow(source, files=files, may_be_empty=True).table
+    return _score(table, model.load(backend), file, tables, as_of, read_stored(source, names, files) if names else None)
 
 
 def _score(

@@ -23,6 +23,7 @@ from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
 from gpupipe.io.chunks.row_boundaries import RowScan, align_to_rows, scan_rows
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.io.file_streams import ByteRange
+from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.settings import TableSource
@@ -115,7 +116,9 @@ class _File:
         return make_sample_row([state.plain for state in self.with_rows])
 
 
-def read_chunks(source: TableSource, workers: Workers, n_chunks: int) -> ArrowChunks:
+def read_chunks(
+    source: TableSource, workers: Workers, n_chunks: int, files: Sequence[SourceFile] | None = None
+) -> ArrowChunks:
     """Have the workers read a source.
 
     Parameters
@@ -125,6 +128,8 @@ def read_chunks(source: TableSource, workers: Workers, n_chunks: int) -> ArrowCh
     workers : Workers
     n_chunks : int
         About so many, where the files can be cut; more where they would be large.
+    files : sequence of SourceFile, optional
+        Of the source, if they were listed already.
 
     Raises
     ------
@@ -133,15 +138,17 @@ def read_chunks(source: TableSource, workers: Workers, n_chunks: int) -> ArrowCh
     SchemaError
         If a column is absent or of no use, or differs between files.
     """
-    return _Reading(source, workers, n_chunks).run()
+    return _Reading(source, workers, n_chunks, files).run()
 
 
 class _Reading:
     """Takes all files through the steps."""
 
-    def __init__(self, source: TableSource, workers: Workers, n_chunks: int) -> None:
+    def __init__(
+        self, source: TableSource, workers: Workers, n_chunks: int, listed: Sequence[SourceFile] | None
+    ) -> None:
         self.source, self.workers = source, workers
-        found = find_splittable_files(source)
+        found = find_splittable_files(source, files=listed)
         self.most = _most(sum(cut.n_bytes for cut in found), n_chunks)
         self.files = [_File(cut, self.most) for cut in found]
         self.texts = declared_texts(source)

@@ -24,6 +24,7 @@ from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.filter_expression import parse_where
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import SAMPLE_ROWS
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.io.source_reader import read_arrow
@@ -92,27 +93,28 @@ def check_data(config: Config) -> DataCheck:
     DataError
         If a file is absent or cannot be read.
     """
-    checker = _checked(config, SAMPLE_ROWS)
-    if checker.open_questions and not checker.is_whole:
-        checker = _checked(config, MORE_ROWS)
+    try:
+        files = InputFiles.find(config.source, config.tables)
+        checker = _checked(config, files, SAMPLE_ROWS)
+        if checker.open_questions and not checker.is_whole:
+            checker = _checked(config, files, MORE_ROWS)
+    except DataError as error:
+        if not isinstance(error, SchemaError):
+            error.advise(NO_DATA)
+        raise
     if checker.errors:
         raise checker.error()
     return checker.result()
 
 
-def _checked(config: Config, most: int) -> _Checker:
-    try:
-        with sampled_tables(config, most) as tables:
-            checker = _Checker(config, tables)
-            checker.check()
-            rename = tables.in_words_of(config)
-            for found in (checker.errors, checker.open_questions):
-                found[:] = [replace(problem, what=rename(problem.what)) for problem in found]
-            return checker
-    except DataError as error:
-        if not isinstance(error, SchemaError):
-            error.advise(NO_DATA)
-        raise
+def _checked(config: Config, files: InputFiles, most: int) -> _Checker:
+    with sampled_tables(config, files, most) as tables:
+        checker = _Checker(config, tables)
+        checker.check()
+        rename = tables.in_words_of(config)
+        for found in (checker.errors, checker.open_questions):
+            found[:] = [replace(problem, what=rename(problem.what)) for problem in found]
+        return checker
 
 
 @dataclass

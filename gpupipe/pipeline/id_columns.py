@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.io.files import SourceFile
+from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, require_rows, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.names import NamePatterns
@@ -96,7 +98,8 @@ def copy_columns(data: Any, keep: Sequence[str], source_of: Callable[[str], Tabl
     """
     if isinstance(data, str | Path | TableSource):
         source = data if isinstance(data, TableSource) else source_of(str(data))
-        return read_stored(source, _kept(keep, stored_names(source)))
+        files = input_files(source)
+        return read_stored(source, _kept(keep, stored_names(source, files)), files)
     if hasattr(data, "iloc"):
         names = {str(name): name for name in data.columns}
         return frame_to_arrow(data[[names[name] for name in _kept(keep, list(names))]])
@@ -108,8 +111,10 @@ def _kept(keep: Sequence[str], found: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for item in keep for name in _selected(item, found, "keep")))
 
 
-def read_columns(columns: IdColumns, source: TableSource, n_rows: int, suffix: str) -> pa.Table:
-    """Return the columns to copy, one row for each of the `n_rows` that were read.
+def read_columns(
+    columns: IdColumns, source: TableSource, files: Sequence[SourceFile], n_rows: int, suffix: str
+) -> pa.Table:
+    """Return the columns to copy, one row for each of the `n_rows` that were read from `files`.
 
     Identifiers from CSV are text; of the others those become numbers, in Parquet, whose values that leaves unchanged.
 
@@ -122,7 +127,7 @@ def read_columns(columns: IdColumns, source: TableSource, n_rows: int, suffix: s
     """
     if not columns.names:
         return pa.table({})
-    table = require_rows(read_stored(source, columns.names), n_rows, source)
+    table = require_rows(read_stored(source, columns.names, files), n_rows, source)
     if suffix == ".csv":
         nested = [name for name in table.column_names if pa.types.is_nested(table.field(name).type)]
         if nested:

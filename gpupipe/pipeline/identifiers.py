@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,8 @@ import pyarrow.compute as pc
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
+from gpupipe.io.files import SourceFile
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import ColumnSettings, Source
 from gpupipe.io.source_reader import read_arrow
@@ -22,8 +25,8 @@ NAME = r"^\S{1,64}$"  # a text with blanks is a note, not a name
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
 
 
-def find_identifiers(config: Config) -> list[str]:
-    """Return the identifiers of the main table.
+def find_identifiers(config: Config, files: InputFiles | None = None) -> list[str]:
+    """Return the identifiers of the main table, whose `files` may have been listed already.
 
     These are the columns of ``source.id``. Without any: of the columns that ``source.drop`` names exactly, those whose
     values are all different in a sample of the table, none missing, and whole numbers or words.
@@ -37,19 +40,22 @@ def find_identifiers(config: Config) -> list[str]:
     # Not isolated: the files have been read by now.
     whole = {"drop": (), "columns": None, "where": None, "target": None, "isolate": False}
     plain = source.model_copy(update=whole)
+    listed = None if files is None else files.source
     try:
         if source.frame is not None:
             table = _read(plain, names)
         else:
             with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
-                table = _read(take_sample(plain, Path(folder)).source, names)
+                table = _read(take_sample(plain, Path(folder), files=listed).source, names)
     except (GpupipeError, OSError):
         return []  # the run has read the table; that it cannot be read again costs it only its identifiers
     found = dict(zip(table.column_names, table.columns, strict=True))
     return [name for name in names if name in found and _names_rows(found[name])]
 
 
-def read_identifiers(config: Config, rows: npt.NDArray[Any]) -> dict[str, pa.ChunkedArray]:
+def read_identifiers(
+    config: Config, rows: npt.NDArray[Any], files: InputFiles | None = None
+) -> dict[str, pa.ChunkedArray]:
     """Return the columns of ``source.id`` for some rows of the main table as it was read.
 
     Raises
@@ -60,17 +66,18 @@ def read_identifiers(config: Config, rows: npt.NDArray[Any]) -> dict[str, pa.Chu
     names = list(config.source.id)
     if not names:
         return {}
-    table = _read(config.source, names)
+    table = _read(config.source, names, None if files is None else files.source)
     if len(rows) and int(rows.max()) >= table.num_rows:
         raise SchemaError("the source changed during the run: it has fewer rows", fix="run it again")
     picked = table.take(pa.array(rows))
     return {name: picked.column(name) for name in names}
 
 
-def _read(source: Source, names: list[str]) -> pa.Table:
+def _read(source: Source, names: list[str], files: Sequence[SourceFile] | None = None) -> pa.Table:
     """Return columns of a source; text of CSV files stays text, digits or not."""
     declared = dict.fromkeys(names, ColumnSettings(kind="text"))
-    table = read_arrow(source.model_copy(update={"declared": declared}), columns=names).table.select(names)
+    source = source.model_copy(update={"declared": declared})
+    table = read_arrow(source, columns=names, files=files).table.select(names)
     columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     return pa.table(columns, names=names)
 

@@ -15,6 +15,7 @@ from gpupipe.backends.stage import Place
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import write_matrix
+from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
@@ -64,6 +65,8 @@ class Job:
         Of the rules of ``data:``.
     checkpoints : RunCheckpoints
         Loaded with --resume, and saved for a run that resumes this one.
+    files : InputFiles, optional
+        The files that the table was read from, which its identifiers are read from again.
     """
 
     config: Config
@@ -81,6 +84,7 @@ class Job:
     workers: Workers | None = None
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
+    files: InputFiles | None = None
 
     def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
         """Open a stage of the timeline; by default where the rows are: on this backend, or on the workers."""

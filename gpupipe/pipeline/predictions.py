@@ -20,7 +20,7 @@ def predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     """
     assert job.row_ids is not None
     rows = job.row_ids[outcome.held_out.rows]
-    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows)}
+    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows, job.files)}
     if outcome.held_out.folds is not None:
         columns["fold"] = pa.array(outcome.held_out.folds)
     if outcome.held_out.y is not None:

@@ -13,6 +13,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
+from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, early_refusal
@@ -41,16 +42,23 @@ DEFAULT_MODELS = {
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
-def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+def open_job(
+    config: Config,
+    backend: Backend,
+    timeline: Timeline,
+    workers: Workers | None = None,
+    files: InputFiles | None = None,
+) -> Job:
     """Return the job of a run: read the table, derive columns of it, and find the goal.
 
-    With workers, the table is partitioned over them.
+    With workers, the table is partitioned over them. `files` are those of all tables, if they were listed already.
     """
     derives = bool(derived_ops(config.features))
     readers = None if derives or config.has_frames else workers
     with timeline.stage("read", (readers or backend).place) as stage:
+        files = InputFiles.find(config.source, config.tables) if files is None else files
         found: ReadTable[Any] = (
-            read_table(config, backend) if readers is None else read_on_workers(config, readers, backend)
+            read_table(config, backend, files) if readers is None else read_on_workers(config, readers, backend, files)
         )
         stage.rows = found.table.n_rows
         for note in found.notes:
@@ -77,7 +85,7 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     groups, times = split_columns(config, known, backend)
     return Job(
         config, backend, timeline, known, y, goal, names, groups, times, row_ids, derivation, workers=workers,
-        rules=found.rules,
+        rules=found.rules, files=files,
     )  # fmt: skip
 
 

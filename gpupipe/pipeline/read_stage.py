@@ -1,17 +1,21 @@
-"""The first stage: files to an encoded table, or the encoded table of an earlier run from the cache."""
+"""The first stage: the tables of a configuration as one encoded table, by the first reader that applies.
+
+The readers are the rows of `READERS`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.config import Config
 from gpupipe.errors import SchemaError
-from gpupipe.features.history.derivation import derived_ops
+from gpupipe.features.history.derivation import DerivedOp, derived_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
@@ -19,10 +23,11 @@ from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
-from gpupipe.io.device.source_reader import LoadedFrame, read_frame
+from gpupipe.io.device.source_reader import read_frame
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
-from gpupipe.io.settings import JoinedTable
+from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
 from gpupipe.table.arrange import move_table
@@ -39,8 +44,6 @@ if TYPE_CHECKING:
 
 TableT = TypeVar("TableT", bound=EncodedTable)
 
-NOTHING_READ: Mapping[str, LoadedTable] = {}
-
 
 @dataclass(frozen=True)
 class ReadTable(Generic[TableT]):
@@ -50,9 +53,9 @@ class ReadTable(Generic[TableT]):
     ----------
     table : Table or PartitionedTable
     notes : tuple of str
-        What was repaired, left out, or found in the cache.
+        What was repaired, dropped, or found in the cache.
     sources : DerivationSources, optional
-        What columns are to be derived of; None where no op derives any.
+        The tables that columns are derived from; None where no op derives any.
     rules : RuleResults
         Of the rules of ``data:``.
     """
@@ -63,8 +66,166 @@ class ReadTable(Generic[TableT]):
     rules: RuleResults = NO_RULES
 
 
-def read_table(config: Config, backend: Backend) -> ReadTable[Table]:
-    """Read, join and encode the tables of a configuration.
+@dataclass(frozen=True)
+class TableInputs:
+    """A table to read, with those that are joined to it.
+
+    Attributes
+    ----------
+    source : TableSource
+    tables : mapping of str to JoinedTable
+    files : InputFiles
+    backend : Backend
+        Where the table is to be.
+    keys : sequence of str, optional
+        Columns that derived ops need as they were read. None where nothing is derived: then no column is kept so.
+    derived : sequence of DerivedOp
+        The ops that derive columns of the table, for the texts that they need as they were read.
+    section : str
+        What the configuration calls the source: ``source`` or ``tables.NAME``.
+    """
+
+    source: TableSource
+    tables: Mapping[str, JoinedTable]
+    files: InputFiles
+    backend: Backend
+    keys: Sequence[str] | None = None
+    derived: Sequence[DerivedOp] = ()
+    section: str = "source"
+
+    @property
+    def declared(self) -> dict[str, DeclaredColumn]:
+        """What ``schema:`` says of the columns."""
+        return declarations(self.source, self.tables)
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether one of the tables is in memory."""
+        return any(table.frame is not None for table in (self.source, *self.tables.values()))
+
+    @cached_property
+    def cache(self) -> TableCache | None:
+        """The entry of the cache; None where there is to be none. It does not keep columns as they were read."""
+        if self.keys is not None or not isinstance(self.source, Source):
+            return None
+        return TableCache.of(self.source, self.tables, files=self.files)
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """The table that a reader returns.
+
+    Attributes
+    ----------
+    table : Table
+    notes : sequence of str
+    raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
+        Columns as they were read, if columns are derived: all of them on the host, keys and texts on a device.
+    events : mapping of str to LoadedTable
+        The event tables that the rows were made of.
+    """
+
+    table: Table
+    notes: Sequence[str] = ()
+    raw_columns: MutableMapping[str, Any] = field(default_factory=dict)
+    events: Mapping[str, LoadedTable] = field(default_factory=dict)
+
+
+def _read_from_cache(inputs: TableInputs) -> EncodedRows | None:
+    assert inputs.cache is not None
+    table = inputs.cache.load()
+    if table is None:
+        return None
+    return EncodedRows(
+        move_table(table, inputs.backend), [f"encoded earlier, found in the cache: {inputs.cache.path.name[:12]}"]
+    )
+
+
+def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
+    """Read with the device's own readers, in chunks where memory is short; None if the host must read."""
+    backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
+    assert isinstance(backend, DeviceBackend)
+    try:
+        stream = open_frame_stream(source, backend, tables, files) if inputs.keys is None else None
+        if stream is not None:
+            return EncodedRows(_encode_stream(stream, inputs), stream.lines())
+        loaded = read_frame(source, backend, tables, files=files)
+    except UnsupportedOnDevice as obstacle:
+        backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
+        return None
+    keys, declared = inputs.keys or (), inputs.declared
+    loaded.columns.update(key_columns(loaded.columns, keys, loaded.rules, backend))
+    texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
+    names = [*keys, *(name for op in inputs.derived for name in op.raw_columns(texts))]
+    raw = RawColumns(loaded.columns, names, loaded.rules, backend)
+    table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
+    return EncodedRows(table, loaded.notes.lines(), raw)
+
+
+def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
+    backend, n_rows = stream.backend, stream.stream.n_rows
+    backend.remark(stream.stream.remark)
+    try:
+        return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)
+    except SchemaError:
+        encode_chunks(stream.stream.tables, backend.host, n_rows, inputs.declared)  # says which of all rows it is
+        raise
+
+
+def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
+    """Read Parquet by row groups; None where all rows fit in memory, or are needed at once."""
+    available = inputs.backend.memory().available
+    stream = open_parquet_stream(inputs.source, inputs.tables, available, files=inputs.files.source)
+    if stream is None:
+        return None
+    inputs.backend.remark(stream.remark)
+    table = encode_chunks(stream.tables, inputs.backend, stream.n_rows, inputs.declared)
+    return EncodedRows(table, stream.notes)
+
+
+def _read_at_once(inputs: TableInputs) -> EncodedRows:
+    if inputs.section == "source" and inputs.has_frames and inputs.backend.name == "gpu":  # once for all tables
+        inputs.backend.remark("tables in memory are encoded on the host, then moved to the device")
+    if isinstance(inputs.source, Source):
+        loaded = read_joined(inputs.source, inputs.tables, files=inputs.files)
+    else:
+        loaded = read_arrow(inputs.source, files=inputs.files.source)
+    table = encode(loaded.table, inputs.backend, inputs.declared)
+    if inputs.keys is None:
+        return EncodedRows(table, loaded.notes)
+    columns = dict(zip(loaded.table.column_names, loaded.table.columns, strict=True))
+    return EncodedRows(table, loaded.notes, columns, loaded.events)
+
+
+class TableReader(NamedTuple):
+    """A way to read a table: where it applies by the settings, and how it reads; None leaves it to the next reader."""
+
+    applies: Callable[[TableInputs], bool]
+    read: Callable[[TableInputs], EncodedRows | None]
+    fills_cache: bool = False
+
+
+READERS = (
+    TableReader(lambda inputs: inputs.cache is not None, _read_from_cache),
+    # What a device has read would have to leave it for the cache, and be read by the host again.
+    TableReader(lambda inputs: inputs.backend.name == "gpu" and not inputs.has_frames, _read_on_device),
+    TableReader(lambda inputs: inputs.keys is None, _read_in_chunks, fills_cache=True),
+    TableReader(lambda inputs: True, _read_at_once, fills_cache=True),
+)
+
+
+def _read_rows(inputs: TableInputs) -> tuple[EncodedRows, TableReader]:
+    """Return what the first reader that can read the table returns, and that reader."""
+    for reader in READERS:
+        if reader.applies(inputs) and (found := reader.read(inputs)) is not None:
+            # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
+            pa.default_memory_pool().release_unused()
+            return found, reader
+    raise AssertionError("the last reader reads everything")
+
+
+def read_table(config: Config, backend: Backend, files: InputFiles | None = None) -> ReadTable[Table]:
+    """Read, join and encode the tables of a configuration, whose `files` may have been listed already.
 
     Raises
     ------
@@ -73,31 +234,40 @@ def read_table(config: Config, backend: Backend) -> ReadTable[Table]:
     SchemaError
         If the data contradicts what is declared, or the rules of ``data:``.
     """
+    files = InputFiles.find(config.source, config.tables) if files is None else files
+    ruled, derived = include_ruled_columns(config), derived_ops(config.features)
+    keys = _main_keys(config) if derived else None
+    inputs = TableInputs(ruled.source, ruled.tables, files, backend, keys, derived)
     try:
-        if derived_ops(config.features):  # they need keys and texts as they were read, which the cache does not keep
-            return _read_with_sources(config, backend)
-        return _enforced(_read(include_ruled_columns(config), backend), config, backend)
+        found, reader = _read_rows(inputs)
+        table, notes = _drop_kinds(found.table, ruled), tuple(found.notes)
+        if inputs.cache is not None and reader.fills_cache:
+            notes += tuple(inputs.cache.store(table))
+        rule_only = rule_only_columns(config, table.schema)
+        read = _enforce_rules(ReadTable(table, notes), config, backend, files)
+        if not derived:
+            return read
+        target = config.source.target
+        raw = found.raw_columns
+        for name in raw.keys() & rule_only:
+            del raw[name]
+        main = HistoryRows(read.table, raw, "the table", unknown=[target] if target else [])
+        events, event_notes = _read_events(config, backend, files, found.events)
+        sources = DerivationSources(main, events, backend)
+        return replace(read, notes=(*notes, *event_notes), sources=sources)
     finally:
         end_trials()  # training needs the memory
 
 
-def _read(config: Config, backend: Backend) -> ReadTable[Table]:
-    cache = TableCache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
-    if cache is not None and (cached := cache.load()) is not None:
-        found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
-        return ReadTable(move_table(cached, backend), (found,))
-    if backend.name == "gpu" and not config.has_frames:
-        return _read_on_device(config, backend)
-    read = _read_on_host(config, backend)
-    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
-
-
-def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable[PartitionedTable]:
+def read_on_workers(
+    config: Config, workers: Workers, backend: Backend, files: InputFiles | None = None
+) -> ReadTable[PartitionedTable]:
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.partitions.read import read_partitions
 
-    found = read_partitions(include_ruled_columns(config), workers)
-    return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
+    files = InputFiles.find(config.source, config.tables) if files is None else files
+    found = read_partitions(include_ruled_columns(config), workers, files=files)
+    return _enforce_rules(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend, files)
 
 
 def partition_table(table: Table, workers: Workers) -> PartitionedTable:
@@ -107,151 +277,11 @@ def partition_table(table: Table, workers: Workers) -> PartitionedTable:
     return partition_table(table, workers)
 
 
-def _read_on_host(config: Config, backend: Backend) -> ReadTable[Table]:
-    _remark_frames(config, backend)
-    stream = open_parquet_stream(config.source, config.tables, backend.memory().available)
-    if stream is not None:
-        backend.remark(stream.remark)
-        table = encode_chunks(stream.tables, backend, stream.n_rows, _declarations(config))
-        pa.default_memory_pool().release_unused()
-        return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
-    loaded = read_joined(config.source, config.tables)
-    table = _drop_kinds(encode(loaded.table, backend, _declarations(config)), config)
-    notes = tuple(loaded.notes)
-    del loaded
-    # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
-    pa.default_memory_pool().release_unused()
-    return ReadTable(table, notes)
-
-
-def _read_on_device(config: Config, backend: Backend) -> ReadTable[Table]:
-    """Read on the device what means the same there; else the host reads and encodes, and the blocks are moved.
-
-    The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
-    """
-    try:
-        stream = open_frame_stream(config.source, backend, config.tables)
-        if stream is not None:
-            return _read_on_device_in_parts(stream, config, backend)
-        loaded = read_frame(config.source, backend, config.tables)
-    except UnsupportedOnDevice as obstacle:
-        backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
-        return _read_on_host(config, backend)
-    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
-    return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
-
-
-def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable[Table]:
-    backend.remark(stream.stream.remark)
-    n_rows, declared = stream.stream.n_rows, _declarations(config)
-    try:
-        table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
-    except SchemaError:
-        encode_chunks(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
-        raise
-    return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
-
-
-def _enforced(found: ReadTable[TableT], config: Config, backend: Backend) -> ReadTable[TableT]:
+def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, files: InputFiles) -> ReadTable[TableT]:
     """Return the table once its rules hold, without the columns that were read for these alone."""
-    rules, gone = enforce(found.table, config, backend), rule_only_columns(config, found.table.schema)
+    rules, gone = enforce(found.table, config, backend, files), rule_only_columns(config, found.table.schema)
     table = found.table.select(found.table.schema.without(gone)) if gone else found.table
     return replace(found, table=table, rules=rules)
-
-
-def _read_with_sources(config: Config, backend: Backend) -> ReadTable[Table]:
-    ruled = include_ruled_columns(config)
-    if backend.name == "gpu" and not config.has_frames:
-        try:
-            loaded = read_frame(ruled.source, backend, ruled.tables)
-        except UnsupportedOnDevice as obstacle:
-            backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
-        else:
-            return _sources_of_frame(loaded, config, backend)
-    _remark_frames(config, backend)
-    on_host = read_joined(ruled.source, ruled.tables)
-    found = _sources_of_arrow(on_host.table, config, backend, on_host.events)
-    return replace(found, notes=(*on_host.notes, *found.notes))
-
-
-def _remark_frames(config: Config, backend: Backend) -> None:
-    if config.has_frames and backend.name == "gpu":
-        backend.remark("tables in memory are encoded on the host, then moved to the device")
-
-
-def _sources_of_arrow(
-    arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, LoadedTable] | None = None
-) -> ReadTable[Table]:
-    """Return the main table as it was read with the tables of events, of which `events` have been read already."""
-    raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
-    return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, events or {})
-
-
-def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable[Table]:
-    ops, declared = derived_ops(config.features), _declarations(config)
-    names = [name for op in ops for name in op.key_columns()]
-    names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
-    loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
-    texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
-    names += [name for op in ops for name in op.raw_columns(texts)]
-    raw = RawColumns(loaded.columns, names, loaded.rules, backend)
-    table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
-    found = _with_sources(table, raw, config, backend)
-    return replace(found, notes=(*loaded.notes.lines(), *found.notes))
-
-
-def _with_sources(
-    table: Table,
-    raw: MutableMapping[str, Any],
-    config: Config,
-    backend: Backend,
-    read: Mapping[str, LoadedTable] = NOTHING_READ,
-) -> ReadTable[Table]:
-    """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
-    found = ReadTable(_drop_kinds(table, include_ruled_columns(config)))
-    gone, target = rule_only_columns(config, found.table.schema), config.source.target
-    found = _enforced(found, config, backend)
-    events, notes = _read_events(config, backend, read)
-    for name in raw.keys() & gone:
-        del raw[name]
-    main = HistoryRows(found.table, raw, "the table", unknown=[target] if target else [])
-    return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
-
-
-def _read_events(
-    config: Config, backend: Backend, read: Mapping[str, LoadedTable]
-) -> tuple[dict[str, EventTable], list[str]]:
-    """Return the tables of events, read unless they are in `read`, and notes of what was repaired."""
-    events, notes = {}, []
-    for name, settings in config.tables.items():
-        if not settings.is_joined:
-            rows, said = _read_rows(name, settings, backend, read.get(name))
-            events[name] = EventTable(rows, settings.on.left, settings.on.right)
-            notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
-    return events, notes
-
-
-def _read_rows(
-    name: str, settings: JoinedTable, backend: Backend, loaded: LoadedTable | None = None
-) -> tuple[HistoryRows, list[str]]:
-    label, declared = f"table {name!r}", settings.declarations()
-    if backend.name == "gpu" and loaded is None and settings.frame is None:
-        try:
-            frame = read_frame(settings, backend)
-        except UnsupportedOnDevice as obstacle:
-            where = obstacle.where.replace("source", f"tables.{name}")
-            backend.fall_back(obstacle.what, where, obstacle.fix)
-        else:
-            keys = key_columns(frame.columns, settings.on.right, frame.rules, backend)
-            frame.columns.update(keys)
-            table = encode_frame(frame.columns, backend, declared, rules=frame.rules)
-            return HistoryRows(table, keys, label), frame.notes.lines()
-    loaded = loaded or read_arrow(settings)
-    return HistoryRows.of_arrow(encode(loaded.table, backend, declared), loaded.table, label), list(loaded.notes)
-
-
-def _declarations(config: Config) -> dict[str, DeclaredColumn]:
-    return declarations(config.source, config.tables)
 
 
 def _drop_kinds(table: Table, config: Config) -> Table:
@@ -259,3 +289,31 @@ def _drop_kinds(table: Table, config: Config) -> Table:
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     return table.select(table.schema.without(gone)) if gone else table
+
+
+def _main_keys(config: Config) -> list[str]:
+    """Return the columns of the main table that derived ops need as they were read."""
+    events = [table for table in config.tables.values() if not table.is_joined]
+    ops = derived_ops(config.features)
+    return [*(name for op in ops for name in op.key_columns()), *(name for table in events for name in table.on.left)]
+
+
+def _read_events(
+    config: Config, backend: Backend, files: InputFiles, read: Mapping[str, LoadedTable]
+) -> tuple[dict[str, EventTable], list[str]]:
+    """Return the event tables, read unless they are in `read`, and notes of what was repaired."""
+    events, notes = {}, []
+    for name, settings in config.tables.items():
+        if settings.is_joined:
+            continue
+        if (loaded := read.get(name)) is not None:
+            table = encode(loaded.table, backend, settings.declarations())
+            rows = HistoryRows.of_arrow(table, loaded.table, f"table {name!r}")
+            said: Sequence[str] = loaded.notes
+        else:
+            own = InputFiles(files.tables[name], {})
+            found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, section=f"tables.{name}"))
+            rows, said = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
+        events[name] = EventTable(rows, settings.on.left, settings.on.right)
+        notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
+    return events, notes

@@ -14,11 +14,11 @@ from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError
 from gpupipe.features.program.selection import resolve, select_dropped
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.files import mask
-from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
-from gpupipe.io.source_reader import input_files, read_arrow
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
 from gpupipe.rules.check import find_violations
 from gpupipe.table.blocks import EncodedTable
@@ -107,8 +107,8 @@ def include_ruled_columns(config: Config) -> Config:
     return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
 
 
-def enforce(table: EncodedTable, config: Config, backend: Backend) -> RuleResults:
-    """Judge the whole table as it was read, with the columns that are there for their rules alone.
+def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:
+    """Apply the rules to the whole table as it was read from `files`, with the columns that only rules need.
 
     Raises
     ------
@@ -120,8 +120,11 @@ def enforce(table: EncodedTable, config: Config, backend: Backend) -> RuleResult
     if not config.data:
         return NO_RULES
     rules = ruled_columns(config, table.schema)
-    broken = _broken(table, rules, config, backend)
-    warnings = settle(broken, *_rows_named(config, table.n_rows, broken), fix=f"correct the rows; or {LOOSEN}")
+    files = InputFiles.find(config.source, config.tables) if files is None else files
+    broken = _broken(table, rules, config, backend, files)
+    warnings = settle(
+        broken, *_rows_named(config, table.n_rows, broken, files.source), fix=f"correct the rows; or {LOOSEN}"
+    )
     target = config.source.target
     served = [
         ServedRules(name, _declared(table.schema, name), each)
@@ -162,7 +165,9 @@ def _declared(schema: Schema, name: str) -> DeclaredColumn:
     return DeclaredColumn(column.kind, time_format=column.time_format)
 
 
-def _broken(table: EncodedTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
+def _broken(
+    table: EncodedTable, rules: Rules, config: Config, backend: Backend, files: InputFiles
+) -> list[RuleViolation]:
     texts = [name for name in rules if isinstance(table.texts.get(name), DeviceText)]
     broken = find_violations(table, {name: given for name, given in rules.items() if name not in texts}, backend)
     if not texts:
@@ -170,7 +175,7 @@ def _broken(table: EncodedTable, rules: Rules, config: Config, backend: Backend)
     backend.fall_back(
         f"rules of {', '.join(texts)}: a device keeps no texts", "read: data", "leave the rules of these columns out"
     )
-    loaded = read_joined(config.source, config.tables, columns=texts)
+    loaded = read_joined(config.source, config.tables, columns=texts, files=files)
     on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
     return [*broken, *find_violations(on_host, {name: rules[name] for name in texts}, backend.host)]
 
@@ -239,34 +244,35 @@ def _row(row: int) -> str:
     return f"row {row + 1:,}"
 
 
-def _rows_named(config: Config, n_rows: int, broken: Sequence[RuleViolation]) -> tuple[NameRow, str]:
+def _rows_named(
+    config: Config, n_rows: int, broken: Sequence[RuleViolation], files: Sequence[SourceFile]
+) -> tuple[NameRow, str]:
     """Return how rows are called in messages, and where they are."""
     source = config.source
     where = f"{mask(source.label)}; data rows are counted from 1"
     where += ", after prepare" if source.prepare else ""
     where += ", of those that pass source.where" if source.where else ""
     where += ", less those that csv.bad_rows skips" if source.csv.bad_rows == "skip" else ""
-    files = _rows_of_files(source, n_rows) if any(each.rows for each in broken) else []
-    if not files:
+    heights = _rows_of_files(source, n_rows, files) if any(each.rows for each in broken) else []
+    if not heights:
         return _row, where
 
-    ends = np.cumsum([height for _, height in files])
+    ends = np.cumsum([height for _, height in heights])
 
     def name_row(row: int) -> str:
         file = int(np.searchsorted(ends, row, side="right"))
-        return f"{_row(row - (ends[file] - files[file][1]))} of {files[file][0]}"
+        return f"{_row(row - (ends[file] - heights[file][1]))} of {heights[file][0]}"
 
     return name_row, f"{where}, in each file"
 
 
-def _rows_of_files(source: Source, n_rows: int) -> list[tuple[str, int]]:
-    """Return how many rows each of several files has, which is read again for that; nothing if that cannot be told."""
-    files = [] if source.generate or source.prepare or source.entities else input_files(source)
-    files = [file for file in files if file.format in FORMATS]
-    if len(files) < 2 or any(file.remote is not None for file in files):
+def _rows_of_files(source: Source, n_rows: int, files: Sequence[SourceFile]) -> list[tuple[str, int]]:
+    """Return the name and the number of rows of each of several local files, read again for that; else nothing."""
+    files = data_files(files)
+    if source.prepare or len(files) < 2 or any(file.remote is not None for file in files):
         return []
     try:
-        heights = [_height(source, file.path) for file in files]
+        heights = [_height(source, file) for file in files]
     except GpupipeError:
         return []
     names = [file.path.rpartition("/")[2] for file in files]
@@ -274,10 +280,9 @@ def _rows_of_files(source: Source, n_rows: int) -> list[tuple[str, int]]:
     return list(zip(labels, heights, strict=True)) if sum(heights) == n_rows else []
 
 
-def _height(source: Source, path: str) -> int:
-    one = source.model_copy(update={"path": path})
+def _height(source: Source, file: SourceFile) -> int:
     try:
-        return int(read_arrow(one, columns=[] if source.target else None).table.num_rows)
+        return int(read_arrow(source, columns=[] if source.target else None, files=[file]).table.num_rows)
     except SchemaError:
         raise
     except DataError:

@@ -14,6 +14,7 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
@@ -98,13 +99,14 @@ def run_pipeline(
         timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
-        if not on_cluster and (plan := plan_out_of_core(config, backend)) is not None:
+        files = InputFiles.find(config.source, config.tables)
+        if not on_cluster and (plan := plan_out_of_core(config, backend, files)) is not None:
             from gpupipe.partitions.out_of_core.workers import out_of_core_workers
 
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
-        key = inputs_key(config, backend)
-        job = open_job(config, backend, timeline, workers)
+        key = inputs_key(config, backend, files)
+        job = open_job(config, backend, timeline, workers, files)
         checkpoints = RunCheckpoints(store, table_key(key, job.table, job.y, job.goal, job.workers))
         stack.enter_context(checkpoints.flush_on_error())
         resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
@@ -167,10 +169,11 @@ def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run
         importances = measure_importances(job, outcome, stage)
         drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
     with job.stage("export", job.backend.host_place) as stage:
+        ids = find_identifiers(job.config, job.files)
         best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
         parity = export_model(
             directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], find_identifiers(job.config),
+            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], ids,
         )  # fmt: skip
         if parity is not None:
             stage.note(f"read back on the cpu, it gives the same: {parity.summary}")

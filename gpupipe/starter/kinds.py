@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from gpupipe.io.files import find_files
 from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.source_table import SourceTable
@@ -74,7 +73,7 @@ def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[s
     The reader makes them null; the declaration says so, and other readers would take such a column for text.
     """
     names = list(names)
-    files = find_files(source_table.source)
+    files = source_table.files
     if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
         return {}
     found = dict.fromkeys(names, 0)

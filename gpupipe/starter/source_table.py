@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ class SourceTable:
     table : pyarrow.Table
     source : TableSource
         The settings that read it.
+    files : sequence of SourceFile
     csv : mapping of str to value
         The ``csv:`` settings that differ from their defaults.
     remarks : mapping of str to str
@@ -40,6 +41,7 @@ class SourceTable:
 
     table: pa.Table
     source: TableSource
+    files: Sequence[SourceFile]
     csv: Mapping[str, Any] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
 
@@ -66,13 +68,13 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     """
     given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
     stated, remark = (given["format"], "") if "format" in given else _format(path)
-    first = find_files(TableSource.model_validate({"path": path, "format": stated}))[0]
+    files = find_files(TableSource.model_validate({"path": path, "format": stated}))
     csv = {name: list(value) if isinstance(value, tuple) else value for name, value in given.get("csv", {}).items()}
     remarks = {"format": remark} if remark else {}
-    attempt = _Attempt(path, stated, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
-    if first.format != "csv":
-        return attempt.result(read_arrow(attempt.source()).table)
-    attempt.look_at_head(first)
+    attempt = _Attempt(path, stated, files, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
+    if files[0].format != "csv":
+        return attempt.result(read_arrow(attempt.source(), files=files).table)
+    attempt.look_at_head(files[0])
     table = attempt.read()
     if attempt.look_at_texts(table):
         table = attempt.read()
@@ -95,6 +97,7 @@ class _Attempt:
 
     path: str
     format: str
+    files: Sequence[SourceFile]
     csv: dict[str, Any] = field(default_factory=dict)
     remarks: dict[str, str] = field(default_factory=dict)
     isolate: bool = False
@@ -109,7 +112,7 @@ class _Attempt:
             self.csv[setting], self.remarks[setting] = value, remark
 
     def result(self, table: pa.Table) -> SourceTable:
-        return SourceTable(table, self.source(), self.csv, self.remarks)
+        return SourceTable(table, self.source(), self.files, self.csv, self.remarks)
 
     def look_at_head(self, file: SourceFile) -> None:
         """Find the encoding, the delimiter, and whether there is a header."""
@@ -127,7 +130,7 @@ class _Attempt:
         """Read the table; where the settings do not do, add one and try again."""
         while True:
             try:
-                loaded = read_arrow(self.source())
+                loaded = read_arrow(self.source(), files=self.files)
             except FieldCountError:
                 if "bad_rows" in self.csv:
                     raise

@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.io.formats.csv.reader import find_malformed
+from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, stored_names
 from gpupipe.io.settings import CsvSettings, TableSource
-from gpupipe.io.source_reader import input_files, read_arrow
+from gpupipe.io.source_reader import read_arrow
 
 
 def source_of(path: Path, **csv_settings: object) -> TableSource:
@@ -55,7 +56,7 @@ def test_rows_of_several_files_are_those_of_the_table(tmp_path: Path) -> None:
     found = read_stored(source, ["id", "kind"])
     assert found.to_pydict() == {"id": [None, None, "010"], "kind": ["a", "a", "b"]}
     assert found.num_rows == read_arrow(source).table.num_rows
-    assert set(stored_names(source)) == {"id", "x", "kind"}
+    assert set(stored_names(source, input_files(source))) == {"id", "x", "kind"}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import gpupipe
 from gpupipe.backends import choose
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError
+from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.checkpoints import inputs_key
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
@@ -111,8 +112,8 @@ def test_the_timeline_says_what_was_chosen(run: Run) -> None:
 
 
 def test_the_engine_is_a_part_of_the_key_of_a_checkpoint(table: Path) -> None:
-    backend = choose("cpu")
-    keys = [inputs_key(parse_config(document(table, engine=engine)), backend) for engine in ("auto", "numba")]
+    settings = [parse_config(document(table, engine=engine)) for engine in ("auto", "numba")]
+    keys = [inputs_key(each, choose("cpu"), InputFiles.find(each.source)) for each in settings]
     assert keys[1].changed(keys[0].parts) == ["the settings"]
 
 

@@ -16,6 +16,7 @@ from gpupipe.backends import choose
 from gpupipe.cli.predict import command
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError
+from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.limits import memory as room
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.plan import preview
@@ -250,4 +251,6 @@ def test_a_large_run_goes_on_where_the_first_events_have_no_two_labels(
     monkeypatch.setattr(room, "ENOUGH", 1 << 60)
     with pytest.raises(DataError, match=r"in the .* rows that the plan looks at"):
         make_plan(config(tmp_path / "orders.parquet"))
-    assert room.plan_out_of_core(config(tmp_path / "orders.parquet"), choose("cpu")) is None
+    settings = config(tmp_path / "orders.parquet")
+    files = InputFiles.find(settings.source, settings.tables)
+    assert room.plan_out_of_core(settings, choose("cpu"), files) is None

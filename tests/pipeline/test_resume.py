@@ -17,6 +17,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import LimitError
+from gpupipe.io.input_files import InputFiles
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
@@ -155,13 +156,17 @@ def test_what_depends_on_a_changed_setting_is_made_anew_and_that_is_said(
         assert notes[f"train {model}"][0] == expected
 
 
+def key_of(settings: Config) -> CheckpointKey:
+    return inputs_key(settings, choose("cpu"), InputFiles.find(settings.source, settings.tables))
+
+
 def test_a_changed_file_and_changed_code_make_another_key(table: Path, tmp_path: Path) -> None:
     mine = tmp_path / "rows.csv"
     shutil.copy(table, mine)
-    first = inputs_key(config(mine), choose("cpu"))
-    assert first.name == inputs_key(config(mine), choose("cpu")).name
+    first = key_of(config(mine))
+    assert first.name == key_of(config(mine)).name
     mine.write_text(mine.read_text() + "40,c1,1\n")
-    assert inputs_key(config(mine), choose("cpu")).changed(first.parts) == ["the input"]
+    assert key_of(config(mine)).changed(first.parts) == ["the input"]
     code = CheckpointKey("train", {**first.parts, "the code of training": "old"})
     assert code.of("train", the_code_of_training="new").changed(code.parts) == ["the code of training"]
 
@@ -185,9 +190,7 @@ def candidates(settings: Config, store: CheckpointStore, models: Sequence[int], 
 
     backend = choose("cpu")
     job: Job = open_job(settings, backend, Timeline())
-    checkpoints = RunCheckpoints(
-        store, table_key(inputs_key(settings, backend), job.table, job.y, job.goal, None), share
-    )
+    checkpoints = RunCheckpoints(store, table_key(key_of(settings), job.table, job.y, job.goal, None), share)
     mask = np.arange(job.table.n_rows) % 4 > 0
     with checkpoints.flush_on_error():
         entries = [settings.models[i] for i in models]

@@ -9,16 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpupipe.backends import Backend, choose
+from gpupipe.backends import Backend
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import FIRST_LEVEL, NAT, Schema, declare
+from tests.backends.pandas_double import PandasBackend
 
 
 @pytest.fixture(scope="session")
-def backend() -> Backend:
-    """Return the backend of the host."""
-    return choose("cpu")
+def backend() -> PandasBackend:
+    """Return the backend of the host, with frames for the readers of a device."""
+    return PandasBackend()
 
 
 @pytest.fixture(scope="session")

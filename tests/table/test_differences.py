@@ -12,6 +12,7 @@ import pytest
 from gpupipe.backends import Backend
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
+from tests.backends.pandas_double import PandasBackend
 from tests.table.differences import table_difference
 
 COLUMNS: dict[str, Any] = {"a": [1.5, None, 2.5], "c": ["x", None, "y"]}
@@ -23,11 +24,11 @@ def table(encoded: Callable[..., Table]) -> Table:
     return encoded({**COLUMNS, "t": TEXTS}, t="text")
 
 
-def test_the_same_is_no_difference(table: Table, backend: Backend) -> None:
+def test_the_same_is_no_difference(table: Table, backend: PandasBackend) -> None:
     assert table_difference(table, table, backend) == ""
 
 
-def test_of_texts_on_a_device_it_is_known_which_are_missing(encoded: Any, backend: Backend) -> None:
+def test_of_texts_on_a_device_it_is_known_which_are_missing(encoded: Any, backend: PandasBackend) -> None:
     for texts, difference in (
         (TEXTS, ""),
         (["one", None, None], "t: 2 texts are missing on the device, 1 on the host"),
@@ -38,7 +39,7 @@ def test_of_texts_on_a_device_it_is_known_which_are_missing(encoded: Any, backen
         assert table_difference(host, there, backend) == difference
 
 
-def test_a_value_of_another_kind_or_storage_is_named_with_its_row(table: Table, backend: Backend) -> None:
+def test_a_value_of_another_kind_or_storage_is_named_with_its_row(table: Table, backend: PandasBackend) -> None:
     blocks = {name: block.copy() for name, block in table.blocks.items()}
     block, row = table.places["a"]
     blocks[block][row, 2] = -1.0

@@ -15,6 +15,7 @@ from gpupipe.backends.base import (
     DEFAULT_OPTIONS,
     HOST_STEP,
     Backend,
+    DeviceBackend,
     DeviceOptions,
     Item,
     MemoryFigures,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from gpupipe_kernels.program.program import Program
 
 
-class GpuBackend(Backend):
+class GpuBackend(DeviceBackend):
     """The backend of a GPU. Making it sets up the device's memory for the whole process.
 
     Parameters
@@ -141,7 +142,7 @@ class GpuBackend(Backend):
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return columns of files as a cuDF DataFrame; see `Backend.read_columns`."""
+        """Return columns of files as a cuDF DataFrame; see `DeviceBackend.read_columns`."""
         if file_format == "orc":
             return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
@@ -154,7 +155,7 @@ class GpuBackend(Backend):
     def read_texts(
         self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of CSV rows as a cuDF DataFrame of strings; see `Backend.read_texts`."""
+        """Return columns of CSV rows as a cuDF DataFrame of strings; see `DeviceBackend.read_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_csv(
             content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
@@ -163,19 +164,19 @@ class GpuBackend(Backend):
         )  # fmt: skip
 
     def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return columns of JSON lines as a cuDF DataFrame of strings; see `Backend.read_json_texts`."""
+        """Return columns of JSON lines as a cuDF DataFrame of strings; see `DeviceBackend.read_json_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_json(
             content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
         )[list(columns)]  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
-        """Return a series of numbers or booleans as an array in device memory; see `Backend.values`."""
+        """Return a series of numbers or booleans as an array in device memory; see `DeviceBackend.values`."""
         values: Array = series.astype(dtype).to_cupy()
         return values
 
     def ticks(self, series: Any) -> tuple[Array, str]:
-        """Return a series of times as int64 in device memory and their unit; see `Backend.ticks`."""
+        """Return a series of times as int64 in device memory and their unit; see `DeviceBackend.ticks`."""
         unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
         return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
 

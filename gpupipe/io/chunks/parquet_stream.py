@@ -18,12 +18,12 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.parquet_footers import RowGroups, read_groups_of
-from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.input_files import BaseDir, data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.source_reader import BaseDir, input_files, select_columns
+from gpupipe.io.source_reader import select_columns
 from gpupipe.units import GIB, MIB
 
 CHUNK_BYTES = 256 * MIB  # the most of a chunk, as Arrow holds it
@@ -97,6 +97,7 @@ def open_parquet_stream(
     available: int,
     base_dir: BaseDir = None,
     on_device: bool = False,
+    files: Sequence[SourceFile] | None = None,
 ) -> ParquetStream | None:
     """Return a stream of the source's chunks; None if the source fits in memory or must be read as a whole.
 
@@ -111,6 +112,8 @@ def open_parquet_stream(
         What relative paths are relative to.
     on_device : bool
         Whether a device reads it, where texts are written out: all rows may take a third.
+    files : sequence of SourceFile, optional
+        Of the source, if they were listed already.
 
     Raises
     ------
@@ -119,8 +122,8 @@ def open_parquet_stream(
     """
     if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
         return None
-    try_files(source, base_dir)
-    files = [file for file in input_files(source, base_dir) if file.format in FORMATS]
+    files = data_files(input_files(source, base_dir) if files is None else files)
+    try_files(source, files)
     if any(file.format != "parquet" for file in files):
         return None
     found = [read_groups_of(file, source, on_device) for file in files]

@@ -17,10 +17,10 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, PACKED, compression_of
+from gpupipe.io.input_files import BaseDir, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, TableSource
-from gpupipe.io.source_reader import BaseDir, input_files
 
 ROW_BYTES = 200  # about those of a generated row
 FULL_CHUNK_ROWS = 262_144  # what makes generated chunks end where statistics want them to
@@ -77,16 +77,21 @@ class SplittableFile:
         return [SourceChunk(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
 
 
-def find_splittable_files(source: TableSource, base_dir: BaseDir = None) -> list[SplittableFile]:
-    """Return the files of a source as splittable files. A damaged file raises its error when it is read.
+def find_splittable_files(
+    source: TableSource, base_dir: BaseDir = None, files: Sequence[SourceFile] | None = None
+) -> list[SplittableFile]:
+    """Return the files of a source, listed here or before, as splittable files.
+
+    A damaged file raises its error when it is read.
 
     Raises
     ------
     DataError, ConfigError
         If a file is absent.
     """
-    try_files(source, base_dir)
-    return [_cut_of(file, source) for file in input_files(source, base_dir) if file.format in (*FORMATS, "generator")]
+    files = input_files(source, base_dir) if files is None else files
+    try_files(source, files)
+    return [_cut_of(file, source) for file in files if file.format in (*FORMATS, "generator")]
 
 
 def _cut_of(file: SourceFile, source: TableSource) -> SplittableFile:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.concatenation import clashes, combine, mixed_note
 from gpupipe.io.device.number_texts import storage
@@ -54,7 +54,7 @@ def columns_of(
     read: Callable[[SourceFile], DeviceFileColumns | None],
     rules_of_all: Callable[[list[str]], TextRules],
     notes: Notes,
-    backend: Backend,
+    backend: DeviceBackend,
 ) -> tuple[dict[str, Any], TextRules]:
     """Return the columns of files, each of texts (Series or TextCodes) or DeviceNumbers, and what the texts mean.
 
@@ -101,7 +101,9 @@ def _a_text() -> _Found:
     return _Found(None, pa.array(["text"]).dictionary_encode())
 
 
-def _combine(parts: Sequence[DeviceFileColumns], notes: Notes, backend: Backend) -> tuple[dict[str, Any], list[str]]:
+def _combine(
+    parts: Sequence[DeviceFileColumns], notes: Notes, backend: DeviceBackend
+) -> tuple[dict[str, Any], list[str]]:
     found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
     mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
@@ -131,7 +133,7 @@ def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
     return [pa.table({name: column.row for name, column in columns.items()}) for columns in found]
 
 
-def _found(name: str, column: Any, rules: TextRules, backend: Backend) -> _Found:
+def _found(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> _Found:
     numbers = column if isinstance(column, DeviceNumbers) else None
     if numbers is None:
         codes, distinct = distinct_texts(column, backend)
@@ -152,7 +154,7 @@ def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
     return bool(pc.all(missing).as_py())
 
 
-def _looked_up(values: pa.Array, codes: Any, backend: Backend) -> DeviceNumbers:
+def _looked_up(values: pa.Array, codes: Any, backend: DeviceBackend) -> DeviceNumbers:
     kind = storage(values.type)
     table = np.append(np.asarray(values.cast(pa.from_numpy_dtype(kind)).fill_null(0)), np.zeros(1, kind))
     known = np.append(np.asarray(values.is_valid()), False)  # position -1, a null, is the last one
@@ -169,7 +171,7 @@ def _row_of(column: DeviceNumbers) -> pa.Array:
 
 
 def _all_texts(
-    name: str, parts: Sequence[DeviceFileColumns], written: Sequence[Mapping[str, Any]], backend: Backend
+    name: str, parts: Sequence[DeviceFileColumns], written: Sequence[Mapping[str, Any]], backend: DeviceBackend
 ) -> TextCodes:
     def texts_of(part: DeviceFileColumns, texts: Mapping[str, Any]) -> TextCodes:
         if name in texts:
@@ -181,7 +183,7 @@ def _all_texts(
 
 
 def _all_numbers(
-    field: pa.Field, parts: Sequence[DeviceFileColumns], found: Sequence[Mapping[str, Any]], backend: Backend
+    field: pa.Field, parts: Sequence[DeviceFileColumns], found: Sequence[Mapping[str, Any]], backend: DeviceBackend
 ) -> DeviceNumbers:
     xp = backend.xp
     kind = pa.float64() if pa.types.is_null(field.type) else field.type

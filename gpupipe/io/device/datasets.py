@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.datasets.churn.customer_columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
@@ -21,7 +21,7 @@ BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row 
 Columns = dict[str, DeviceNumbers | DeviceDictionary]
 
 
-def generate_columns(source: TableSource, wanted: ColumnFilter, backend: Backend) -> Columns:
+def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceBackend) -> Columns:
     """Generate the selected columns of a source, for `gpupipe.table.device.encode.encode_frame`.
 
     Raises
@@ -38,7 +38,7 @@ def generate_columns(source: TableSource, wanted: ColumnFilter, backend: Backend
     return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _customers(source: TableSource, names: list[str], backend: Backend) -> Columns:
+def _customers(source: TableSource, names: list[str], backend: DeviceBackend) -> Columns:
     population = Population(backend)
     drawn: dict[str, list[tuple[Array, Array | None]]] = {name: [] for name in names if name != ID}
     for start in range(0, source.rows, BLOCK_ROWS):
@@ -58,13 +58,13 @@ def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespa
     return DeviceNumbers(found, valid, SCHEMA.field(name).type)
 
 
-def _ids(source: TableSource, backend: Backend) -> DeviceDictionary:
+def _ids(source: TableSource, backend: DeviceBackend) -> DeviceDictionary:
     """Return identifiers, each of which is a text of its own: texts are the host's."""
     backend.remark(f"{ID}: written on the host")
     return DeviceDictionary(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
 
 
-def _moved(column: pa.ChunkedArray, backend: Backend) -> DeviceNumbers | DeviceDictionary:
+def _moved(column: pa.ChunkedArray, backend: DeviceBackend) -> DeviceNumbers | DeviceDictionary:
     if pa.types.is_dictionary(column.type):
         coded = column.unify_dictionaries().combine_chunks()
         return DeviceDictionary(backend.to_device(np.asarray(coded.indices.fill_null(-1))), coded.dictionary)

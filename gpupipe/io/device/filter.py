@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.obstacles import names_in
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
@@ -52,7 +52,7 @@ class _Truth:
         return _Truth(self.false, self.true)
 
 
-def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: Backend) -> dict[str, Any]:
+def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: DeviceBackend) -> dict[str, Any]:
     """Return the rows of `columns` (Series, TextCodes or DeviceNumbers) for which the filter is true, in their order.
 
     What texts mean is decided before: by all rows of the file. So they are a DeviceDictionary afterwards.
@@ -71,12 +71,12 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
     return {name: _taken(column, rows, backend) for name, column in known.items()}
 
 
-def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -> dict[str, DeviceColumn]:
+def known_columns(columns: dict[str, Any], rules: TextRules, backend: DeviceBackend) -> dict[str, DeviceColumn]:
     """Return columns (Series, DeviceNumbers, TextCodes or DeviceDictionary) as what the rules make of them."""
     return {name: _known(name, column, rules, backend) for name, column in columns.items()}
 
 
-def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> DeviceColumn:
+def _known(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> DeviceColumn:
     if isinstance(column, DeviceNumbers | DeviceDictionary):
         return column
     if not has_texts(column):
@@ -85,7 +85,7 @@ def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> Device
     return DeviceDictionary(codes, rules.read(name, strings(backend.to_arrow(found))))
 
 
-def _taken(column: DeviceColumn, rows: Array, backend: Backend) -> DeviceColumn:
+def _taken(column: DeviceColumn, rows: Array, backend: DeviceBackend) -> DeviceColumn:
     if isinstance(column, DeviceNumbers):
         return DeviceNumbers(column.values[rows], column.valid[rows], column.type)
     return DeviceDictionary(column.codes[rows], column.values).trim(backend)
@@ -94,7 +94,7 @@ def _taken(column: DeviceColumn, rows: Array, backend: Backend) -> DeviceColumn:
 class _Judge:
     """Says of each row whether a checked expression is true; `columns` are those of its names."""
 
-    def __init__(self, columns: dict[str, DeviceColumn], backend: Backend) -> None:
+    def __init__(self, columns: dict[str, DeviceColumn], backend: DeviceBackend) -> None:
         self.columns, self.backend = columns, backend
 
     def truth(self, node: ast.expr) -> _Truth:

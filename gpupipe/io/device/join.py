@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.filter import known_columns
 from gpupipe.io.join import joined_names, match_note, require_column, require_unique
 from gpupipe.io.settings import JoinedTable
@@ -24,7 +24,7 @@ def join_columns(
     right: Mapping[str, DeviceColumn],
     name: str,
     joined: JoinedTable,
-    backend: Backend,
+    backend: DeviceBackend,
 ) -> tuple[dict[str, DeviceColumn], str]:
     """Return the columns of the main table with those of the table `name` at its rows, and what there is to say.
 
@@ -51,7 +51,7 @@ def join_columns(
 
 
 def key_columns(
-    columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend
+    columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: DeviceBackend
 ) -> dict[str, DeviceColumn]:
     """Return the columns called `names`, of any device type, as numbers or dictionaries to build keys of."""
     chosen = [name for name in dict.fromkeys(names) if name in columns]
@@ -71,7 +71,9 @@ class RawColumns(UserDict[str, Any]):
     backend : Backend
     """
 
-    def __init__(self, columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend) -> None:
+    def __init__(
+        self, columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: DeviceBackend
+    ) -> None:
         super().__init__({name: columns[name] for name in names if name in columns})
         self._rules, self._backend = rules, backend
 
@@ -86,7 +88,7 @@ def may_be_text(column: Any, declared: DeclaredColumn | None) -> bool:
     return has_texts(column) or (declared is not None and declared.kind in TEXT_KINDS)
 
 
-def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: Backend) -> list[DeviceColumn]:
+def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: DeviceBackend) -> list[DeviceColumn]:
     """Return columns whose values are those of their rows alone."""
     chosen = (columns[name] for name in names)
     return [column if isinstance(column, DeviceNumbers) else column.trim(backend) for column in chosen]
@@ -98,7 +100,7 @@ def _require_unique(
     names: Sequence[str],
     joined: JoinedTable,
     label: str,
-    backend: Backend,
+    backend: DeviceBackend,
 ) -> None:
     present = codes[codes >= 0]
     if len(backend.xp.unique(present)) == len(present):
@@ -108,13 +110,13 @@ def _require_unique(
     require_unique(pa.array(on_host, mask=on_host < 0), table, names, joined, label)  # says which rows they are
 
 
-def _rows(column: DeviceColumn, backend: Backend) -> pa.Array:
+def _rows(column: DeviceColumn, backend: DeviceBackend) -> pa.Array:
     codes, values = column.distinct(backend) if isinstance(column, DeviceNumbers) else (column.codes, column.values)
     on_host = backend.to_host(codes)
     return values.take(pa.array(on_host, mask=on_host < 0))
 
 
-def _matches(left: Array, right: Array, size: int, backend: Backend) -> Array:
+def _matches(left: Array, right: Array, size: int, backend: DeviceBackend) -> Array:
     """Return for each row of the left the row of the right that has its key; -1 where none does."""
     xp = backend.xp
     row_of = xp.full(max(size, 1), -1, "int64")
@@ -123,7 +125,7 @@ def _matches(left: Array, right: Array, size: int, backend: Backend) -> Array:
     return xp.where(left < 0, -1, xp.take(row_of, xp.maximum(left, 0)))
 
 
-def _gathered(column: DeviceColumn, matches: Array, kind: str, backend: Backend) -> DeviceColumn:
+def _gathered(column: DeviceColumn, matches: Array, kind: str, backend: DeviceBackend) -> DeviceColumn:
     xp = backend.xp
     has_match, rows = matches >= 0, xp.maximum(matches, 0)
     if isinstance(column, DeviceNumbers):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.table.device.frame_columns import DeviceNumbers
 from gpupipe.typing import Array
 
@@ -27,7 +27,7 @@ def is_plain_number(series: Any, pattern: str) -> Any:
     return series.str.match(pattern) & is_short
 
 
-def plain_numbers(series: Any, backend: Backend) -> tuple[Array, bool]:
+def plain_numbers(series: Any, backend: DeviceBackend) -> tuple[Array, bool]:
     """Return plain numbers as float64 (exact: one division of two exact numbers), and whether one has a point."""
     xp = backend.xp
     digits = backend.values(series.str.replace(".", "", regex=False).astype("int64"), "int64")
@@ -38,7 +38,7 @@ def plain_numbers(series: Any, backend: Backend) -> tuple[Array, bool]:
     return xp.where(negative, -size, size), bool((point >= 0).any())
 
 
-def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: Backend) -> DeviceNumbers:
+def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: DeviceBackend) -> DeviceNumbers:
     """Merge plain numbers with the values of the other rows; the last of `others` has no row.
 
     Parameters

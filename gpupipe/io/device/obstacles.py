@@ -21,10 +21,10 @@ from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.filter_expression import parse_where
-from gpupipe.io.formats.registry import FORMATS, compression_of
+from gpupipe.io.formats.registry import compression_of
+from gpupipe.io.input_files import BaseDir, InputFiles, data_files
 from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
-from gpupipe.io.source_reader import BaseDir, input_files
 
 FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
 
@@ -48,11 +48,6 @@ def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedT
     return {name: table for name, table in (tables or {}).items() if table.is_joined}
 
 
-def data_files(source: TableSource, base_dir: BaseDir = None) -> list[SourceFile]:
-    """Return the files of a source that hold rows."""
-    return [file for file in input_files(source, base_dir) if file.format in FORMATS]
-
-
 @contextmanager
 def guard_device_read(file: SourceFile) -> Iterator[None]:
     """Guard a device's own read as `open_file` guards the host's; running out of memory is not the file's fault."""
@@ -66,7 +61,10 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
 
 
 def require_plain(
-    source: TableSource, tables: Mapping[str, JoinedTable] | None = None, base_dir: BaseDir = None
+    source: TableSource,
+    tables: Mapping[str, JoinedTable] | None = None,
+    base_dir: BaseDir = None,
+    files: InputFiles | None = None,
 ) -> None:
     """Raise UnsupportedOnDevice if the host must read a source or a table that is joined to it.
 
@@ -76,11 +74,13 @@ def require_plain(
     Raises
     ------
     DataError
-        If a file is absent or cannot be read.
+        If a file cannot be read.
     """
     require_plain_settings(source, tables or {})
-    for table in [source, *joined_tables(tables).values()]:
-        require_plain_files(data_files(table, base_dir), table)
+    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    require_plain_files(files.source, source)
+    for name, table in joined_tables(tables).items():
+        require_plain_files(files.tables[name], table)
 
 
 def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable]) -> None:
@@ -126,6 +126,7 @@ def _require_simple_filter(where: str) -> None:
 
 def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> None:
     """Raise UnsupportedOnDevice if a file is of a kind, or in a form, that the host alone reads."""
+    files = data_files(files)
     for file in files:
         _require_local(file)
         if file.format in TEXT_FORMATS and compression_of(file.path):

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.column_filter import ColumnFilter
@@ -18,11 +18,11 @@ from gpupipe.io.device.obstacles import guard_device_read, require_plain
 from gpupipe.io.device.source_reader import device_column
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import report_missing, usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.source_reader import BaseDir
 from gpupipe.table.device.encode import TextRules
 
 Columns = dict[str, Any]
@@ -36,13 +36,13 @@ class FrameStream:
     ----------
     stream : ParquetStream
         Which chunks there are.
-    backend : Backend
+    backend : DeviceBackend
     notes : Notes
         What was left out, once the chunks have been read; encoding them says more.
     """
 
     stream: ParquetStream
-    backend: Backend
+    backend: DeviceBackend
     notes: Notes = field(default_factory=Notes)
     _missing: dict[str, set[str]] = field(default_factory=dict)
 
@@ -101,9 +101,9 @@ class FrameStream:
 
 def open_frame_stream(
     source: TableSource,
-    backend: Backend,
-    tables: Mapping[str, JoinedTable] | None = None,
-    base_dir: BaseDir = None,
+    backend: DeviceBackend,
+    tables: Mapping[str, JoinedTable],
+    files: InputFiles,
 ) -> FrameStream | None:
     """Return a stream of the source's chunks; None if the source fits, is generated, or must be read as a whole.
 
@@ -114,8 +114,8 @@ def open_frame_stream(
     DataError, SchemaError
         As reading it would.
     """
-    require_plain(source, tables, base_dir)
+    require_plain(source, tables, files=files)
     if source.generate:
         return None
-    stream = open_parquet_stream(source, tables or {}, backend.free_bytes(), base_dir, on_device=True)
+    stream = open_parquet_stream(source, tables, backend.free_bytes(), on_device=True, files=files.source)
     return None if stream is None else FrameStream(stream, backend)

@@ -14,7 +14,7 @@ time after the year 294246 (null on both).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import BEYOND_INT64
 from gpupipe.io.column_filter import ColumnFilter
@@ -32,15 +32,15 @@ from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.jsonl.reader import json_columns
-from gpupipe.io.device.obstacles import data_files, guard_device_read, joined_tables, require_plain
+from gpupipe.io.device.obstacles import guard_device_read, joined_tables, require_plain
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.input_files import BaseDir, InputFiles, data_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.source_reader import BaseDir, input_files
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers
 
@@ -71,11 +71,14 @@ class LoadedFrame:
 
 def read_frame(
     source: TableSource,
-    backend: Backend,
+    backend: DeviceBackend,
     tables: Mapping[str, JoinedTable] | None = None,
     base_dir: BaseDir = None,
+    files: InputFiles | None = None,
 ) -> LoadedFrame:
     """Read a table with the backend's own readers, and join the others to it.
+
+    `files` are those of all tables, if they were listed already.
 
     Raises
     ------
@@ -84,19 +87,20 @@ def read_frame(
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
     """
-    require_plain(source, tables, base_dir)
-    loaded = _read_table(source, backend, base_dir)
+    require_plain(source, tables, base_dir, files)
+    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    loaded = _read_table(source, backend, files.source)
     for name, table in joined_tables(tables).items():
-        loaded = _joined(loaded, name, table, _read_table(table, backend, base_dir), backend)
+        loaded = _joined(loaded, name, table, _read_table(table, backend, files.tables[name]), backend)
     return loaded
 
 
-def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> LoadedFrame:
+def _read_table(source: TableSource, backend: DeviceBackend, files: Sequence[SourceFile]) -> LoadedFrame:
     wanted, notes = ColumnFilter(source), Notes()
     if source.generate:
         columns = _finish(generate_columns(source, wanted, backend), TextRules(), wanted, source, backend)
-        return LoadedFrame(columns, TextRules(), input_files(source, base_dir), notes)
-    files = data_files(source, base_dir)
+        return LoadedFrame(columns, TextRules(), list(files), notes)
+    files = data_files(files)
     if files[0].format == "csv":
         columns, rules = csv_columns(files, wanted, source, backend, notes)
     elif files[0].format == "jsonl":
@@ -106,7 +110,9 @@ def _read_table(source: TableSource, backend: Backend, base_dir: BaseDir) -> Loa
     return LoadedFrame(_finish(columns, rules, wanted, source, backend), rules, files, notes)
 
 
-def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: Backend) -> LoadedFrame:
+def _joined(
+    left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: DeviceBackend
+) -> LoadedFrame:
     ours, theirs = (known_columns(part.columns, part.rules, backend) for part in (left, right))
     columns, remark = join_columns(ours, theirs, name, joined, backend)
     notes = Notes()
@@ -115,7 +121,9 @@ def _joined(left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFram
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
-def _finish(columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: Backend) -> Columns:
+def _finish(
+    columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend
+) -> Columns:
     """Filter the rows, then keep the columns that are asked for."""
     if source.where:
         columns = filter_columns(columns, source.where, rules, backend)
@@ -126,7 +134,7 @@ def _finish(columns: Columns, rules: TextRules, wanted: ColumnFilter, source: Ta
 
 
 def _read_all(
-    files: list[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+    files: list[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> Columns:
     filled: list[SourceFile] = []
     layouts: list[Any] = []
@@ -163,7 +171,7 @@ def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
     return parquet.schema_arrow, parquet.schema, sum(parquet.metadata.row_group(i).num_rows for i in groups)
 
 
-def _together(files: list[SourceFile], names: list[str], backend: Backend, notes: Notes) -> Any:
+def _together(files: list[SourceFile], names: list[str], backend: DeviceBackend, notes: Notes) -> Any:
     """Return the rows of Parquet files of one schema, read in one call: no frame is held beside its concatenation."""
     if len(files) == 1:
         return _one_by_one(files, names, backend)
@@ -181,7 +189,7 @@ def _together(files: list[SourceFile], names: list[str], backend: Backend, notes
         return frame
 
 
-def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> Any:
+def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBackend) -> Any:
     frames = []
     for file in files:
         with guard_device_read(file):
@@ -189,7 +197,7 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: Backend) -> 
     return frames[0] if len(frames) == 1 else backend.frame.concat(frames, ignore_index=True)
 
 
-def device_column(name: str, kind: pa.DataType, frame: Any, backend: Backend) -> Any:
+def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
     """Return a column of a frame; numbers of a type that tables do not have as the host reads them."""
     xp = backend.xp
     if pa.types.is_null(kind):

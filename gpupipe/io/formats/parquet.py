@@ -31,7 +31,8 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     SchemaError
         If a column that is asked for by name cannot be used.
     """
-    return next(read_groups(file, wanted, notes, [None]))
+    (table,) = read_groups(file, wanted, notes, [None])  # to its end, where the file is checked for changes
+    return table
 
 
 def read_groups(

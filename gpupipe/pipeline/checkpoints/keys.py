@@ -19,7 +19,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
-from gpupipe.io.source_reader import input_files
+from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
 from gpupipe.references import split_reference
@@ -70,18 +70,11 @@ class CheckpointKey:
         return [name for name, value in self.parts.items() if parts.get(name) != value]
 
 
-def inputs_key(config: Config, backend: Backend) -> CheckpointKey:
-    """Return the key of a run's input, to be asked for before anything is read.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If a file is absent.
-    """
-    files = [file for section in (config.source, *config.tables.values()) for file in input_files(section)]
+def inputs_key(config: Config, backend: Backend, files: InputFiles) -> CheckpointKey:
+    """Return the key of a run's input: its files as they were listed, before anything was read."""
     return CheckpointKey().of(
         "read",
-        the_input=cache_key(files, config.source, config.tables),
+        the_input=cache_key(files.all, config.source, config.tables),
         the_settings=digest(config.model_dump(mode="json", exclude=WITHOUT)),
         the_code_of_reading=code_of("reading"),
         the_library_versions=digest(libraries()),

@@ -8,7 +8,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.chunks.splittable_files import ROW_BYTES
-from gpupipe.io.source_reader import input_files
+from gpupipe.io.input_files import InputFiles
 from gpupipe.units import GIB
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ENOUGH, MANY_TIMES = GIB, 64
 
 
-def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
+def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> RunPlan | None:
     """Return the plan of a run whose rows are not to be kept in memory; None where they are.
 
     On a device they are: what does not fit there is worked on in parts.
@@ -30,12 +30,12 @@ def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
     GpupipeError
         As the run itself would, as far as some rows tell.
     """
-    if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(config) < backend.memory().available:
+    if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(files) < backend.memory().available:
         return None
     from gpupipe.pipeline.plan.run_plan import make_plan
 
     try:
-        plan = make_plan(config.model_copy(update={"device": "cpu"}))
+        plan = make_plan(config.model_copy(update={"device": "cpu"}), files=files)
     except (ConfigError, DataError):
         if config.source.entities is None:
             raise
@@ -47,7 +47,6 @@ def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
     return plan
 
 
-def _input_bytes(config: Config) -> int:
-    """Return the bytes of all files of a configuration; about those of what is generated."""
-    files = [file for source in (config.source, *config.tables.values()) for file in input_files(source)]
-    return sum(file.size * (ROW_BYTES if file.format == "generator" else 1) for file in files)
+def _input_bytes(files: InputFiles) -> int:
+    """Return the bytes of all files; about those of what is generated."""
+    return sum(file.size * (ROW_BYTES if file.format == "generator" else 1) for file in files.all)

@@ -26,7 +26,7 @@ class OutOfCorePlanner(Planner):
         if seen.n_derived or whole:  # these need all rows at once
             super()._read()
             return
-        found = find_splittable_files(self.config.source)
+        found = find_splittable_files(self.config.source, files=seen.files.source)
         total = max(1, sum(cut.n_bytes for cut in found))  # of what is generated too, which has no file
         size = min(max(map(_piece, found)), total)
         n_pieces = -(-total // size)

@@ -16,7 +16,7 @@ from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
 from gpupipe.io.device.csv.reader import chunks_remark
 from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
-from gpupipe.io.source_reader import input_files
+from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
@@ -58,9 +58,9 @@ class PlannedStage:
     notes: tuple[str, ...] = ()
 
 
-def is_kept(config: Config) -> bool:
+def is_kept(config: Config, files: InputFiles) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
-    cache = TableCache.of(config.source, config.tables)
+    cache = TableCache.of(config.source, config.tables, files=files)
     return cache is not None and cache.has_entry
 
 
@@ -158,14 +158,14 @@ class Planner:
     def _read(self) -> None:
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
-        refusal = None if self.device is None else read_refusal(self.config)
+        refusal = None if self.device is None else read_refusal(self.config, seen.files)
         on_device = self.device if refusal is None and not self.config.has_frames else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
         texts = int(seen.n_read * seen.text_row)
         host = costs.read_bytes(seen.file_format, seen.file_bytes, arrow, texts, encoded)
         notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
-        if not seen.n_derived and is_kept(self.config):
+        if not seen.n_derived and is_kept(self.config, seen.files):
             host, notes = 0, [*notes, "encoded earlier, found in the cache"]
         elif stream is not None:
             notes.append(stream.remark)
@@ -175,7 +175,7 @@ class Planner:
         n_parts = 1 if stream is None else stream.n_chunks
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
-        elif seen.file_format == "csv" and not is_kept(self.config):
+        elif seen.file_format == "csv" and not is_kept(self.config, seen.files):
             n_chunks, chunk = self._csv_chunks(on_device)
             notes += [chunks_remark(n_chunks)] if n_chunks > 1 else []
             compact = int(costs.CSV_COMPACT * seen.n_read * seen.arrow_row)
@@ -196,16 +196,17 @@ class Planner:
     def _csv_chunks(self, device: Ledger) -> tuple[int, int]:
         """Return about how many chunks a device reads, 1 if each file is one, and the bytes of the largest."""
         most = chunk_bytes(device.limit - device.total)
-        sizes = [file.size for file in input_files(self.config.source) if file.format == "csv"]
+        sizes = [file.size for file in self.seen.files.source if file.format == "csv"]
         n_chunks = sum(-(-size // most) for size in sizes)
         return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
 
     def _stream(self, device: Ledger | None) -> ParquetStream | None:
         """Return the parts that will be read, None where all rows are read at once or none."""
-        if self.seen.n_derived or is_kept(self.config):
+        config, files = self.config, self.seen.files
+        if self.seen.n_derived or is_kept(config, files):
             return None
         free = self.available if device is None else device.limit - device.total
-        return open_parquet_stream(self.config.source, self.config.tables, free, on_device=device is not None)
+        return open_parquet_stream(config.source, config.tables, free, on_device=device is not None, files=files.source)
 
     def _derive(self) -> None:
         seen = self.seen

@@ -13,6 +13,7 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import read_joined
 from gpupipe.io.row_sample import SAMPLE_ROWS, SourceSample
 from gpupipe.io.row_steps import decode_dictionary
@@ -73,6 +74,8 @@ class Preview:
     arrow_row, text_row, plain_row, encoded_row : float
         Bytes of a row as Arrow decodes it, of its free texts alone, with its texts written out (but not those that are
         generated: they are codes from the first), and encoded.
+    files : InputFiles
+        Those of all tables.
     features : dict of str to FittedFeatures
         View to its features, fitted to the sample.
     matrices : dict of str to array
@@ -98,6 +101,7 @@ class Preview:
     text_row: float
     plain_row: float
     encoded_row: float
+    files: InputFiles
     features: dict[View, FittedFeatures]
     matrices: dict[View, Array]
     shares: SplitFractions
@@ -115,7 +119,7 @@ class Preview:
         )  # fmt: skip
 
 
-def preview(config: Config, device: str = "cpu") -> Preview:
+def preview(config: Config, device: str = "cpu", files: InputFiles | None = None) -> Preview:
     """Read some rows of the tables of `config`, and fit its features to them on the host.
 
     Parameters
@@ -123,22 +127,25 @@ def preview(config: Config, device: str = "cpu") -> Preview:
     config : Config
     device : {"cpu", "gpu"}
         Where the run would be: the models of a leaderboard that names none depend on it.
+    files : InputFiles, optional
+        The files of all tables, if they were listed already.
 
     Raises
     ------
     GpupipeError
         As the run itself would, as far as the sample tells.
     """
+    files = InputFiles.find(config.source, config.tables) if files is None else files
     if config.source.entities is not None:  # keys and labels need whole histories, not rows of some
-        return _look(config, device, MORE_ROWS)
+        return _look(config, files, device, MORE_ROWS)
     try:
-        return _look(config, device, SAMPLE_ROWS)
+        return _look(config, files, device, SAMPLE_ROWS)
     except (ConfigError, DataError):  # few rows may hold one class only, or too few members of one: look at more
-        return _look(config, device, MORE_ROWS)
+        return _look(config, files, device, MORE_ROWS)
 
 
-def _look(config: Config, device: str, most: int) -> Preview:
-    with sampled_tables(config, most) as tables:
+def _look(config: Config, files: InputFiles, device: str, most: int) -> Preview:
+    with sampled_tables(config, files, most) as tables:
         small, main = tables.config, tables.main
         arrow = read_joined(small.source, small.tables).table
         events = [part for name, part in tables.further.items() if not config.tables[name].is_joined]
@@ -146,7 +153,7 @@ def _look(config: Config, device: str, most: int) -> Preview:
         try:
             job = open_job(small, choose("cpu"), timeline)
             entries = _entries(config, job, device)
-            seen = _measured(config, main, arrow, job, entries)
+            seen = _measured(config, files, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
             error.what += f" (in the {arrow.num_rows:,} rows that the plan looks at)"
             error.where = error.where or "source"
@@ -175,7 +182,12 @@ def _entries(config: Config, job: Job, device: str) -> tuple[ModelEntry, ...]:
 
 
 def _measured(
-    config: Config, main: SourceSample, arrow: pa.Table, job: Job, entries: tuple[ModelEntry, ...]
+    config: Config,
+    files: InputFiles,
+    main: SourceSample,
+    arrow: pa.Table,
+    job: Job,
+    entries: tuple[ModelEntry, ...],
 ) -> Preview:
     rows = job.rows(np.ones(job.table.n_rows, bool))
     views: list[View] = list(dict.fromkeys(entry.params.view for entry in entries))
@@ -197,6 +209,7 @@ def _measured(
         text_row=_bytes(texts) / n_read,
         plain_row=_bytes(arrow.columns if config.source.generate else map(decode_dictionary, arrow.columns)) / n_read,
         encoded_row=table.n_bytes / n_sample,
+        files=files,
         features={view: rows.features[view] for view in views},
         matrices=matrices,
         shares=_shares(job, entries),

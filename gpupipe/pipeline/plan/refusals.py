@@ -11,18 +11,19 @@ from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
+from gpupipe.io.input_files import InputFiles
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
 
 
-def read_refusal(config: Config) -> EstimatorRefusal | None:
+def read_refusal(config: Config, files: InputFiles) -> EstimatorRefusal | None:
     """Return why a device cannot read the tables, or None where it can."""
     if config.has_frames:  # the host encodes them by design
         return None
     try:
-        require_plain(config.source, config.tables)
-        for table in config.tables.values():
-            require_plain(table)
+        require_plain(config.source, config.tables, files=files)
+        for name, table in config.tables.items():
+            require_plain(table, files=InputFiles(files.tables[name], {}))
     except UnsupportedOnDevice as obstacle:
         return EstimatorRefusal(obstacle.what, obstacle.fix)
     return None

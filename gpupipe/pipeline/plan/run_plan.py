@@ -12,6 +12,7 @@ from typing import Any
 from gpupipe.backends import device_report, machine
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
+from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.limits.energy import require_meters
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
@@ -97,7 +98,7 @@ class RunPlan:
         }
 
 
-def make_plan(config: Config, assume_gpu: int | None = None) -> RunPlan:
+def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles | None = None) -> RunPlan:
     """Return what a run of `config` would do and need.
 
     Parameters
@@ -105,6 +106,8 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> RunPlan:
     config : Config
     assume_gpu : int, optional
         Plan for a GPU with so many bytes, whatever this machine has.
+    files : InputFiles, optional
+        The files of all tables, if they were listed already.
 
     Raises
     ------
@@ -118,7 +121,7 @@ def make_plan(config: Config, assume_gpu: int | None = None) -> RunPlan:
     limit, reason = _device(config, assume_gpu)
     if assume_gpu is None and config.cluster.scheduler is None:
         require_meters(config.limits, n_gpus=int(limit is not None))
-    seen = preview(config, "cpu" if limit is None else "gpu")
+    seen = preview(config, "cpu" if limit is None else "gpu", files)
     memory = machine.memory(limit=config.limits.memory)
     device = None if limit is None else Ledger(limit)
     planner = Planner(config, seen, reason, Ledger(memory.total), device, memory.available)

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import read_joined
 from gpupipe.io.row_sample import SourceSample, take_sample
 from gpupipe.io.settings import Source
@@ -50,22 +51,25 @@ class SampledTables:
 
 
 @contextmanager
-def sampled_tables(config: Config, most: int) -> Iterator[SampledTables]:
-    """Sample about `most` rows of each table of `config`; the samples are deleted on exit.
+def sampled_tables(config: Config, files: InputFiles, most: int) -> Iterator[SampledTables]:
+    """Sample about `most` rows of each table of `config`, whose `files` were listed; they are deleted on exit.
 
     Errors of ours that leave the block name the files of `config`, not those of the samples.
 
     Raises
     ------
     DataError
-        If a file is absent or cannot be read, or there are no rows.
+        If a file cannot be read, or there are no rows.
     """
     with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
         tables = config.tables.items()
-        further = {name: take_sample(table, _folder(folder, f"table-{name}"), most) for name, table in tables}
+        further = {
+            name: take_sample(table, _folder(folder, f"table-{name}"), most, files.tables[name])
+            for name, table in tables
+        }
         parts = {name: part.source for name, part in further.items()}
         if config.source.entities is None:
-            main = take_sample(config.source, _folder(folder, "main"), most)
+            main = take_sample(config.source, _folder(folder, "main"), most, files.source)
         else:
             source = _of_sampled_events(config.source, further)
             main = _made_of_events(source, read_joined(source, parts).table.num_rows, further)

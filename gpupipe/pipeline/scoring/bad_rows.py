@@ -249,7 +249,7 @@ def _malformed(loaded: LoadedTable, source: TableSource) -> list[tuple[int, Malf
         rows = find_malformed(file, source)
         found += [(start + row.row, row) for row in rows]
         if len(files) > 1:
-            start += count_rows(source.model_copy(update={"path": file.path})) + len(rows)
+            start += count_rows(source, file) + len(rows)
     if len(found) != loaded.n_skipped:
         raise DataError(
             f"the input changed while it was read: {loaded.n_skipped:,} rows with another number of fields than the "
@@ -289,7 +289,7 @@ def _set_aside(
     ]
     reasons = {"another number of fields": len(malformed)} if malformed else {}
     if is_bad.any():
-        stored = require_rows(read_stored(source, loaded.names), n_rows, source)
+        stored = require_rows(read_stored(source, loaded.names, loaded.files), n_rows, source)
         places = np.flatnonzero(is_bad)
         raw = dict(zip(places.tolist(), _raw_rows(stored.take(places), loaded, source), strict=True))
         for bad in cells:

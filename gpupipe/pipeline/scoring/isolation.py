@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.model.interface import LoadedModel
@@ -31,4 +32,5 @@ def try_event_tables(
         return
     for name, path in (tables or {}).items():
         if name in model.events.tables:
-            try_files(model.event_source(name, path).model_copy(update={"isolate": True}))
+            source = model.event_source(name, path).model_copy(update={"isolate": True})
+            try_files(source, input_files(source))

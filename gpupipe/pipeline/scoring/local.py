@@ -121,7 +121,7 @@ def score(
     for text in screened.notes:
         note(text)
     rejected = _write_rejected(screened, output, on_error, label, safe_csv)
-    copied = read_columns(columns, source, loaded.table.num_rows, output.suffix)
+    copied = read_columns(columns, source, loaded.files, loaded.table.num_rows, output.suffix)
     # The rules were checked above; the report is printed instead of its warnings.
     scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
 from gpupipe.table.device.frame_columns import (
@@ -62,7 +62,7 @@ class TextRules:
 
 def encode_frame(
     frame: Any,
-    backend: Backend,
+    backend: DeviceBackend,
     declared: Mapping[str, DeclaredColumn] | None = None,
     frozen: Schema | None = None,
     rules: TextRules = TextRules(),
@@ -74,7 +74,7 @@ def encode_frame(
     frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers, TextCodes or DeviceDictionary
         Columns of numbers, booleans, times (of any unit) or strings; a DeviceDictionary holds what the rules have made.
         Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
-    backend : Backend
+    backend : DeviceBackend
     declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the others are inferred.
     frozen : Schema, optional
@@ -144,7 +144,7 @@ def _encoded(
 class ColumnEncoder:
     """Encodes one column: numbers, booleans and times by arithmetic, the rest by its distinct values."""
 
-    def __init__(self, name: str, column: Any, backend: Backend, rules: TextRules) -> None:
+    def __init__(self, name: str, column: Any, backend: DeviceBackend, rules: TextRules) -> None:
         self.name, self.backend, self.rules = name, backend, rules
         self.series: Any = None
         self.numbers = column if isinstance(column, DeviceNumbers) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.device.encode import ColumnEncoder, TextRules
@@ -22,7 +22,7 @@ NO_RULES = TextRules()
 
 def encode_frame_chunks(
     chunks: Callable[[], Iterable[Columns]],
-    backend: Backend,
+    backend: DeviceBackend,
     most_rows: int,
     declared: Mapping[str, DeclaredColumn] | None = None,
     rules: TextRules = NO_RULES,
@@ -34,7 +34,7 @@ def encode_frame_chunks(
     chunks : callable
         Returns the chunks, in order and the same ones at each call: one at least, with rows, as `encode_frame` takes
         them, all with the same columns of the same types.
-    backend : Backend
+    backend : DeviceBackend
     most_rows : int
         The chunks have no more rows than this.
     declared : mapping of str to DeclaredColumn, optional
@@ -71,7 +71,7 @@ def encode_frame_chunks(
 
 def _look(
     chunks: Callable[[], Iterable[Columns]],
-    backend: Backend,
+    backend: DeviceBackend,
     most_rows: int,
     declared: Mapping[str, DeclaredColumn],
     rules: TextRules,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.table.schema import NAT
 from gpupipe.table.time_columns import MICROS
 from gpupipe.typing import Array, ArrayNamespace
@@ -37,7 +37,7 @@ class DeviceNumbers:
     type: pa.DataType
 
     @classmethod
-    def of(cls, series: Any, backend: Backend) -> DeviceNumbers:
+    def of(cls, series: Any, backend: DeviceBackend) -> DeviceNumbers:
         """Return the values of a series of numbers, booleans or times."""
         if series.dtype.kind == "M":
             micros = to_micros(*backend.ticks(series), backend.xp)
@@ -149,7 +149,7 @@ class TextCodes:
         return len(self.codes)
 
     @classmethod
-    def of(cls, column: Any, backend: Backend) -> TextCodes:
+    def of(cls, column: Any, backend: DeviceBackend) -> TextCodes:
         """Return the texts of a Series; of TextCodes these themselves."""
         if isinstance(column, TextCodes):
             return column
@@ -158,7 +158,7 @@ class TextCodes:
         return cls(codes.astype("int32"), backend.frame.Series(found))
 
     @classmethod
-    def concatenate(cls, parts: Sequence[TextCodes], backend: Backend) -> TextCodes:
+    def concatenate(cls, parts: Sequence[TextCodes], backend: DeviceBackend) -> TextCodes:
         """Return the rows of all parts in order."""
         if len(parts) == 1:
             return parts[0]
@@ -227,7 +227,7 @@ def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
 
 
-def distinct_texts(column: Any, backend: Backend) -> tuple[Array, Any]:
+def distinct_texts(column: Any, backend: DeviceBackend) -> tuple[Array, Any]:
     """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a Series.
 
     Parameters

@@ -32,6 +32,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.units import GIB
+from tests.backends.pandas_double import PandasBackend
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +272,7 @@ def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp
     assert (small.stages[0].device, small.stages[0].parts) == ("gpu", 12)
 
 
-class SmallDevice(CpuBackend):
+class SmallDevice(PandasBackend):
     """pandas in the place of cuDF, with little memory, and with the GPU's rule of what may fall back."""
 
     name = "gpu"
@@ -363,6 +364,7 @@ from gpupipe.io.settings import Source
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
+from tests.backends.pandas_double import PandasBackend
 
 backend, source = choose("cpu"), Source(path=sys.argv[2], drop=["customerID"])
 before = backend.memory().peak

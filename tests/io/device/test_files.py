@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
+from tests.backends.pandas_double import PandasBackend
 from tests.io.device.test_source_reader import FIELDS, assert_same_table, compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")
-def backend() -> Backend:
-    return choose("cpu")
+def backend() -> PandasBackend:
+    return PandasBackend()
 
 
 def source_of(folder: Path, contents: list[str], **options: Any) -> Source:
@@ -56,7 +56,7 @@ def source_of(folder: Path, contents: list[str], **options: Any) -> Source:
     ids=str,
 )  # fmt: skip
 def test_files_are_put_together_as_on_the_host(
-    tmp_path: Path, backend: Backend, contents: list[str], dtypes: list[str]
+    tmp_path: Path, backend: PandasBackend, contents: list[str], dtypes: list[str]
 ) -> None:
     found = compare(source_of(tmp_path, contents), backend)
     assert [column.dtype for column in found.schema] == dtypes
@@ -69,7 +69,7 @@ def test_files_are_put_together_as_on_the_host(
      {"csv": {"null_values": ["1", "C7"]}}, {"csv": {"strip": False}}, {"target": "z"}],
     ids=str,
 )  # fmt: skip
-def test_settings_mean_the_same(tmp_path: Path, backend: Backend, options: dict[str, Any]) -> None:
+def test_settings_mean_the_same(tmp_path: Path, backend: PandasBackend, options: dict[str, Any]) -> None:
     contents = ["x,y\n1,1\n 1,2\n", "x,y,z\nC7,1.5,a\n C7, 1,\n", "x,y,z\nNA,-3,b\n"]
     compare(source_of(tmp_path, contents, **options), backend)
 
@@ -78,7 +78,7 @@ def test_settings_mean_the_same(tmp_path: Path, backend: Backend, options: dict[
     "contents", [["x\n1\n", "x\ntrue\n"], ["x,y\n1,1\n", "x,y\n2024-01-31,1\n"], ["x\ntrue\n", "x\n2024-01-31\n"]]
 )
 def test_types_that_nothing_holds_both_of_are_refused_alike(
-    tmp_path: Path, backend: Backend, contents: list[str]
+    tmp_path: Path, backend: PandasBackend, contents: list[str]
 ) -> None:
     source = source_of(tmp_path, contents)
     with pytest.raises(SchemaError) as expected:
@@ -88,12 +88,12 @@ def test_types_that_nothing_holds_both_of_are_refused_alike(
     assert str(refused.value) == str(expected.value)
 
 
-def test_files_without_rows_are_refused(tmp_path: Path, backend: Backend) -> None:
+def test_files_without_rows_are_refused(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(DataError, match="there are no rows"):
         read_frame(source_of(tmp_path, ["x\n", ""]), backend)
 
 
-def test_a_file_without_a_wanted_column_is_named(tmp_path: Path, backend: Backend) -> None:
+def test_a_file_without_a_wanted_column_is_named(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(SchemaError, match=r"1\.csv"):
         read_frame(source_of(tmp_path, ["x\n1\n", "y\n1\n"], columns=["x"]), backend)
 
@@ -104,7 +104,7 @@ def test_a_file_without_a_wanted_column_is_named(tmp_path: Path, backend: Backen
     same=st.booleans(),
 )
 def test_files_of_any_fields_are_the_same_or_refused_alike(
-    tmp_path: Path, backend: Backend, files: list, same: bool
+    tmp_path: Path, backend: PandasBackend, files: list, same: bool
 ) -> None:
     files = [[(a, rows[0][1]) if same else (a, b) for a, b in rows] for rows in files]
     contents = [
@@ -128,7 +128,7 @@ def test_files_of_any_fields_are_the_same_or_refused_alike(
     ["|1x3 Cross validator\n1,2\n3,4\n", "1,2\n1\n3,4\n\n5,6,7\n", '1,"a\nb"\n"1\n"\n3,4', "1,2\r\n3\r\n4,5\r\n9"],
 )
 def test_rows_with_another_number_of_fields_are_skipped_and_counted(
-    tmp_path: Path, backend: Backend, content: str
+    tmp_path: Path, backend: PandasBackend, content: str
 ) -> None:
     options = {"bad_rows": "skip", "names": ["x", "y"], "delimiter": ","}
     source = source_of(tmp_path, [content, "7,8\n"], csv=options)
@@ -138,7 +138,7 @@ def test_rows_with_another_number_of_fields_are_skipped_and_counted(
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_they_are_counted_once_though_a_file_is_read_again_as_text(
-    tmp_path: Path, backend: Backend, twice: bool
+    tmp_path: Path, backend: PandasBackend, twice: bool
 ) -> None:
     source = source_of(tmp_path, ["x,y\n1,1\n2\n", "x,y\nC7,2\n3,4,5\n"], csv={"bad_rows": "skip"})
     source = source.model_copy(update={"path": (*source.paths, *source.paths)}) if twice else source
@@ -147,17 +147,17 @@ def test_they_are_counted_once_though_a_file_is_read_again_as_text(
     assert line.startswith(f"skipped {4 if twice else 2} rows")
 
 
-def test_a_file_of_nothing_but_such_rows_has_no_rows(tmp_path: Path, backend: Backend) -> None:
+def test_a_file_of_nothing_but_such_rows_has_no_rows(tmp_path: Path, backend: PandasBackend) -> None:
     source = source_of(tmp_path, ["x,y\n1\n2\n", "x,y\n1,2\n"], csv={"bad_rows": "skip", "delimiter": ","})
     compare(source, backend)
 
 
-def test_they_are_an_obstacle_where_they_are_errors(tmp_path: Path, backend: Backend) -> None:
+def test_they_are_an_obstacle_where_they_are_errors(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(UnsupportedOnDevice, match="another number of fields"):
         read_frame(source_of(tmp_path, ["x,y\n1,2\n", "x,y\n1\n2,3\n"], csv={"delimiter": ","}), backend)
 
 
-def test_texts_that_come_to_the_host_in_numbers_are_noted(tmp_path: Path, backend: Backend) -> None:
+def test_texts_that_come_to_the_host_in_numbers_are_noted(tmp_path: Path, backend: PandasBackend) -> None:
     rows = "\n".join(f"{i}e0" for i in range(20_000))
     found, said = on_device(source_of(tmp_path, [f"x\n{rows}\n"]), backend)
     assert found.schema["x"].kind == "numeric"
@@ -165,7 +165,7 @@ def test_texts_that_come_to_the_host_in_numbers_are_noted(tmp_path: Path, backen
 
 
 @pytest.mark.data
-def test_a_folder_of_public_files_is_the_same(data_dir: Path, backend: Backend) -> None:
+def test_a_folder_of_public_files_is_the_same(data_dir: Path, backend: PandasBackend) -> None:
     names = ["2010-12-01.csv", "2010-12-02.csv", "2010-12-03.csv"]
     source = Source(path=[str(data_dir / "online-retail" / "by-day" / name) for name in names])
     expected, notes = on_host(source, backend)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.device.source_reader import read_frame
@@ -22,12 +21,13 @@ from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from tests.backends.pandas_double import PandasBackend
 from tests.io.device.test_source_reader import PandasDevice, assert_same_table
 
 
 @pytest.fixture(scope="module")
-def backend() -> Backend:
-    return choose("cpu")
+def backend() -> PandasBackend:
+    return PandasBackend()
 
 
 def declarations(source: Source, tables: dict[str, JoinedTable]) -> dict[str, Any]:
@@ -37,19 +37,19 @@ def declarations(source: Source, tables: dict[str, JoinedTable]) -> dict[str, An
     return found
 
 
-def on_host(source: Source, tables: dict[str, JoinedTable], backend: Backend) -> tuple[Table, list[str]]:
+def on_host(source: Source, tables: dict[str, JoinedTable], backend: PandasBackend) -> tuple[Table, list[str]]:
     loaded = read_joined(source, tables)
     notes = [note for note in loaded.notes if "are numbers but" not in note]  # the host alone remarks on that
     return encode(loaded.table, backend, declarations(source, tables)), notes
 
 
-def on_device(source: Source, tables: dict[str, JoinedTable], backend: Backend) -> tuple[Table, list[str]]:
+def on_device(source: Source, tables: dict[str, JoinedTable], backend: PandasBackend) -> tuple[Table, list[str]]:
     loaded = read_frame(source, backend, tables)
     table = encode_frame(loaded.columns, backend, declarations(source, tables), rules=loaded.rules)
     return table, loaded.notes.lines()
 
 
-def compare(source: Source, tables: dict[str, JoinedTable], backend: Backend) -> None:
+def compare(source: Source, tables: dict[str, JoinedTable], backend: PandasBackend) -> None:
     """Compare the table, or the refusal."""
     try:
         expected, notes = on_host(source, tables, backend)
@@ -97,7 +97,7 @@ RIGHT = {
     ids=str,
 )  # fmt: skip
 def test_columns_of_another_table_are_looked_up(
-    tmp_path: Path, backend: Backend, kind: str, more: dict[str, Any]
+    tmp_path: Path, backend: PandasBackend, kind: str, more: dict[str, Any]
 ) -> None:
     compare(*two(tmp_path, LEFT, RIGHT, kind, **more), backend)
 
@@ -121,12 +121,12 @@ def test_columns_of_another_table_are_looked_up(
     ],
 )
 def test_keys_of_all_types_meet_or_are_refused_as_on_the_host(
-    tmp_path: Path, backend: Backend, left: Any, right: Any
+    tmp_path: Path, backend: PandasBackend, left: Any, right: Any
 ) -> None:
     compare(*two(tmp_path, {"k": left, "n": [1, 2, 3]}, {"k": right, "v": [1, 2, 3]}), backend)
 
 
-def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path, backend: Backend) -> None:
+def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path, backend: PandasBackend) -> None:
     left = {"k": [1, 1, 2, 2, None], "day": ["mo", "tu", "mo", "we", "mo"], "x": [0, 0, 0, 1, 1]}
     right = {"id": [1, 2, 1], "d": ["tu", "mo", "mo"], "y": [0, 0, 0], "v": [1.0, 2.0, 3.0]}
     compare(*two(tmp_path, left, right, on={"left": ["k", "day"], "right": ["id", "d"]}), backend)
@@ -137,24 +137,26 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path, backend: Ba
 
 
 @pytest.mark.parametrize("on", ["absent", {"left": "n", "right": "absent"}, {"left": "n", "right": "v"}])
-def test_a_key_that_is_not_there_and_names_that_clash_are_refused(tmp_path: Path, backend: Backend, on: Any) -> None:
+def test_a_key_that_is_not_there_and_names_that_clash_are_refused(
+    tmp_path: Path, backend: PandasBackend, on: Any
+) -> None:
     compare(*two(tmp_path, {**LEFT, "s": ["x"] * 5}, RIGHT, on=on), backend)
 
 
-def test_a_further_table_may_have_its_keys_in_an_earlier_one(tmp_path: Path, backend: Backend) -> None:
+def test_a_further_table_may_have_its_keys_in_an_earlier_one(tmp_path: Path, backend: PandasBackend) -> None:
     source, tables = two(tmp_path, LEFT, RIGHT)
     pq.write_table(pa.table({"s": ["x", "q"], "w": [0.5, 1.5]}), tmp_path / "third.parquet")
     third = JoinedTable(path=str(tmp_path / "third.parquet"), on="s", cardinality="many_to_one")
     compare(source, {**tables, "third": third}, backend)
 
 
-def test_a_column_has_nulls_where_rows_with_a_match_have(tmp_path: Path, backend: Backend) -> None:
+def test_a_column_has_nulls_where_rows_with_a_match_have(tmp_path: Path, backend: PandasBackend) -> None:
     source, tables = two(tmp_path, {"k": ["a"], "n": [1]}, {"k": ["a", None], "s": ["x", None]}, "csv")
     compare(source, tables, backend)
     assert not on_device(source, tables, backend)[0].schema["s"].nullable
 
 
-def test_values_of_rows_without_a_match_do_not_count(tmp_path: Path, backend: Backend) -> None:
+def test_values_of_rows_without_a_match_do_not_count(tmp_path: Path, backend: PandasBackend) -> None:
     """float32 holds the long number that has a match, and the keys of rows that have one are whole numbers."""
     right = {"k": ["a", "z"], "v": ["0000000000000005", "9007199254740993000"], "s": ["01", "x"]}
     source, tables = two(tmp_path, {"k": ["a", "a", "b"]}, right, "csv")
@@ -172,7 +174,7 @@ models: [logistic_regression]
 """
 
 
-def test_the_pipeline_joins_on_the_device(tmp_path: Path, backend: Backend) -> None:
+def test_the_pipeline_joins_on_the_device(tmp_path: Path, backend: PandasBackend) -> None:
     two(tmp_path, LEFT, RIGHT)
     (tmp_path / "c.yaml").write_text(CONFIG.format(folder=tmp_path))
     config, device = load_config(tmp_path / "c.yaml"), PandasDevice()
@@ -193,7 +195,7 @@ KEYS = st.one_of(st.none(), st.sampled_from(["a", "b ", "b", "1", " 1", "1.0", "
     n_keys=st.integers(1, 2),
 )
 def test_keys_of_any_texts_meet_as_on_the_host(
-    tmp_path: Path, backend: Backend, left: list, right: list, kind: str, n_keys: int
+    tmp_path: Path, backend: PandasBackend, left: list, right: list, kind: str, n_keys: int
 ) -> None:
     names = ["k", "m"]
     tables = [

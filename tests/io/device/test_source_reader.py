@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import feather, orc
 
-from gpupipe.backends import Backend, DeviceOptions, choose
-from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends import DeviceOptions
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import write
@@ -33,6 +32,7 @@ from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from tests.backends.pandas_double import PandasBackend
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sharing/bike.csv",
@@ -40,7 +40,7 @@ CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sh
        "MANIFEST.csv"]  # fmt: skip
 
 
-class PandasDevice(CpuBackend):
+class PandasDevice(PandasBackend):
     """pandas in the place of cuDF, with the GPU's rule of what may fall back: proves what is decided, and no cuDF."""
 
     name = "gpu"
@@ -57,18 +57,18 @@ class PandasDevice(CpuBackend):
 
 
 @pytest.fixture(scope="module")
-def backend() -> Backend:
-    return choose("cpu")
+def backend() -> PandasBackend:
+    return PandasBackend()
 
 
-def on_host(source: Source, backend: Backend) -> tuple[Table, list[str]]:
+def on_host(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
     loaded = read_arrow(source)
     # What nearly is a number, the host alone remarks on: a device has other texts come to the host than all of them.
     notes = [note for note in loaded.notes if "is text, but looks" not in note and "are numbers but" not in note]
     return encode(loaded.table, backend, source.declarations()), notes
 
 
-def on_device(source: Source, backend: Backend) -> tuple[Table, list[str]]:
+def on_device(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
     loaded = read_frame(source, backend)
     table = encode_frame(loaded.columns, backend, source.declarations(), rules=loaded.rules)
     return table, loaded.notes.lines()
@@ -88,7 +88,7 @@ def assert_same_table(found: Table, expected: Table) -> None:
             assert found.blocks[name].dtype == block.dtype and found.blocks[name].tobytes() == block.tobytes()
 
 
-def compare(source: Source, backend: Backend) -> Table:
+def compare(source: Source, backend: PandasBackend) -> Table:
     expected, notes = on_host(source, backend)
     found, said = on_device(source, backend)
     assert_same_table(found, expected)
@@ -111,13 +111,13 @@ def text_file(folder: Path, content: str, **options: Any) -> Source:
 
 @pytest.mark.data
 @pytest.mark.parametrize("name", CSV)
-def test_a_public_table_is_the_same(data_dir: Path, backend: Backend, name: str) -> None:
+def test_a_public_table_is_the_same(data_dir: Path, backend: PandasBackend, name: str) -> None:
     assert compare(Source(path=str(data_dir / name)), backend).n_rows
 
 
 @pytest.mark.data
 def test_every_parquet_file_of_the_zoo_is_the_same_or_is_refused_by_both_or_is_the_hosts(
-    data_dir: Path, backend: Backend
+    data_dir: Path, backend: PandasBackend
 ) -> None:
     n_same = 0
     for path in sorted((data_dir / "parquet-types").glob("*/*.parquet")):
@@ -165,7 +165,7 @@ def test_every_parquet_file_of_the_zoo_is_the_same_or_is_refused_by_both_or_is_t
     ],
 )
 def test_a_column_of_csv_has_the_type_and_the_values_that_arrow_gives_it(
-    tmp_path: Path, backend: Backend, rows: list[str], dtype: str
+    tmp_path: Path, backend: PandasBackend, rows: list[str], dtype: str
 ) -> None:
     source = text_file(tmp_path, "\n".join(["x,y", *(f"{row},1" for row in rows)]))
     assert compare(source, backend).schema["x"].dtype == dtype
@@ -177,7 +177,7 @@ def test_a_column_of_csv_has_the_type_and_the_values_that_arrow_gives_it(
      {"delimiter": ","}, {"bad_rows": "skip"}],
     ids=str,
 )  # fmt: skip
-def test_settings_of_csv_mean_the_same(tmp_path: Path, backend: Backend, csv: dict[str, Any]) -> None:
+def test_settings_of_csv_mean_the_same(tmp_path: Path, backend: PandasBackend, csv: dict[str, Any]) -> None:
     compare(text_file(tmp_path, "x,y\n ?,1\n a,2.5\nNA ,\n?,3\n", csv=csv), backend)
 
 
@@ -189,7 +189,7 @@ def test_settings_of_csv_mean_the_same(tmp_path: Path, backend: Backend, csv: di
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["csv", "parquet", "orc"])
 def test_columns_and_declarations_mean_the_same(
-    tmp_path: Path, backend: Backend, kind: str, options: dict[str, Any]
+    tmp_path: Path, backend: PandasBackend, kind: str, options: dict[str, Any]
 ) -> None:
     table = pa.table({"a": [1, 2, None], "b": ["x", "NA", "y"], "c": ["1.5", "", "2"]})
     path = tmp_path / f"t.{kind}"
@@ -210,7 +210,7 @@ FIELDS = st.one_of(
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8), same=st.booleans())
-def test_fields_of_any_kind_are_the_same(tmp_path: Path, backend: Backend, rows: list, same: bool) -> None:
+def test_fields_of_any_kind_are_the_same(tmp_path: Path, backend: PandasBackend, rows: list, same: bool) -> None:
     rows = [(a, rows[0][1]) if same else (a, b) for a, b in rows]
     quoted = ("".join((",".join(f'"{v.replace(chr(34), chr(34) * 2)}"' for v in row), "\n")) for row in rows)
     source = text_file(tmp_path, '"first","second"\n' + "".join(quoted), csv={"delimiter": ","})
@@ -234,7 +234,7 @@ FILTERS = [
 
 @pytest.mark.parametrize("where", [*FILTERS, "d > 'a'"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_filter_keeps_the_same_rows(tmp_path: Path, backend: Backend, kind: str, where: str) -> None:
+def test_a_filter_keeps_the_same_rows(tmp_path: Path, backend: PandasBackend, kind: str, where: str) -> None:
     path = tmp_path / f"t.{kind}"
     if kind == "csv":
         where = where.replace("d > 'a'", "d > '2024-01-02'").replace("`odd name`", "`odd name` == 4 or `odd name`")
@@ -252,14 +252,16 @@ def test_a_filter_keeps_the_same_rows(tmp_path: Path, backend: Backend, kind: st
         assert_same_table(on_device(source, backend)[0], expected)
 
 
-def test_values_that_the_filter_drops_do_not_count(tmp_path: Path, backend: Backend) -> None:
+def test_values_that_the_filter_drops_do_not_count(tmp_path: Path, backend: PandasBackend) -> None:
     """Padded and long numbers come to the host as texts; of those that are left float32 holds each."""
     source = text_file(tmp_path, "x,y\n 5,1\n9007199254740993000,2\n 7,1\n", where="y == 1")
     assert compare(source, backend).schema["x"].storage == "float32"
 
 
 @pytest.mark.parametrize("where", ["n > 'a'", "s > 1", "n", "x > 1", "t > 5", "n > 100"])
-def test_a_filter_that_does_not_fit_is_refused_as_on_the_host(tmp_path: Path, backend: Backend, where: str) -> None:
+def test_a_filter_that_does_not_fit_is_refused_as_on_the_host(
+    tmp_path: Path, backend: PandasBackend, where: str
+) -> None:
     pq.write_table(FILTERED, tmp_path / "t.parquet")
     source = Source(path=str(tmp_path / "t.parquet"), where=where)
     with pytest.raises(GpupipeError) as expected:
@@ -269,7 +271,7 @@ def test_a_filter_that_does_not_fit_is_refused_as_on_the_host(tmp_path: Path, ba
     assert refused.value.what == expected.value.what
 
 
-def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backend: Backend) -> None:
+def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backend: PandasBackend) -> None:
     parts: list[list[str | None]] = [["b", "a"], [], ["c", None]]
     for i, rows in enumerate(parts):
         table = pa.table({"c": pa.array(rows, pa.string()), "n": pa.array([i] * len(rows), pa.int64())})
@@ -279,7 +281,7 @@ def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backen
     assert table.column("c").tolist() == [4, 3, 5, 0]
 
 
-class RecordingDevice(CpuBackend):
+class RecordingDevice(PandasBackend):
     """Remembers which files were read in one call; some of these calls fail."""
 
     def __init__(self, refuses_lists: bool = False) -> None:
@@ -306,7 +308,7 @@ def test_parquet_files_of_one_schema_are_read_in_one_call(tmp_path: Path) -> Non
     assert device.calls == [["0.parquet", "1.parquet", "2.parquet"]]
 
 
-def test_files_that_a_device_refuses_together_are_read_one_by_one(tmp_path: Path, backend: Backend) -> None:
+def test_files_that_a_device_refuses_together_are_read_one_by_one(tmp_path: Path, backend: PandasBackend) -> None:
     """cuDF compares more than the types of the wanted columns: their order, and columns that nobody asked for."""
     alone = [["0.parquet"], ["1.parquet"], ["2.parquet"]]
     source, device = three_files(tmp_path), RecordingDevice(refuses_lists=True)
@@ -329,14 +331,14 @@ def test_of_several_parquet_files_the_damaged_one_is_named(tmp_path: Path) -> No
     assert refused.value.where == str(path)
 
 
-def test_nested_columns_are_left_out_with_a_note(tmp_path: Path, backend: Backend) -> None:
+def test_nested_columns_are_left_out_with_a_note(tmp_path: Path, backend: PandasBackend) -> None:
     pq.write_table(pa.table({"l": [[1], []], "n": [1, 2]}), tmp_path / "t.parquet")
     assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n",)
 
 
 @pytest.mark.parametrize("values", [[1, None, 2**40], [1, 2**63, None], [2**64 - 1, 2**53 + 1], [2**63 - 1], []])
 def test_wide_unsigned_numbers_are_read_as_the_host_reads_them(
-    tmp_path: Path, backend: Backend, values: list[int | None]
+    tmp_path: Path, backend: PandasBackend, values: list[int | None]
 ) -> None:
     for i, some in enumerate([values, [7, 2**53 + 1, None]]):
         pq.write_table(pa.table({"n": pa.array(some, pa.uint64())}), tmp_path / f"{i}.parquet")
@@ -346,7 +348,7 @@ def test_wide_unsigned_numbers_are_read_as_the_host_reads_them(
 
 @pytest.mark.parametrize("kind", ["categorical", "text", "boolean", "float", None])
 def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
-    tmp_path: Path, backend: Backend, kind: str | None
+    tmp_path: Path, backend: PandasBackend, kind: str | None
 ) -> None:
     pq.write_table(pa.table({"x": pa.nulls(2), "n": [1, 2]}), tmp_path / "t.parquet")
     source = Source.model_validate({"path": str(tmp_path / "t.parquet"), "schema": {"x": kind} if kind else {}})
@@ -356,20 +358,20 @@ def test_a_column_of_nulls_without_a_type_is_one_of_missing_values(
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_levels_after_a_filter_do_not_depend_on_row_groups(tmp_path: Path, backend: Backend, size: int) -> None:
+def test_levels_after_a_filter_do_not_depend_on_row_groups(tmp_path: Path, backend: PandasBackend, size: int) -> None:
     table = pa.table({"y": [1, 2, 3, 4], "z": ["a", "b", "c", "d"]})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=size)
     source = Source(path=str(tmp_path / "t.parquet"), where="y in [1, 4]")
     assert compare(source, backend).schema["z"].levels == ("a", "d")
 
 
-def test_the_index_that_pandas_wrote_is_a_column(tmp_path: Path, backend: Backend) -> None:
+def test_the_index_that_pandas_wrote_is_a_column(tmp_path: Path, backend: PandasBackend) -> None:
     pd.DataFrame({"n": [1, 2]}, index=pd.Index(["a", "b"], name="key")).to_parquet(tmp_path / "t.parquet")
     assert compare(Source(path=str(tmp_path / "t.parquet")), backend).schema.names == ("n", "key")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_generated_churn_data_is_the_same(tmp_path: Path, backend: Backend, kind: str) -> None:
+def test_generated_churn_data_is_the_same(tmp_path: Path, backend: PandasBackend, kind: str) -> None:
     write(tmp_path / f"churn.{kind}", 3_000)
     compare(Source(path=str(tmp_path / f"churn.{kind}")), backend)
 
@@ -387,7 +389,7 @@ def test_generated_churn_data_is_the_same(tmp_path: Path, backend: Backend, kind
     ],
 )
 def test_rows_that_only_the_host_reader_judges_are_left_to_it(
-    tmp_path: Path, backend: Backend, content: str, why: str
+    tmp_path: Path, backend: PandasBackend, content: str, why: str
 ) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         read_frame(text_file(tmp_path, content, csv={"delimiter": ","}), backend)
@@ -401,11 +403,11 @@ def test_identifiers_of_more_customers_than_one_array_has_are_the_hosts() -> Non
 
 
 @pytest.mark.parametrize("content", ["x,y\r\n1,a\r\n2,b\r\n", "x,y\n\n1,a\n\n2,b", '\ufeffx,y\n1,"a\n\n,b"\n'])
-def test_lines_may_end_in_any_usual_way(tmp_path: Path, backend: Backend, content: str) -> None:
+def test_lines_may_end_in_any_usual_way(tmp_path: Path, backend: PandasBackend, content: str) -> None:
     compare(text_file(tmp_path, content), backend)
 
 
-def test_rows_are_counted_in_parts_that_end_where_a_row_does(backend: Backend) -> None:
+def test_rows_are_counted_in_parts_that_end_where_a_row_does(backend: PandasBackend) -> None:
     raw = np.frombuffer(b'1,2\n"3\n,",4\n5,6\n', np.uint8)
     marks = _Marks(ord(","), ord('"'), 2, backend)
     assert [marks.check(raw[:n], is_last=False) for n in (4, 7, 11, 12, 15, 16)] == [4, 4, 4, 12, 12, 16]
@@ -413,17 +415,17 @@ def test_rows_are_counted_in_parts_that_end_where_a_row_does(backend: Backend) -
 
 
 @pytest.mark.parametrize("content", ["", "x,y\n", "x,y\n\n\n"])
-def test_a_file_without_rows_is_refused_as_on_the_host(tmp_path: Path, backend: Backend, content: str) -> None:
+def test_a_file_without_rows_is_refused_as_on_the_host(tmp_path: Path, backend: PandasBackend, content: str) -> None:
     with pytest.raises(DataError, match="there are no rows"):
         read_frame(text_file(tmp_path, content), backend)
 
 
-def test_a_column_that_is_not_there_is_named_as_on_the_host(tmp_path: Path, backend: Backend) -> None:
+def test_a_column_that_is_not_there_is_named_as_on_the_host(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(SchemaError, match="no such column: z"):
         read_frame(text_file(tmp_path, "x,y\n1,2\n", columns=["x", "z"]), backend)
 
 
-def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: Backend) -> None:
+def test_text_in_another_encoding_is_refused(tmp_path: Path, backend: PandasBackend) -> None:
     (tmp_path / "t.csv").write_bytes("x,y\nä,1\n".encode("latin-1"))
     with pytest.raises(DataError):
         read_frame(Source(path=str(tmp_path / "t.csv")), backend)
@@ -511,7 +513,7 @@ def config_of(folder: Path, more: str = "") -> Any:
     return load_config(folder / "c.yaml")
 
 
-def test_a_stage_of_the_pipeline_reads_on_the_device_what_it_can(tmp_path: Path, backend: Backend) -> None:
+def test_a_stage_of_the_pipeline_reads_on_the_device_what_it_can(tmp_path: Path, backend: PandasBackend) -> None:
     config, device = config_of(tmp_path), PandasDevice()
     read, expected = read_table(config, device), read_table(config, backend)
     assert read.table.schema == expected.table.schema and read.notes == expected.notes
@@ -526,13 +528,13 @@ def test_what_it_cannot_is_refused_where_falling_back_is_forbidden(tmp_path: Pat
     assert "two columns are compared by Arrow" in str(refused.value) and "read: source.where" in str(refused.value)
 
 
-def test_and_is_said_and_read_by_the_host_where_it_is_allowed(tmp_path: Path, backend: Backend) -> None:
+def test_and_is_said_and_read_by_the_host_where_it_is_allowed(tmp_path: Path, backend: PandasBackend) -> None:
     config, device = config_of(tmp_path, ', where: "n > m"'), PandasDevice("allow")
     assert_same_table(read_table(config, device).table, read_table(config, backend).table)
     assert ["two columns are compared by Arrow" in line for line in device.fallbacks()] == [True]
 
 
-def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backend: Backend) -> None:
+def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backend: PandasBackend) -> None:
     config, device = config_of(tmp_path, f", cache: {tmp_path / 'cache'}"), PandasDevice()
     fresh = read_table(config, device)
     assert fresh.notes == () and not (tmp_path / "cache").exists()  # a device keeps nothing
@@ -543,7 +545,7 @@ def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backe
     assert device.fallbacks() == []
 
 
-def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path: Path, backend: Backend) -> None:
+def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path: Path, backend: PandasBackend) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(
         "source: {generate: churn_events, rows: 60, target: amount}\nmodels: [ridge]\ntables:\n"
@@ -570,13 +572,13 @@ GENERATED: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("source", GENERATED, ids=str)
 def test_what_a_generator_makes_is_the_same(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any]
+    backend: PandasBackend, monkeypatch: pytest.MonkeyPatch, source: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(datasets, "BLOCK_ROWS", 299)  # several blocks, of which none begins where the host's do
     compare(Source(**{"generate": "churn", "rows": 900, **source}), backend)
 
 
-def test_customers_without_any_event_are_no_table(backend: Backend) -> None:
+def test_customers_without_any_event_are_no_table(backend: PandasBackend) -> None:
     for read in (on_host, on_device):
         with pytest.raises(DataError, match="there are no rows"):
             read(Source(generate="churn_events", rows=1, seed=25), backend)
@@ -584,7 +586,7 @@ def test_customers_without_any_event_are_no_table(backend: Backend) -> None:
 
 @pytest.mark.parametrize("name", ["adult", "telco", "diamonds", "bike_sharing", "nyc_taxi", "chicago_taxi"])
 @pytest.mark.data
-def test_an_example_is_read_alike(data_dir: Path, backend: Backend, name: str) -> None:
+def test_an_example_is_read_alike(data_dir: Path, backend: PandasBackend, name: str) -> None:
     config = load_config(CONFIGS / f"{name}.yaml")
     try:
         read = read_table(config, PandasDevice())

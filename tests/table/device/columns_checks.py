@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gpupipe.backends import choose
 from gpupipe.io.device.csv.chunks import CsvChunk, regular_chunks
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.join import join_columns
@@ -23,6 +22,7 @@ from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, D
 from gpupipe.table.schema import NAT, declare
 from gpupipe.table.time_columns import MICROS
 from tests.backends.double import DeviceDouble, uncounted
+from tests.backends.pandas_double import PandasBackend
 
 COLUMNS = {
     "i": (np.array([1, 2**40, -3]), np.array([True, True, False]), pa.int64()),
@@ -41,7 +41,7 @@ def columns(backend: Any) -> dict[str, DeviceNumbers]:
 @pytest.mark.parametrize("declared", [{}, {"small": "category", "b": "category", "f": "category", "t": "category"}])
 def test_numbers_are_encoded_where_they_are(declared: dict[str, str]) -> None:
     kinds = {name: declare(kind) for name, kind in declared.items()}
-    host = choose("cpu")
+    host = PandasBackend()
     expected = encode_frame(columns(host), host, kinds)
     device = DeviceDouble()
     given = columns(device)
@@ -113,7 +113,7 @@ def test_rows_of_csv_that_are_skipped_are_found_where_they_are(tmp_path: Path) -
 )  # fmt: skip
 def test_lines_of_json_are_proven_plain_where_they_are(lines: str) -> None:
     found: list[Any] = []
-    for backend in (choose("cpu"), DeviceDouble()):
+    for backend in (PandasBackend(), DeviceDouble()):
         try:
             found.append(plain_lines(lines.encode(), backend))
         except UnsupportedOnDevice as obstacle:
@@ -123,7 +123,7 @@ def test_lines_of_json_are_proven_plain_where_they_are(lines: str) -> None:
 
 @pytest.mark.parametrize("keys", [["i"], ["i", "b"], ["t", "small", "i"]])
 def test_tables_are_joined_where_they_are(keys: list[str]) -> None:
-    host, device = choose("cpu"), DeviceDouble()
+    host, device = PandasBackend(), DeviceDouble()
     joined = JoinedTable(path="r", on=keys, cardinality="one_to_one", prefix="r_")
     expected, said = join_columns(columns(host), columns(host), "r", joined, host)
     found, remark = join_columns(columns(device), columns(device), "r", joined, device)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
@@ -73,7 +73,7 @@ def chunk_bytes(free_bytes: int) -> int:
 
 
 def regular_chunks(
-    file: SourceFile, header: CsvHeader, quote: str | None, backend: Backend, may_skip: bool = False
+    file: SourceFile, header: CsvHeader, quote: str | None, backend: DeviceBackend, may_skip: bool = False
 ) -> Iterator[CsvChunk]:
     """Check the rows after the header, and yield them in chunks.
 
@@ -83,7 +83,7 @@ def regular_chunks(
         A local, uncompressed file.
     header : CsvHeader
     quote : str, optional
-    backend : Backend
+    backend : DeviceBackend
         Where the bytes are looked at.
     may_skip : bool
         Whether rows with another number of fields are skipped.
@@ -130,7 +130,7 @@ def _after_line(content: Any) -> int:
 
 class _Marks:
     def __init__(
-        self, delimiter: int, quote: int | None, n_columns: int, backend: Backend, may_skip: bool = False
+        self, delimiter: int, quote: int | None, n_columns: int, backend: DeviceBackend, may_skip: bool = False
     ) -> None:
         self.delimiter, self.quote, self.n_columns, self.backend = delimiter, quote, n_columns, backend
         self.may_skip = may_skip

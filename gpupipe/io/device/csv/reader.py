@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.concatenation import DeviceFileColumns, are_missing, columns_of
@@ -41,7 +41,7 @@ FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are look
 
 
 def csv_columns(
-    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
     """Return the wanted columns of CSV files, numbers or texts, and what the texts mean.
 
@@ -114,7 +114,13 @@ class _CsvReader:
     """
 
     def __init__(
-        self, file: SourceFile, header: CsvHeader, names: list[str], texts: CsvTexts, backend: Backend, notes: Notes
+        self,
+        file: SourceFile,
+        header: CsvHeader,
+        names: list[str],
+        texts: CsvTexts,
+        backend: DeviceBackend,
+        notes: Notes,
     ) -> None:
         self.file, self.header, self.names, self.texts, self.backend = file, header, names, texts, backend
         self.notes, self.csv = notes, texts.source.csv
@@ -123,7 +129,7 @@ class _CsvReader:
 
     @classmethod
     def of(
-        cls, file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+        cls, file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
     ) -> _CsvReader | None:
         """Return the reader of a file, or None if no row follows its header."""
         with open_file(file) as stream:

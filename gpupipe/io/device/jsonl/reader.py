@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.backends.base import Backend
+from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.concatenation import DeviceFileColumns, columns_of
@@ -37,7 +37,7 @@ NULL = "null"
 
 
 def json_columns(
-    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: Backend, notes: Notes
+    files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
     """Return the wanted columns of JSON lines, numbers or texts, and what the texts mean.
 
@@ -60,7 +60,7 @@ def json_columns(
     )
 
 
-def _read(file: SourceFile, wanted: ColumnFilter, backend: Backend, notes: Notes) -> DeviceFileColumns | None:
+def _read(file: SourceFile, wanted: ColumnFilter, backend: DeviceBackend, notes: Notes) -> DeviceFileColumns | None:
     frame = _written(file, backend)
     if frame is None:
         return None
@@ -74,7 +74,7 @@ def _read(file: SourceFile, wanted: ColumnFilter, backend: Backend, notes: Notes
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 
-def _written(file: SourceFile, backend: Backend) -> Any:
+def _written(file: SourceFile, backend: DeviceBackend) -> Any:
     """Return all values as they are written, in a DataFrame of strings; None if there are no rows."""
     frames, names = [], dict[str, None]()
     for content in _contents(file):
@@ -102,7 +102,7 @@ def _contents(file: SourceFile) -> Iterator[bytes]:
         yield rest + found + b"\n"
 
 
-def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: Backend) -> Any:
+def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: DeviceBackend) -> Any:
     if not lines.names:
         raise UnsupportedOnDevice("objects have no values", "source.path", FIX)
     try:
@@ -121,7 +121,7 @@ def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: Backend)
     return frame
 
 
-def _column(name: str, written: Any, texts: JsonTexts, backend: Backend) -> Any:
+def _column(name: str, written: Any, texts: JsonTexts, backend: DeviceBackend) -> Any:
     """Return a column as numbers or booleans if it is one of them, else as texts."""
     filled = written.fillna(NULL)
     is_text = backend.values(filled.str.startswith('"'), "bool")
@@ -134,7 +134,7 @@ def _column(name: str, written: Any, texts: JsonTexts, backend: Backend) -> Any:
     return written.str.slice(1, -1)
 
 
-def _numbers(name: str, written: Any, texts: JsonTexts, backend: Backend) -> DeviceNumbers:
+def _numbers(name: str, written: Any, texts: JsonTexts, backend: DeviceBackend) -> DeviceNumbers:
     plain = backend.values(is_plain_number(written, PLAIN_NUMBER), "bool")
     codes, others = distinct_texts(written.where(backend.frame.Series(~plain)), backend)
     values, has_point = plain_numbers(written.where(backend.frame.Series(plain), "0"), backend)

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
-from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.device.csv import chunks as csv_chunks
@@ -26,13 +24,14 @@ from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.planner import Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
+from tests.backends.pandas_double import PandasBackend
 from tests.io.device.test_files import source_of
 from tests.io.device.test_source_reader import CSV, FIELDS, PandasDevice, compare, on_device, on_host, text_file
 
 
 @pytest.fixture(scope="module")
-def backend() -> Backend:
-    return choose("cpu")
+def backend() -> PandasBackend:
+    return PandasBackend()
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
 
 
-class CountingDevice(CpuBackend):
+class CountingDevice(PandasBackend):
     """Remembers which columns were read of how many rows."""
 
     def __init__(self) -> None:
@@ -66,7 +65,7 @@ def test_a_public_table_is_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.data
 def test_a_messy_file_is_the_same_or_is_left_to_the_host_by_every_size(
-    data_dir: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, backend: PandasBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_same = 0
     for path in sorted((data_dir / "messy-csv").glob("*/**/*.csv")):
@@ -107,7 +106,7 @@ def test_a_messy_file_is_the_same_or_is_left_to_the_host_by_every_size(
         (["", ""], "double"),
     ],
 )
-def test_the_type_follows_from_all_chunks(tmp_path: Path, backend: Backend, rows: list[str], dtype: str) -> None:
+def test_the_type_follows_from_all_chunks(tmp_path: Path, backend: PandasBackend, rows: list[str], dtype: str) -> None:
     for order in (rows, rows[::-1]):
         source = text_file(tmp_path, "\n".join(["x,y", *(f"{row},1" for row in order)]))
         assert compare(source, backend).schema["x"].dtype == dtype
@@ -123,7 +122,7 @@ def test_the_type_follows_from_all_chunks(tmp_path: Path, backend: Backend, rows
     ],
     ids=repr,
 )  # fmt: skip
-def test_rows_end_where_they_do(tmp_path: Path, backend: Backend, content: str) -> None:
+def test_rows_end_where_they_do(tmp_path: Path, backend: PandasBackend, content: str) -> None:
     source = text_file(tmp_path, content)
     try:
         compare(source, backend)
@@ -139,7 +138,9 @@ def test_rows_end_where_they_do(tmp_path: Path, backend: Backend, content: str) 
      {"csv": {"strip": False}}, {"csv": {"bad_rows": "skip"}}],
     ids=str,
 )  # fmt: skip
-def test_settings_and_several_files_mean_the_same(tmp_path: Path, backend: Backend, options: dict[str, Any]) -> None:
+def test_settings_and_several_files_mean_the_same(
+    tmp_path: Path, backend: PandasBackend, options: dict[str, Any]
+) -> None:
     contents = ["x,y\n1,1\n 1,2\n", "x,y,z\nC7,1.5,a\n C7, 1,\n", "x,y,z\nNA,-3,b\n"]
     if options.get("csv") == {"bad_rows": "skip"}:
         contents[1] += "1,2\n3\n5,6,7\n8,9,10,11\n"
@@ -154,7 +155,7 @@ def test_settings_and_several_files_mean_the_same(tmp_path: Path, backend: Backe
     ends=st.booleans(),
 )
 def test_fields_of_any_kind_are_the_same(
-    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, rows: list, size: int, end: str, ends: bool
+    tmp_path: Path, backend: PandasBackend, monkeypatch: pytest.MonkeyPatch, rows: list, size: int, end: str, ends: bool
 ) -> None:
     monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", size)
     quoted = [",".join(f'"{v.replace(chr(34), chr(34) * 2)}"' for v in row) for row in rows]
@@ -171,7 +172,7 @@ def test_only_columns_that_turn_out_to_be_text_are_read_again(tmp_path: Path) ->
 
 
 def test_chunks_are_whole_rows_and_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, backend = np.random.default_rng(0), choose("cpu")
+    rng, backend = np.random.default_rng(0), PandasBackend()
     rows = ["x,y\n", *(str(i) + ',"' + "a,\n" * n + '"\n' for i, n in enumerate(rng.integers(0, 9, 50)))]
     path = tmp_path / "t.csv"
     path.write_text("".join(rows))
@@ -189,7 +190,7 @@ def test_a_chunk_is_sized_by_memory() -> None:
 
 
 def test_rows_that_the_devices_reader_finds_otherwise_are_the_hosts(tmp_path: Path) -> None:
-    class Short(CpuBackend):
+    class Short(PandasBackend):
         def read_texts(self, *given: Any) -> Any:
             return super().read_texts(*given).iloc[1:]
 

@@ -13,8 +13,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
-from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
@@ -25,12 +23,13 @@ from gpupipe.io.device.text_values import JsonTexts
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import Source
+from tests.backends.pandas_double import PandasBackend
 from tests.io.device.test_source_reader import compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")
-def backend() -> Backend:
-    return choose("cpu")
+def backend() -> PandasBackend:
+    return PandasBackend()
 
 
 def source_of(folder: Path, *contents: str | bytes, **options: Any) -> Source:
@@ -70,7 +69,7 @@ def lines(*values: str) -> str:
     ids=str,
 )  # fmt: skip
 def test_a_column_has_the_type_and_the_values_that_arrow_gives_it(
-    tmp_path: Path, backend: Backend, values: list[str], dtype: str
+    tmp_path: Path, backend: PandasBackend, values: list[str], dtype: str
 ) -> None:
     assert compare(source_of(tmp_path, lines(*values)), backend).schema["x"].dtype == dtype
 
@@ -86,7 +85,7 @@ def test_a_column_has_the_type_and_the_values_that_arrow_gives_it(
     ],
 )
 def test_names_come_in_the_order_in_which_they_first_appear(
-    tmp_path: Path, backend: Backend, content: str, names: list[str] | None
+    tmp_path: Path, backend: PandasBackend, content: str, names: list[str] | None
 ) -> None:
     first = json.loads(content.lstrip("\ufeff").splitlines()[0])
     assert compare(source_of(tmp_path, content), backend).schema.names == tuple(names or first)
@@ -111,7 +110,7 @@ def test_names_come_in_the_order_in_which_they_first_appear(
     ],
     ids=str,
 )  # fmt: skip
-def test_lines_that_are_not_plain_are_left_to_the_host(backend: Backend, content: str | bytes, why: str) -> None:
+def test_lines_that_are_not_plain_are_left_to_the_host(backend: PandasBackend, content: str | bytes, why: str) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         plain_lines((content if isinstance(content, bytes) else content.encode()) + b"\n", backend)
 
@@ -126,14 +125,14 @@ def test_lines_that_are_not_plain_are_left_to_the_host(backend: Backend, content
     ids=str,
 )  # fmt: skip
 def test_what_only_the_host_reader_judges_is_left_to_it_though_nobody_wants_the_column(
-    tmp_path: Path, backend: Backend, content: str, why: str
+    tmp_path: Path, backend: PandasBackend, content: str, why: str
 ) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         on_device(source_of(tmp_path, content, columns=["y"]), backend)
 
 
 @pytest.mark.parametrize("word", ["01", "1.", ".5", "+1", "-", "1e", "tru", "True", "nul", "NULL", "0x1", "1_0"])
-def test_a_word_that_is_no_json_is_left_to_the_host(backend: Backend, word: str) -> None:
+def test_a_word_that_is_no_json_is_left_to_the_host(backend: PandasBackend, word: str) -> None:
     texts = JsonTexts(SourceFile("t.jsonl", 0, 0, "jsonl"), ColumnFilter(Source(path="t.jsonl")), Notes())
     with pytest.raises(UnsupportedOnDevice, match="no JSON"):
         reader._column("x", pd.Series(["2", word, None], dtype="str"), texts, backend)
@@ -146,7 +145,7 @@ def test_a_word_that_is_no_json_is_left_to_the_host(backend: Backend, word: str)
      {"where": "d > '2024-01-01' or c == 'x'", "columns": ["a"]}],
     ids=str,
 )  # fmt: skip
-def test_settings_mean_the_same(tmp_path: Path, backend: Backend, options: dict[str, Any]) -> None:
+def test_settings_mean_the_same(tmp_path: Path, backend: PandasBackend, options: dict[str, Any]) -> None:
     rows = ['{"a": 1, "b": true, "c": "x", "d": "2024-01-31"}', '{"a": 2.5, "c": "NA"}', '{"a": 3, "d": "2023-01-01"}']
     compare(source_of(tmp_path, "\n".join(rows), **options), backend)
 
@@ -165,14 +164,14 @@ def test_settings_mean_the_same(tmp_path: Path, backend: Backend, options: dict[
     ids=str,
 )
 def test_files_are_put_together_as_on_the_host(
-    tmp_path: Path, backend: Backend, contents: list[str], dtypes: list[str]
+    tmp_path: Path, backend: PandasBackend, contents: list[str], dtypes: list[str]
 ) -> None:
     found = compare(source_of(tmp_path, *contents), backend)
     assert [column.dtype for column in found.schema] == dtypes
 
 
 @pytest.mark.parametrize("other", ['"a"', "true", '"2024-01-31"'])
-def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, backend: Backend, other: str) -> None:
+def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, backend: PandasBackend, other: str) -> None:
     source = source_of(tmp_path, lines("1"), lines(other))
     with pytest.raises(SchemaError) as expected:
         on_host(source, backend)
@@ -183,7 +182,7 @@ def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, back
 
 @pytest.mark.parametrize("options", [{"columns": ["z"]}, {"columns": ["x", "z"]}])
 def test_a_column_that_is_not_there_is_named_as_on_the_host(
-    tmp_path: Path, backend: Backend, options: dict[str, Any]
+    tmp_path: Path, backend: PandasBackend, options: dict[str, Any]
 ) -> None:
     source = source_of(tmp_path, lines("1"), **options)
     with pytest.raises(SchemaError) as expected:
@@ -194,14 +193,14 @@ def test_a_column_that_is_not_there_is_named_as_on_the_host(
 
 
 @pytest.mark.parametrize("content", ["", "\n", "  \n\r\n"])
-def test_a_file_without_rows_is_refused(tmp_path: Path, backend: Backend, content: str) -> None:
+def test_a_file_without_rows_is_refused(tmp_path: Path, backend: PandasBackend, content: str) -> None:
     with pytest.raises(DataError, match="there are no rows"):
         on_device(source_of(tmp_path, content), backend)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 30, 100, 10_000])
 def test_parts_are_put_together_wherever_they_end(
-    tmp_path: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+    tmp_path: Path, backend: PandasBackend, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
     monkeypatch.setattr(reader, "CHUNK_BYTES", chunk_bytes)
     rows = [{"n": 1, "s": "a\n"}, {"late": 0.25, "n": None}, {"s": "\u00e9", "n": 3}, {"flag": True, "late": 1}]
@@ -209,7 +208,7 @@ def test_parts_are_put_together_wherever_they_end(
 
 
 def test_a_line_of_more_bytes_than_a_device_counts_is_the_hosts(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
+    backend: PandasBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(structure, "MOST_BYTES", 8)
     assert plain_lines(b'{"a":1}\n', backend) == JsonLines(("a",), 1, 1)
@@ -217,7 +216,7 @@ def test_a_line_of_more_bytes_than_a_device_counts_is_the_hosts(
         plain_lines(b'{"a":11}\n', backend)
 
 
-def test_generated_customers_are_the_same(tmp_path: Path, backend: Backend) -> None:
+def test_generated_customers_are_the_same(tmp_path: Path, backend: PandasBackend) -> None:
     table = customers(2_000).to_pandas()
     table.to_json(tmp_path / "t.jsonl", orient="records", lines=True, date_format="iso", date_unit="s")
     assert compare(Source(path=str(tmp_path / "t.jsonl")), backend).n_rows == 2_000
@@ -240,7 +239,7 @@ def tables(draw: Any) -> list[dict[str, Any]]:
 @settings(deadline=None, max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables(), ascii_alone=st.booleans())
 def test_lines_of_any_values_are_the_same_or_the_hosts(
-    tmp_path: Path, backend: Backend, rows: list[dict[str, Any]], ascii_alone: bool
+    tmp_path: Path, backend: PandasBackend, rows: list[dict[str, Any]], ascii_alone: bool
 ) -> None:
     source = source_of(tmp_path, "\n".join(json.dumps(row, ensure_ascii=ascii_alone) for row in rows))
     try:
@@ -276,7 +275,7 @@ def flat(content: str) -> JsonLines | None:
 
 @settings(deadline=None, max_examples=200)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
-def test_lines_are_plain_where_each_is_a_flat_object(backend: Backend, pieces: list[str]) -> None:
+def test_lines_are_plain_where_each_is_a_flat_object(backend: PandasBackend, pieces: list[str]) -> None:
     content = "".join(pieces) + "\n"
     try:
         found = plain_lines(content.encode(), backend)
@@ -285,7 +284,7 @@ def test_lines_are_plain_where_each_is_a_flat_object(backend: Backend, pieces: l
     assert found == flat(content)
 
 
-class OtherReader(CpuBackend):
+class OtherReader(PandasBackend):
     """A backend whose reader loses what it should not."""
 
     def __init__(self, loses: str) -> None:
