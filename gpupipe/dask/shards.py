@@ -96,13 +96,17 @@ def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
     found = []
     for ranges in divide_rows(np.diff(cuts).tolist(), n):
         own = [rows[cuts[partition] + start : cuts[partition] + stop] for partition, start, stop in ranges]
-        matrices = [
-            X.workers.submit(
-                _chosen, X.partitions[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32),
-                label=f"rows for a network of partition {row_range.partition + 1} of {len(X.partitions)}",
-            )
-            for row_range, numbers in zip(ranges, own, strict=True)
-        ]  # fmt: skip
+        matrices = X.workers.map(
+            lambda backend, matrix, positions: matrix[backend.to_device(positions)],
+            (
+                (X.partitions[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32))
+                for row_range, numbers in zip(ranges, own, strict=True)
+            ),
+            [
+                f"rows for a network of partition {row_range.partition + 1} of {len(X.partitions)}"
+                for row_range in ranges
+            ],
+        )
         found.append(_ShardInput(matrices, np.concatenate([rows[:0], *own])))
     return found
 
@@ -112,11 +116,6 @@ def _arguments(X: PartitionedMatrix, problem: TrainingProblem, shards: Sequence[
     targets = [(problem.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
     counts = [len(shard_rows.matrices) for shard_rows in shards]
     return [X.n_columns, targets, counts, *(matrix for shard_rows in shards for matrix in shard_rows.matrices)]
-
-
-def _chosen(backend: Backend, rows: Array, positions: Array) -> Array:
-    taken: Array = rows[backend.to_device(positions)]
-    return taken
 
 
 def _joined(backend: Backend, n_columns: int, matrices: list[Array]) -> Array:

@@ -23,7 +23,7 @@ from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.arrange import move_table, select
+from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
@@ -145,7 +145,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             table, derivation = derive(
                 derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, first)
             )
-            table = move_table(select(table, table.schema.without(key_columns(ops))), backend)
+            table = move_table(table.select(table.schema.without(key_columns(ops))), backend)
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:

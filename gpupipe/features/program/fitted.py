@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
@@ -18,7 +19,7 @@ from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
 from gpupipe.table.arrange import arrange, move_table, same_codes, slice_rows
-from gpupipe.table.blocks import Table, layout
+from gpupipe.table.blocks import EncodedTable, Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe.tasks import View
@@ -193,6 +194,31 @@ class FittedFeatures:
         except KernelError as error:
             raise DataError(error.what, where=error.where, fix=error.fix) from error
         return out
+
+
+@singledispatch
+def write_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
+    """Return the feature matrix of rows that were not fitted, of the type that belongs to that of the table.
+
+    A `Table` gives an array (see `FittedFeatures.transform`), a partitioned table a partitioned matrix.
+    """
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@write_matrix.register(Table)
+def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
+    return features.transform(table, backend)
+
+
+@singledispatch
+def write_training_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
+    """Return the feature matrix of the rows of the statistics that were fitted; otherwise as `write_matrix`."""
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@write_training_matrix.register(Table)
+def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
+    return features.transform_training(table, backend)
 
 
 def _matrix(n_rows: int, n_columns: int, backend: Backend) -> Array:
