@@ -46,9 +46,9 @@ def command(
     from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
+    from gpupipe.models.neural.ranks.torchrun import torchrun_driver
     from gpupipe.pipeline.display.console import Console
     from gpupipe.pipeline.limits.safe_points import StopSignal
-    from gpupipe.pipeline.torchrun_driver import torchrun_driver
 
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gpupipe.backends.base import Backend
@@ -27,9 +27,7 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.fit import describe_training, open_checkpoint, refusal
-from gpupipe.models.neural.fitted.pytorch import FittedNeural
-from gpupipe.models.neural.fitted.scorer import Served
+from gpupipe.models.neural.fit import fitted_network, open_checkpoint, refusal
 from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group, listen
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, train_shard
@@ -73,15 +71,8 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
     assert rows.y is not None
     problem = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     done = _done(_Training(model, X, problem, context))
-    return FittedNeural(
-        Served(done.trained.network, context.task, problem.center, problem.scale).eval(),
-        context.task,
-        tuple(context.feature_names),
-        context.n_classes,
-        rows.classes,
-        (*describe_training(done.trained, context.resources, "workers"), *done.told),
-        history=tuple(asdict(epoch) for epoch in done.trained.progress.epochs),
-    )
+    fitted = fitted_network(done.trained, problem, rows.classes, context, "workers")
+    return replace(fitted, notes=(*fitted.notes, *done.told))
 
 
 @dataclass(frozen=True)

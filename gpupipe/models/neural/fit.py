@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -77,15 +77,25 @@ def fit_network(
         shard, n_threads, partial(open_group, n_processes, n_threads), open_checkpoint(resources),
         resources.safe_point, resources.show_progress,
     )  # fmt: skip
+    fitted = fitted_network(trained, problem, classes, context)
+    return replace(fitted, backend=context.backend if context.backend.name == "gpu" else None, receipts=(receipt,))
+
+
+def fitted_network(
+    trained: TrainedNetwork,
+    problem: TrainingProblem,
+    classes: tuple[int, ...],
+    context: FitContext,
+    who: str = "processes",
+) -> FittedNeural:
+    """Return the model of a trained network on the host; `who` shared the training, as its notes say."""
     return FittedNeural(
         Served(trained.network, context.task, problem.center, problem.scale).eval(),
         context.task,
         tuple(context.feature_names),
         context.n_classes,
         classes,
-        tuple(describe_training(trained, resources)),
-        backend=context.backend if context.backend.name == "gpu" else None,
-        receipts=(receipt,),
+        tuple(_describe(trained, context.resources, who)),
         history=tuple(asdict(epoch) for epoch in trained.progress.epochs),
     )
 
@@ -123,7 +133,7 @@ def open_checkpoint(resources: Resources) -> Checkpoint | None:
     return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
 
 
-def describe_training(trained: TrainedNetwork, resources: Resources, who: str = "processes") -> Iterator[str]:
+def _describe(trained: TrainedNetwork, resources: Resources, who: str) -> Iterator[str]:
     """Yield what should be known of a training; `who` shared it."""
     progress, spec, n_ranks = trained.progress, trained.spec, trained.n_ranks
     best = progress.epochs[progress.best]

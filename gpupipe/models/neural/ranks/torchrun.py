@@ -1,8 +1,10 @@
-"""Detection of ``torchrun`` by the environment, without PyTorch."""
+"""Processes that ``torchrun`` started, by the environment; PyTorch is imported only where there are several."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -10,11 +12,6 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 def is_launched() -> bool:
     """Return whether ``torchrun`` has started this process, with others."""
     return all(name in os.environ for name in VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
-
-
-def is_worker_rank() -> bool:
-    """Return whether ``torchrun`` has started this process with another rank than 0."""
-    return is_launched() and int(os.environ["RANK"]) > 0
 
 
 def world_size() -> int:
@@ -25,3 +22,21 @@ def world_size() -> int:
 def local_world_size() -> int:
     """Return how many processes ``torchrun`` has started on this machine, 1 where it has not started this one."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_launched() else 1
+
+
+@contextmanager
+def torchrun_driver() -> Iterator[bool]:
+    """Yield whether this process is the driver of the run; another rank has served its trainings by then.
+
+    The other ranks are dismissed when the run is over; if it fails, ``torchrun`` ends them.
+    """
+    is_driver = not is_launched() or int(os.environ["RANK"]) == 0
+    if not is_driver:
+        from gpupipe.models.neural.ranks.group import serve_torchrun
+
+        serve_torchrun()
+    yield is_driver
+    if is_launched() and is_driver:
+        from gpupipe.models.neural.ranks.group import release_torchrun
+
+        release_torchrun()
