@@ -18,7 +18,6 @@ import pytest
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError, PredictionWarning
-from gpupipe.pipeline.model import inference
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.scoring import score
@@ -79,7 +78,7 @@ def test_batches_and_parts_are_counted_together(
 ) -> None:
     model.predict(odd)
     whole = model.last_prediction_report
-    monkeypatch.setattr(inference, "BATCH_ROWS", 64)
+    monkeypatch.setattr("gpupipe.pipeline.model.model.BATCH_ROWS", 64)
     model.predict(odd)
     assert model.last_prediction_report == whole
 

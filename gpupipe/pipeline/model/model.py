@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ConfigError
+from gpupipe.backends.out_of_memory import map_row_ranges
+from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.models import FittedModel, Prediction, load_fitted, predict_loaded
+from gpupipe.models.fitted.device import join_predictions, matrix_on_host
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
-from gpupipe.pipeline.model.inference import encode_rows, predict_rows
 from gpupipe.pipeline.model.input_source import check_reading
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.part_checks import (
@@ -27,13 +32,14 @@ from gpupipe.pipeline.model.part_checks import (
     read_goal,
     read_importances,
 )
-from gpupipe.pipeline.model.pickle_support import load_from_files, read_model_files
-from gpupipe.pipeline.model.prediction_report import PredictionReport
-from gpupipe.pipeline.model.rows import RowsToPredict
+from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
+from gpupipe.pipeline.model.prediction_table import no_predictions
+from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
 from gpupipe.pipeline.model.user_code import read_kernels
 from gpupipe.pipeline.parity.replay import verify_model
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules
+from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -97,9 +103,38 @@ class Model(LoadedModel):
         return self.features.transform(table, self.backend, self.engine), report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = read_model_files(self.folder, self.manifest)
+        files = _read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
         return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
+
+
+def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
+    """Return rows as the features of `model` read them, with the report on their values."""
+    table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
+    return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
+
+
+def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+    """Return the calibrated prediction of rows, in batches, with the report on their values."""
+    if model.features.derivation is not None:  # a history must not be cut
+        return _predict_batch(model, rows)
+    n_rows = rows.arrow.num_rows
+    parts = map_row_ranges(
+        lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
+    )
+    return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
+
+
+def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
+    table, report = encode_rows(model, rows)  # the columns must be right, even if there are no rows
+    if rows.arrow.num_rows == 0:
+        return no_predictions(model.goal), report
+    X = model.features.transform(table, model.backend, model.engine)
+    X = matrix_on_host(X, model.backend)  # the estimator is the host's
+    parts = map_row_ranges(
+        lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
+    )
+    return model.decision.apply(join_predictions(parts)), report
 
 
 @overload
@@ -228,5 +263,33 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
     )
 
 
+def _read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the files of a model directory.
+
+    Raises
+    ------
+    ArtifactError
+        If they are not, or no longer, those of `manifest`.
+    """
+    reader = ArtifactReader(folder)
+    if reader.manifest != manifest:
+        raise ArtifactError(
+            "the model directory has changed since it was loaded, so the model cannot be pickled",
+            where=str(folder),
+            fix="load it again",
+        )
+    return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
+
+
 def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    return load_from_files(files, lambda folder: replace(load_model(folder, device, allow_code=allow_code), **changed))
+    """Return the model of these files, in a temporary directory that exists as long as the model does."""
+    folder = Path(mkdtemp(prefix="gpupipe-model-"))
+    try:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(model, rmtree, folder, ignore_errors=True)
+    return model

@@ -24,6 +24,8 @@ from gpupipe.units import parse_time_us
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.interface import LoadedModel
 
+BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
+
 
 @dataclass(frozen=True)
 class RowsToPredict:

@@ -14,10 +14,9 @@ from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.model.folder import model_folder
-from gpupipe.pipeline.model.inference import BATCH_ROWS
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
-from gpupipe.pipeline.model.rows import RowsToPredict
+from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits

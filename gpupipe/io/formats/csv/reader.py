@@ -7,10 +7,10 @@ order). Empty lines are skipped.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -36,6 +36,8 @@ from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
 MAX_BLOCK_BYTES = GIB
+
+Parsed = TypeVar("Parsed")
 
 
 def read(
@@ -146,7 +148,9 @@ def read_rows(
         auto_dict_max_cardinality=2**31 - 1,
         decimal_point=settings.decimal,
     )
-    table = _parse(file, header, settings, convert, notes, span, lines_are_rows)
+    table = _with_growing_blocks(
+        lambda block: _parse(file, header, settings, convert, notes, block, span, lines_are_rows)
+    )
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
@@ -173,7 +177,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
         null_values=[""],
         strings_can_be_null=True,
     )
-    return _parse(file, header, source.csv, convert, Notes(), None, lines_are_rows=False)
+    return _with_growing_blocks(lambda block: _parse(file, header, source.csv, convert, Notes(), block))
 
 
 def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
@@ -182,7 +186,7 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
     if header is None:
         return []
     found: list[MalformedRow] = []
-    block, n_blank = BLOCK_BYTES, 0
+    n_blank = 0
 
     def on_bad_row(row: Any) -> str:
         nonlocal n_blank
@@ -198,16 +202,27 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
         invalid_row_handler=on_bad_row,
     )  # fmt: skip
     convert = arrow_csv.ConvertOptions(include_columns=header.names[:1], column_types={header.names[0]: pa.string()})
-    while True:
+
+    def parse_blocks(block: int) -> list[MalformedRow]:
+        nonlocal found, n_blank
         found, n_blank = [], 0
         layout = arrow_csv.ReadOptions(
             use_threads=False, column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding,
             block_size=block,
         )  # fmt: skip
+        with open_file(file, unpack=True) as stream:
+            arrow_csv.read_csv(stream, layout, parse, convert)
+        return found
+
+    return _with_growing_blocks(parse_blocks)
+
+
+def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
+    """Return what `parse` makes of a block size, the first in which every row fits into one block."""
+    block = BLOCK_BYTES
+    while True:
         try:
-            with open_file(file, unpack=True) as stream:
-                arrow_csv.read_csv(stream, layout, parse, convert)
-            return found
+            return parse(block)
         except RowSizeError:
             if block >= MAX_BLOCK_BYTES:
                 raise
@@ -240,29 +255,9 @@ def _parse(
     settings: CsvSettings,
     convert: arrow_csv.ConvertOptions,
     notes: Notes,
-    span: ByteRange | None,
-    lines_are_rows: bool,
-) -> pa.Table:
-    """Parse the file with ever larger blocks until every row fits into one."""
-    block = BLOCK_BYTES
-    while True:
-        try:
-            return _parse_blocks(file, header, settings, convert, notes, block, span, lines_are_rows)
-        except RowSizeError:
-            if block >= MAX_BLOCK_BYTES:
-                raise
-            block *= 16
-
-
-def _parse_blocks(
-    file: SourceFile,
-    header: CsvHeader,
-    settings: CsvSettings,
-    convert: arrow_csv.ConvertOptions,
-    notes: Notes,
     block: int,
-    span: ByteRange | None,
-    lines_are_rows: bool,
+    span: ByteRange | None = None,
+    lines_are_rows: bool = False,
 ) -> pa.Table:
     bad = _BadRows(settings.bad_rows == "skip")
     quoted = not lines_are_rows and _may_have_quoted_newlines(file, settings, span)
