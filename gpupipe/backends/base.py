@@ -1,4 +1,4 @@
-"""The backend interface: three namespaces, a matrix, an interpreter, and memory figures.
+"""The backend interface: namespaces, a matrix, an interpreter, and memory figures.
 
 A stage is written once against this contract. The backend is chosen once, at the start of a run, and handed down as an
 argument; nothing is global. `gpupipe.backends.cpu.backend` is the one for the host.
@@ -133,9 +133,9 @@ class Backend(ABC):
         """The backend of the host, for what a device leaves to it; itself where it is that."""
 
     @property
-    @abstractmethod
     def frame(self) -> Any:
-        """The dataframe namespace: ``pandas`` or ``cudf``."""
+        """The dataframe namespace, ``cudf``; the host, which reads tables by Arrow, has none."""
+        raise NotImplementedError
 
     @abstractmethod
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
@@ -232,7 +232,6 @@ class Backend(ABC):
     def to_device(self, array: Array) -> Array:
         """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
 
-    @abstractmethod
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
@@ -247,8 +246,8 @@ class Backend(ABC):
         groups : sequence of int, optional
             Of a single Parquet file: read only these row groups.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def read_texts(
         self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
@@ -268,29 +267,30 @@ class Backend(ABC):
         quote : str, optional
             None: quotation marks are a part of the text.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
         """Return `columns` of JSON lines as a DataFrame of strings, each value as it is written; null where it is null.
 
         Texts keep their quotation marks, and what they escape is written out. The lines are flat objects; one that has
         no such name has a null there.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array of `dtype`, shape (rows,).
 
         Null is NaN in one of floats; for another the series must have none.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def ticks(self, series: Any) -> tuple[Array, str]:
         """Return a series of times as int64 since 1970-01-01 UTC, the least int64 where null, and their unit."""
+        raise NotImplementedError
 
-    @abstractmethod
     def to_arrow(self, series: Any) -> Any:
         """Return a series as a ``pyarrow.Array``; what leaves a device is counted."""
+        raise NotImplementedError
 
     @abstractmethod
     def fall_back(self, what: str, where: str, fix: str) -> None:

@@ -35,11 +35,11 @@ from benchmarks.device import steps as device_steps
 from benchmarks.device.steps import STEPS
 from benchmarks.device.suite import networks
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
-from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu import estimators
 from gpupipe.backends.probe import GpuProbe
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
+from tests.backends.pandas_frames import PandasFrames
 
 ROWS = {"ROWS": 400, "CHURN_ROWS": 400, "N": 2_000}  # of a test module's constants
 SIMULATED_ROWS = 5_000
@@ -147,7 +147,7 @@ class RehearsalBackend(DeviceDouble):
     def __init__(self, reason: str = "a rehearsal", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         super().__init__(options)
         self.reason = reason
-        self._pandas = CpuBackend(reason, options)
+        self._pandas = PandasFrames(reason, options)
 
     @property
     def frame(self) -> Any:

@@ -12,6 +12,7 @@ import pytest
 from gpupipe.backends import Backend
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
+from tests.backends.pandas_frames import PandasFrames
 from tests.table.differences import table_difference
 
 COLUMNS: dict[str, Any] = {"a": [1.5, None, 2.5], "c": ["x", None, "y"]}
@@ -33,7 +34,7 @@ def test_of_texts_on_a_device_it_is_known_which_are_missing(encoded: Any, backen
         (["one", None, None], "t: 2 texts are missing on the device, 1 on the host"),
     ):
         host, there = (encoded({"t": values}, t="text") for values in (TEXTS, texts))
-        device = encode_frame(pd.DataFrame({"t": texts}), backend, {"t": host.schema["t"]})
+        device = encode_frame(pd.DataFrame({"t": texts}), PandasFrames(), {"t": host.schema["t"]})
         assert table_difference(host, device, backend) == difference
         assert table_difference(host, there, backend) == difference
 

@@ -1,4 +1,4 @@
-"""The host: pandas, NumPy, scikit-learn and XGBoost, all threads of the machine.
+"""The host: NumPy, scikit-learn and XGBoost, all threads of the machine.
 
 The libraries are imported when first used, so that making the backend costs nothing.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
@@ -31,16 +30,6 @@ INTERPRETERS = {
 # engine → the module of its reductions
 REDUCTIONS = {"numpy": "gpupipe_kernels.reduce.numpy.engine", "numba": "gpupipe_kernels.reduce.numba.engine"}
 TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
-
-
-class _Written(str):
-    """A number of JSON as it is written: no text."""
-
-
-def _written(value: str | bool | None) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f'"{value}"' if type(value) is str else value
 
 
 class _Thread(threading.local):
@@ -80,13 +69,6 @@ class CpuBackend(Backend):
     def host(self) -> Backend:
         """Itself."""
         return self
-
-    @property
-    def frame(self) -> Any:
-        """The dataframe namespace, ``pandas``."""
-        import pandas
-
-        return pandas
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return an unfitted estimator of scikit-learn or XGBoost; see `Backend.estimator`."""
@@ -164,61 +146,6 @@ class CpuBackend(Backend):
         import numpy as np
 
         return np.asarray(array)
-
-    def read_columns(
-        self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
-    ) -> Any:
-        """Return columns of files as a pandas DataFrame of Arrow types; see `Backend.read_columns`."""
-        import pyarrow as pa
-        from pyarrow import orc, parquet
-
-        def read(path: str) -> Any:
-            file = {"parquet": parquet.ParquetFile, "orc": orc.ORCFile}[file_format](path)
-            table = (file.read if groups is None else partial(file.read_row_groups, list(groups)))(
-                columns=list(columns)
-            )
-            return table.select(columns).replace_schema_metadata(None)
-
-        table = pa.concat_tables(map(read, paths))
-        kinds = [pa.timestamp("s") if pa.types.is_date(field.type) else field.type for field in table.schema]
-        return table.cast(pa.schema(zip(columns, kinds, strict=True))).to_pandas(types_mapper=self.frame.ArrowDtype)
-
-    def read_texts(
-        self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
-    ) -> Any:
-        """Return columns of CSV rows as a pandas DataFrame of strings; see `Backend.read_texts`."""
-        return self.frame.read_csv(
-            content, sep=delimiter, header=None, names=list(names), usecols=list(columns), dtype=str,
-            keep_default_na=False, na_filter=False, quotechar=quote or '"', quoting=0 if quote else 3,
-        )  # fmt: skip
-
-    def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return columns of JSON lines as a pandas DataFrame of strings; see `Backend.read_json_texts`."""
-        import json
-
-        decode = partial(json.loads, parse_int=_Written, parse_float=_Written, parse_constant=_Written)
-        objects = [decode(line) for line in content if line.strip()]
-        rows = [{name: _written(value) for name, value in found.items()} for found in objects]
-        return self.frame.DataFrame(rows, columns=list(columns), dtype="str")
-
-    def values(self, series: Any, dtype: str) -> Array:
-        """Return a series of numbers or booleans as an array; see `Backend.values`."""
-        missing = {"na_value": self.xp.nan} if self.xp.dtype(dtype).kind == "f" else {}
-        values: Array = series.to_numpy(dtype=dtype, **missing)
-        return values
-
-    def ticks(self, series: Any) -> tuple[Array, str]:
-        """Return a series of times as int64 and their unit; see `Backend.ticks`."""
-        unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
-        missing = self.xp.datetime64("NaT", unit)
-        return series.to_numpy(dtype=f"datetime64[{unit}]", na_value=missing).view("int64"), unit
-
-    def to_arrow(self, series: Any) -> Any:
-        """Return a series as a ``pyarrow.Array``."""
-        import pyarrow as pa
-
-        array = pa.array(series)
-        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
     def to_device(self, array: Array) -> Array:
         """Return `array` as it is."""

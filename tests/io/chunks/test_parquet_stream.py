@@ -33,6 +33,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.units import GIB
+from tests.backends.pandas_frames import PandasFrames
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +273,7 @@ def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp
     assert (small.stages[0].device, small.stages[0].parts) == ("gpu", 12)
 
 
-class SmallDevice(CpuBackend):
+class SmallDevice(PandasFrames):
     """pandas in the place of cuDF, with little memory, and with the GPU's rule of what may fall back."""
 
     name = "gpu"

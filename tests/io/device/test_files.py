@@ -9,18 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
+from gpupipe.backends import Backend
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
+from tests.backends.pandas_frames import PandasFrames
 from tests.io.device.test_source_reader import FIELDS, assert_same_table, compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")
 def backend() -> Backend:
-    return choose("cpu")
+    return PandasFrames()
 
 
 def source_of(folder: Path, contents: list[str], **options: Any) -> Source:

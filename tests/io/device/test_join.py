@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
+from gpupipe.backends import Backend
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.device.source_reader import read_frame
@@ -23,12 +23,13 @@ from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from tests.backends.pandas_frames import PandasFrames
 from tests.io.device.test_source_reader import PandasDevice, assert_same_table
 
 
 @pytest.fixture(scope="module")
 def backend() -> Backend:
-    return choose("cpu")
+    return PandasFrames()
 
 
 def declarations(source: Source, tables: dict[str, JoinedTable]) -> dict[str, Any]:

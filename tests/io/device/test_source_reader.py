@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import feather, orc
 
-from gpupipe.backends import Backend, DeviceOptions, choose
-from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends import Backend, DeviceOptions
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import write
@@ -34,6 +33,7 @@ from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
+from tests.backends.pandas_frames import PandasFrames
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sharing/bike.csv",
@@ -41,7 +41,7 @@ CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sh
        "MANIFEST.csv"]  # fmt: skip
 
 
-class PandasDevice(CpuBackend):
+class PandasDevice(PandasFrames):
     """pandas in the place of cuDF, with the GPU's rule of what may fall back: proves what is decided, and no cuDF."""
 
     name = "gpu"
@@ -59,7 +59,7 @@ class PandasDevice(CpuBackend):
 
 @pytest.fixture(scope="module")
 def backend() -> Backend:
-    return choose("cpu")
+    return PandasFrames()
 
 
 def on_host(source: Source, backend: Backend) -> tuple[Table, list[str]]:
@@ -280,7 +280,7 @@ def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backen
     assert table.column("c").tolist() == [4, 3, 5, 0]
 
 
-class RecordingDevice(CpuBackend):
+class RecordingDevice(PandasFrames):
     """Remembers which files were read in one call; some of these calls fail."""
 
     def __init__(self, refuses_lists: bool = False) -> None:

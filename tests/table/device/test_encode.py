@@ -26,10 +26,16 @@ from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
 from gpupipe.table.device.frame_columns import DeviceNumbers, to_micros
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import NAT, Column, DeclaredColumn, Schema, declare
+from tests.backends.pandas_frames import PandasFrames
 
 CHECKS = Path(__file__).with_name("columns_checks.py")
 RULES = text_rules(Notes())
 KINDS = ["float", "float32", "category", "text", ("datetime", "s"), "bool"]
+
+
+@pytest.fixture(scope="module")
+def backend() -> PandasFrames:
+    return PandasFrames()
 
 
 def as_frame(arrow: pa.Table) -> pd.DataFrame:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
-from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends import Backend
 from gpupipe.config import load_config
 from gpupipe.errors import GpupipeError
 from gpupipe.io.device.csv import chunks as csv_chunks
@@ -26,13 +25,14 @@ from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.planner import Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
+from tests.backends.pandas_frames import PandasFrames
 from tests.io.device.test_files import source_of
 from tests.io.device.test_source_reader import CSV, FIELDS, PandasDevice, compare, on_device, on_host, text_file
 
 
 @pytest.fixture(scope="module")
 def backend() -> Backend:
-    return choose("cpu")
+    return PandasFrames()
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
 
 
-class CountingDevice(CpuBackend):
+class CountingDevice(PandasFrames):
     """Remembers which columns were read of how many rows."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ def test_only_columns_that_turn_out_to_be_text_are_read_again(tmp_path: Path) ->
 
 
 def test_chunks_are_whole_rows_and_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, backend = np.random.default_rng(0), choose("cpu")
+    rng, backend = np.random.default_rng(0), PandasFrames()
     rows = ["x,y\n", *(str(i) + ',"' + "a,\n" * n + '"\n' for i, n in enumerate(rng.integers(0, 9, 50)))]
     path = tmp_path / "t.csv"
     path.write_text("".join(rows))
@@ -189,7 +189,7 @@ def test_a_chunk_is_sized_by_memory() -> None:
 
 
 def test_rows_that_the_devices_reader_finds_otherwise_are_the_hosts(tmp_path: Path) -> None:
-    class Short(CpuBackend):
+    class Short(PandasFrames):
         def read_texts(self, *given: Any) -> Any:
             return super().read_texts(*given).iloc[1:]
 

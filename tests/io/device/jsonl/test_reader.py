@@ -13,8 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpupipe.backends import Backend, choose
-from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.backends import Backend
 from gpupipe.datasets.churn import customers
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.column_filter import ColumnFilter
@@ -25,12 +24,13 @@ from gpupipe.io.device.text_values import JsonTexts
 from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import Source
+from tests.backends.pandas_frames import PandasFrames
 from tests.io.device.test_source_reader import compare, on_device, on_host
 
 
 @pytest.fixture(scope="module")
 def backend() -> Backend:
-    return choose("cpu")
+    return PandasFrames()
 
 
 def source_of(folder: Path, *contents: str | bytes, **options: Any) -> Source:
@@ -285,7 +285,7 @@ def test_lines_are_plain_where_each_is_a_flat_object(backend: Backend, pieces: l
     assert found == flat(content)
 
 
-class OtherReader(CpuBackend):
+class OtherReader(PandasFrames):
     """A backend whose reader loses what it should not."""
 
     def __init__(self, loses: str) -> None:
