@@ -22,7 +22,6 @@ from gpupipe.pipeline.dispatch import (
     predict_rows,
     statistics_of,
     take_rows,
-    write_matrix,
     write_training_matrix,
 )
 from gpupipe.pipeline.target import Goal
@@ -47,10 +46,6 @@ class TrainedModel:
     features: FittedFeatures
     model: FittedModel
     seconds: float = 0.0
-
-    def predict(self, table: AnyTable, backend: Backend) -> Prediction:
-        """Return what the model says of the rows of `table`."""
-        return self.predict_matrix(write_matrix(self.features, table, backend), backend)
 
     def predict_matrix(self, X: AnyMatrix, backend: Backend) -> Prediction:
         """Return what the model says of the rows of a matrix; of some at a time where memory is short."""
