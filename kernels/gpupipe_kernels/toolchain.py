@@ -63,14 +63,14 @@ def find_toolkits(root: Path = Path("/")) -> list[Path]:
     return list(dict.fromkeys(with_nvvm))
 
 
-def visibility_settings(toolkit: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def visibility_settings(toolkit: Path) -> dict[str, str]:
     """Return the environment variables with which numba-cuda finds the libraries of a toolkit of `find_toolkits`."""
     found = {"CUDA_HOME": str(toolkit)}
-    if environment.get("CUDA_PATH"):  # it goes first
+    if os.environ.get("CUDA_PATH"):  # it goes first
         found["CUDA_PATH"] = str(toolkit)
     folder = _nvvm_folder(toolkit)
     if folder != toolkit / "nvvm" / "lib64":  # a toolkit made of wheels: only the system's loader finds it there
-        before = environment.get("LD_LIBRARY_PATH")
+        before = os.environ.get("LD_LIBRARY_PATH")
         found["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
     return found
 

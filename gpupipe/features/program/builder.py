@@ -177,7 +177,7 @@ class ProgramBuilder:
             fix = f"put {op} before it, or keep the number there, with as: {column.name}_bin"
         return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix, names=[column.name])
 
-    def look_up(self, codes: CategoryExpr, table: object, name: str, inputs: tuple[str, ...] = ()) -> NumericExpr:
+    def look_up(self, codes: CategoryExpr, table: object, name: str) -> NumericExpr:
         """Return the expression that looks up `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
         import numpy as np
 
@@ -186,7 +186,7 @@ class ProgramBuilder:
             values = values[..., codes.remap]
         start = Producer("TAKE", codes=codes, table=values)
         may_be_null = bool(np.isnan(values).any())
-        return NumericExpr(name, inputs or codes.inputs, start, may_be_null=may_be_null, root=codes.root)
+        return NumericExpr(name, codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
     def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
         """Make `column` a column of the matrix, replacing one of the same name.

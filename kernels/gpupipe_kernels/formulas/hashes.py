@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from itertools import repeat
 from typing import overload
 
 import numpy as np
@@ -31,9 +30,9 @@ def mix(h: Array) -> Array:
     return h
 
 
-def hash_strings(values: Sequence[str], seed: int = 0) -> npt.NDArray[np.uint32]:
+def hash_strings(values: Sequence[str]) -> npt.NDArray[np.uint32]:
     """Return the hash of each string, shape (len(values),)."""
-    crc = np.fromiter(map(zlib.crc32, map(str.encode, values), repeat(seed)), np.uint32, len(values))
+    crc = np.fromiter(map(zlib.crc32, map(str.encode, values)), np.uint32, len(values))
     return mix(crc)
 
 
