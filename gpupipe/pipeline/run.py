@@ -15,14 +15,15 @@ from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.metrics import undefined_notes
+from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult, run_folds, run_holdout
+from gpupipe.pipeline.job import CandidateTraining, Job
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
 from gpupipe.pipeline.limits.memory import plan_out_of_core
@@ -31,10 +32,12 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.predictions import predictions_table
-from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
+from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
+from gpupipe.pipeline.selection import Selection, make_selection
+from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold
@@ -104,16 +107,12 @@ def run_pipeline(
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
-        job = open_job(config, backend, timeline, workers)
-        checkpoints = RunCheckpoints(store, table_key(key, job.table, job.y, job.goal, job.workers))
-        stack.enter_context(checkpoints.flush_on_error())
         resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
-        job = replace(job, resources=resources, checkpoints=checkpoints)
-        entries = choose_entries(config, job.goal, backend)
-        outcome = evaluate_models(job, entries, directory.path)
-        run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.leaderboard, timeline)
-        write_run(directory, job, outcome, run)
-    return run
+        execution = RunExecution(
+            JobBuilder(config, backend, timeline, workers), resources, store, key, directory, stack
+        )
+        execution.walk()
+        return execution.write_records()
 
 
 def workers_of(config: Config) -> AbstractContextManager[Workers]:
@@ -124,25 +123,136 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
     return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
-def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> LeaderboardResult:
-    """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
-    with job.stage("split", job.backend.host_place) as stage:
-        folds = folds_of(job)
-        stage.rows = job.table.n_rows
-        stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
-        unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
-        if unseen:
-            said = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
-            stage.note(f"no row to train on has the target {said}: its rows to test on cannot be right", "warning")
-        for warning in split_warnings(job, folds):
-            stage.note(warning, "warning")
-    if folder is not None:
+class RunExecution(RunSteps):
+    """The steps of a run, each of them a stage of its timeline.
+
+    Parameters
+    ----------
+    builder : JobBuilder
+    resources : Resources
+        What long trainings may use.
+    store : CheckpointStore
+    key : CheckpointKey
+        Of the inputs.
+    directory : RunDirectory
+    stack : ExitStack
+        Left at the end of the run.
+    """
+
+    def __init__(
+        self, builder: JobBuilder, resources: Resources, store: CheckpointStore, key: CheckpointKey,
+        directory: RunDirectory, stack: ExitStack,
+    ) -> None:  # fmt: skip
+        self.config, self.builder, self.directory = builder.config, builder, directory
+        self._resources, self._store, self._key, self._stack = resources, store, key, stack
+        self._job: Job
+        self._selection: Selection
+        self._training: CandidateTraining
+        self._outcome: LeaderboardResult
+        self._importances: list[ColumnImportance] = []
+        self._plots = ModelPlots()
+
+    def read(self) -> None:
+        """See `RunSteps.read`."""
+        self.builder.read()
+
+    def derive(self) -> None:
+        """See `RunSteps.derive`."""
+        self.builder.derive()
+
+    def split(self) -> None:
+        """See `RunSteps.split`; raise before any training if the predictions have no room on the disk."""
+        job = self.builder.build()
+        checkpoints = RunCheckpoints(self._store, table_key(self._key, job.table, job.y, job.goal, job.workers))
+        self._stack.enter_context(checkpoints.flush_on_error())
+        self._job = job = replace(job, resources=self._resources, checkpoints=checkpoints)
+        entries = choose_entries(self.config, job.goal, job.backend)
+        with job.stage("split", job.backend.host_place) as stage:
+            folds = folds_of(job)
+            stage.rows = job.table.n_rows
+            stage.note(f"{len(folds)} folds" if len(folds) > 1 else _shares(folds[0]))
+            unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
+            if unseen:
+                labels = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
+                stage.note(f"class {labels} occurs only in the test rows; no model can predict it", "warning")
+            for warning in split_warnings(job, folds):
+                stage.note(warning, "warning")
         n_rows = sum(int(fold.test.sum()) for fold in folds)
-        require_room(folder, n_rows * PREDICTED_BYTES, "predictions.parquet")
-    outcome = run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
-    for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
-        job.timeline.note(note, "warning")
-    return outcome
+        require_room(self.directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
+        self._selection = make_selection(job, entries, folds)
+
+    def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
+        """See `RunSteps.training_steps`."""
+        return self._selection.steps
+
+    def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
+        """See `RunSteps.entries_of`."""
+        return self._selection.entries_of(step)
+
+    def train_round(self, step: TrainingRound) -> None:
+        """See `RunSteps.train_round`."""
+        super().train_round(step)
+        self._selection.add(self._training.candidates)
+        del self._training  # with the matrices of the training rows
+
+    def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
+        """See `RunSteps.fit_features`."""
+        self._training = self._selection.open_round(step)
+        self._training.fit_features()
+
+    def train(self, step: TrainingRound, entry: ModelEntry) -> None:
+        """See `RunSteps.train`."""
+        self._training.train(entry)
+
+    def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
+        """See `RunSteps.predict`."""
+        self._training.predict(entry)
+
+    def evaluate(self, step: Evaluation) -> None:
+        """See `RunSteps.evaluate`."""
+        self._selection.evaluate(step)
+
+    def explain(self) -> None:
+        """See `RunSteps.explain`."""
+        job = self._job
+        self._outcome = outcome = self._selection.result()
+        for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
+            job.timeline.note(note, "warning")
+        with job.stage("explain") as stage:
+            self._importances = measure_importances(job, outcome, stage)
+            if self.config.report.enabled:
+                self._plots = draw(job, outcome)
+
+    def export(self) -> None:
+        """See `RunSteps.export`."""
+        job, outcome, folder = self._job, self._outcome, self.directory.path
+        with job.stage("export", job.backend.host_place) as stage:
+            best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
+            parity = export_model(
+                folder / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
+                job.backend, job.rules.served, job.table.schema, self._importances, job.metrics[0],
+                find_identifiers(job.config),
+            )  # fmt: skip
+            if parity is not None:
+                stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
+            with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
+                pq.write_table(predictions_table(job, outcome), file)
+        self.directory.write_text("config.yaml", resolved_yaml(job.config))
+        self.directory.write_json("metrics.json", metrics_document(outcome))
+
+    def report(self) -> None:
+        """See `RunSteps.report`."""
+        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
+
+        with self._job.stage("report", self._job.backend.host_place):
+            write_report(self.directory.path, self._job, self._outcome, self._importances, self._plots)
+
+    def write_records(self) -> Run:
+        """Write timeline.json, and return the run."""
+        job, outcome = self._job, self._outcome
+        self.directory.write_json("timeline.json", job.timeline.to_json())
+        document = metrics_document(outcome)
+        return Run(self.directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
 def _shares(fold: Fold) -> str:
@@ -159,28 +269,3 @@ def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
     return document
-
-
-def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run: Run) -> None:
-    """Write everything of a run but its log, which has been written all along."""
-    with job.stage("explain") as stage:
-        importances = measure_importances(job, outcome, stage)
-        drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
-    with job.stage("export", job.backend.host_place) as stage:
-        best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
-        parity = export_model(
-            directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], find_identifiers(job.config),
-        )  # fmt: skip
-        if parity is not None:
-            stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
-        with (directory.path / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
-            pq.write_table(predictions_table(job, outcome), file)
-    directory.write_text("config.yaml", resolved_yaml(job.config))
-    directory.write_json("metrics.json", run.document)
-    if job.config.report.enabled:
-        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
-
-        with job.stage("report", job.backend.host_place):
-            write_report(directory.path, job, outcome, importances, drawing)
-    directory.write_json("timeline.json", job.timeline.to_json())
