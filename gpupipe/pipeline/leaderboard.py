@@ -50,7 +50,7 @@ class LeaderboardResult:
         Trained on all training rows (under cross-validation, on all rows): the one that is exported.
     decision : Decision
         Exported with it.
-    judged : HeldOutPredictions
+    held_out : HeldOutPredictions
         The test rows, as they were predicted without having been seen.
     explained : Candidate
         The model whose test rows explain the importances; under cross-validation that of the last fold.
@@ -59,7 +59,7 @@ class LeaderboardResult:
         Of that model: learned without those rows.
     selection : mapping of str to float
         Under cross-validation with several candidates: metrics of the whole procedure, the choice of the model
-        included; see `_selection`.
+        included; see `gpupipe.pipeline.selection`.
     """
 
     leaderboard: list[LeaderboardEntry]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from gpupipe.backends import choose
+from gpupipe.backends import Backend, choose
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
@@ -108,9 +108,7 @@ def run_pipeline(
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
         resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
-        execution = RunExecution(
-            JobBuilder(config, backend, timeline, workers), resources, store, key, directory, stack
-        )
+        execution = _Execution(config, backend, timeline, workers, resources, store, key, directory, stack)
         execution.walk()
         return execution.write_records()
 
@@ -123,28 +121,15 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
     return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
-class RunExecution(RunSteps):
-    """The steps of a run, each of them a stage of its timeline.
-
-    Parameters
-    ----------
-    builder : JobBuilder
-    resources : Resources
-        What long trainings may use.
-    store : CheckpointStore
-    key : CheckpointKey
-        Of the inputs.
-    directory : RunDirectory
-    stack : ExitStack
-        Left at the end of the run.
-    """
+class _Execution(JobBuilder, RunSteps):
+    """The steps of a run, each of them a stage of its timeline."""
 
     def __init__(
-        self, builder: JobBuilder, resources: Resources, store: CheckpointStore, key: CheckpointKey,
-        directory: RunDirectory, stack: ExitStack,
+        self, config: Config, backend: Backend, timeline: Timeline, workers: Workers | None, resources: Resources,
+        store: CheckpointStore, key: CheckpointKey, directory: RunDirectory, stack: ExitStack,
     ) -> None:  # fmt: skip
-        self.config, self.builder, self.directory = builder.config, builder, directory
-        self._resources, self._store, self._key, self._stack = resources, store, key, stack
+        super().__init__(config, backend, timeline, workers)
+        self._resources, self._store, self._key, self._directory, self._stack = resources, store, key, directory, stack
         self._job: Job
         self._selection: Selection
         self._training: CandidateTraining
@@ -152,17 +137,8 @@ class RunExecution(RunSteps):
         self._importances: list[ColumnImportance] = []
         self._plots = ModelPlots()
 
-    def read(self) -> None:
-        """See `RunSteps.read`."""
-        self.builder.read()
-
-    def derive(self) -> None:
-        """See `RunSteps.derive`."""
-        self.builder.derive()
-
     def split(self) -> None:
-        """See `RunSteps.split`; raise before any training if the predictions have no room on the disk."""
-        job = self.builder.build()
+        job = self.build()
         checkpoints = RunCheckpoints(self._store, table_key(self._key, job.table, job.y, job.goal, job.workers))
         self._stack.enter_context(checkpoints.flush_on_error())
         self._job = job = replace(job, resources=self._resources, checkpoints=checkpoints)
@@ -178,42 +154,35 @@ class RunExecution(RunSteps):
             for warning in split_warnings(job, folds):
                 stage.note(warning, "warning")
         n_rows = sum(int(fold.test.sum()) for fold in folds)
-        require_room(self.directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
+        # Before any training.
+        require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
         self._selection = make_selection(job, entries, folds)
 
     def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
-        """See `RunSteps.training_steps`."""
         return self._selection.steps
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
-        """See `RunSteps.entries_of`."""
         return self._selection.entries_of(step)
 
     def train_round(self, step: TrainingRound) -> None:
-        """See `RunSteps.train_round`."""
         super().train_round(step)
         self._selection.add(self._training.candidates)
         del self._training  # with the matrices of the training rows
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
-        """See `RunSteps.fit_features`."""
         self._training = self._selection.open_round(step)
         self._training.fit_features()
 
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """See `RunSteps.train`."""
         self._training.train(entry)
 
     def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """See `RunSteps.predict`."""
         self._training.predict(entry)
 
     def evaluate(self, step: Evaluation) -> None:
-        """See `RunSteps.evaluate`."""
         self._selection.evaluate(step)
 
     def explain(self) -> None:
-        """See `RunSteps.explain`."""
         job = self._job
         self._outcome = outcome = self._selection.result()
         for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
@@ -224,8 +193,7 @@ class RunExecution(RunSteps):
                 self._plots = draw(job, outcome)
 
     def export(self) -> None:
-        """See `RunSteps.export`."""
-        job, outcome, folder = self._job, self._outcome, self.directory.path
+        job, outcome, folder = self._job, self._outcome, self._directory.path
         with job.stage("export", job.backend.host_place) as stage:
             best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
             parity = export_model(
@@ -237,22 +205,20 @@ class RunExecution(RunSteps):
                 stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
             with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
                 pq.write_table(predictions_table(job, outcome), file)
-        self.directory.write_text("config.yaml", resolved_yaml(job.config))
-        self.directory.write_json("metrics.json", metrics_document(outcome))
+        self._directory.write_text("config.yaml", resolved_yaml(job.config))
+        self._directory.write_json("metrics.json", metrics_document(outcome))
 
     def report(self) -> None:
-        """See `RunSteps.report`."""
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
 
         with self._job.stage("report", self._job.backend.host_place):
-            write_report(self.directory.path, self._job, self._outcome, self._importances, self._plots)
+            write_report(self._directory.path, self._job, self._outcome, self._importances, self._plots)
 
     def write_records(self) -> Run:
-        """Write timeline.json, and return the run."""
         job, outcome = self._job, self._outcome
-        self.directory.write_json("timeline.json", job.timeline.to_json())
+        self._directory.write_json("timeline.json", job.timeline.to_json())
         document = metrics_document(outcome)
-        return Run(self.directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
+        return Run(self._directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
 def _shares(fold: Fold) -> str:

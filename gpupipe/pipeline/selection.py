@@ -81,12 +81,12 @@ class Selection(ABC):
 def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Selection:
     """Return how the exported model is chosen: by folds, by rows held out for validation, or without a choice."""
     if len(folds) > 1:
-        return CrossValidation(job, entries, folds)
+        return _CrossValidation(job, entries, folds)
     has_validation = needs_validation(job.config, entries, job.y is not None)
-    return (ValidatedSelection if has_validation else HoldoutSelection)(job, entries, folds)
+    return (_ValidatedSelection if has_validation else _HoldoutSelection)(job, entries, folds)
 
 
-class HoldoutSelection(Selection):
+class _HoldoutSelection(Selection):
     """Train once, test on the test rows. Without a target the test rows rank the models as well."""
 
     _ranked: Sequence[LeaderboardEntry]
@@ -94,7 +94,6 @@ class HoldoutSelection(Selection):
     _champion: Candidate
 
     def evaluate(self, step: Evaluation) -> None:
-        """See `Selection.evaluate`."""
         job, candidates, test = self.job, self._rounds[0], self.folds[0].test
         self._decision = _fixed(job)
         with job.stage(f"{step.label}evaluate", job.metrics_place):
@@ -111,14 +110,13 @@ class HoldoutSelection(Selection):
         self._champion = _named(candidates, self._ranked[0].label)
 
     def result(self) -> LeaderboardResult:
-        """See `Selection.result`."""
         job, test, champion, decision = self.job, self.folds[0].test, self._champion, self._decision
         y, predicted = job.target(test), decision.apply(champion.predictions["test"], job.backend)
         held_out = HeldOutPredictions(np.flatnonzero(test), y, predicted, decision.threshold)
         return LeaderboardResult(list(self._ranked), champion.trained, decision, held_out, champion, y, decision)
 
 
-class ValidatedSelection(HoldoutSelection):
+class _ValidatedSelection(_HoldoutSelection):
     """Choose on rows held out of the training rows, train the best again on all of these, test on the test rows."""
 
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
@@ -127,12 +125,10 @@ class ValidatedSelection(HoldoutSelection):
         self._held = hold_out(folds[0].train, validation, job.classes, job.groups, job.times, job.config.seed)
 
     def masks(self, fold: Fold) -> dict[str, Array]:
-        """See `Selection.masks`."""
         fit_mask, validation = self._held
         return {**super().masks(fold), "fit": fit_mask, "validation": validation}
 
     def evaluate(self, step: Evaluation) -> None:
-        """See `Selection.evaluate`."""
         job, test = self.job, self.folds[0].test
         if len(self._rounds) == 2:
             (self._champion,) = self._rounds[1]
@@ -187,7 +183,7 @@ def _validated(job: Job, y: Array | None, prediction: Prediction) -> dict[str, f
     return job.score(job.backend.xp.concatenate(truths), decided, Decision(thresholds))
 
 
-class CrossValidation(Selection):
+class _CrossValidation(Selection):
     """Train and test every model on each fold; the best by the mean is trained again on all rows."""
 
     _ranked: list[LeaderboardEntry]
@@ -197,11 +193,9 @@ class CrossValidation(Selection):
     _selection: Mapping[str, float]
 
     def masks(self, fold: Fold) -> dict[str, Array]:
-        """See `Selection.masks`."""
         return {**super().masks(fold), "all": np.ones(self.job.table.n_rows, bool)}
 
     def evaluate(self, step: Evaluation) -> None:
-        """See `Selection.evaluate`."""
         job, folds = self.job, self.folds
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
             _note_calibration(job, stage)
@@ -223,7 +217,6 @@ class CrossValidation(Selection):
             self._selection = _selection(job, list(tested.values()))
 
     def result(self) -> LeaderboardResult:
-        """See `Selection.result`."""
         best, (champion,), last = self._tested, self._rounds[-1], self.job.target(self.folds[-1].test)
         return LeaderboardResult(
             self._ranked, champion.trained, self._decision, self._held_out, best.candidates[-1], last,

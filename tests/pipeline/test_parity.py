@@ -35,7 +35,7 @@ from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.selection import HoldoutSelection
+from gpupipe.pipeline.selection import make_selection
 from gpupipe.pipeline.steps import Evaluation, TrainingRound
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.blocks import Table
@@ -292,7 +292,7 @@ class Shifted(FittedFeatures):
 
 def without_choice(job: Job, entries: Sequence[ModelEntry]) -> LeaderboardResult:
     """Return the result of models that are trained once."""
-    selection = HoldoutSelection(job, entries, folds_of(job))
+    selection = make_selection(job, entries, folds_of(job))
     training = selection.open_round(TrainingRound())
     training.fit_features()
     for entry in entries:

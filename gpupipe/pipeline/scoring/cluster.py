@@ -183,13 +183,6 @@ def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | N
     return model if engine is None else replace(model, engine=engine, rules=())
 
 
-def _required(as_of: str | None) -> str:
-    if as_of is None:
-        fix = "name the INPUT to score; or give --as-of DATE, for a model whose rows are made of events"
-        raise ConfigError("no INPUT is named", fix=fix)
-    return as_of
-
-
 def _absolute(path: str) -> str:
     """Return a path as it means the same wherever a worker was started."""
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
