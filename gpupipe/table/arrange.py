@@ -48,19 +48,15 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
     return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
 
 
-def drop_unused_levels(table: Table, counts: dict[str, Any], backend: Backend) -> Table:
-    """Return the table with only those levels of each categorical column that a row holds.
+def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
+    """Return the schema with only those levels of each categorical column that a row holds.
 
     Parameters
     ----------
-    counts : dict of str to array
+    schema : Schema
+    counts : mapping of str to array
         Rows per code of each categorical column.
     """
-    return arrange(table, used_levels(table.schema, counts), backend)
-
-
-def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
-    """Return the schema of `drop_unused_levels`."""
     columns = []
     for column in schema:
         used = counts.get(column.name)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
-from gpupipe.table.arrange import arrange, drop_unused_levels
+from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.schema import Column, Schema
 from gpupipe.table.string_columns import bucket_codes
 
@@ -53,7 +53,7 @@ def test_rows_that_are_taken_are_those_of_arrow(encoded, meaning, backend, rows:
 def test_levels_that_no_row_holds_are_dropped_and_the_others_stay(encoded, meaning, backend, rows: list) -> None:
     table = encoded(columns(rows)).take(np.array([row[-1] for row in rows]), backend)
     counts = {"c": np.bincount(table.column("c"), minlength=table.schema["c"].n_codes)}
-    dropped = drop_unused_levels(table, counts, backend)
+    dropped = arrange(table, used_levels(table.schema, counts), backend)
     assert dropped.schema["c"].levels == tuple(sorted({row[0] for row in rows if row[-1] and row[0]}))
     assert dropped.schema["b"].levels == ("false", "true")
     for name in NAMES:
@@ -62,14 +62,14 @@ def test_levels_that_no_row_holds_are_dropped_and_the_others_stay(encoded, meani
 
 def test_nothing_is_copied_where_nothing_is_dropped(encoded, backend) -> None:
     table = encoded({"c": ["a", "b"]})
-    assert drop_unused_levels(table, {"c": np.array([0, 0, 0, 1, 1])}, backend) is table
+    assert arrange(table, used_levels(table.schema, {"c": np.array([0, 0, 0, 1, 1])}), backend) is table
 
 
 def test_a_narrower_vocabulary_lies_in_a_narrower_block(encoded, meaning, backend) -> None:
     table = encoded({"c": [str(i) for i in range(300)], "x": np.arange(300.0)}, c="category")
     part = table.take(np.arange(300) < 5, backend)
     counts = {"c": np.bincount(part.column("c"), minlength=table.schema["c"].n_codes)}
-    dropped = drop_unused_levels(part, counts, backend)
+    dropped = arrange(part, used_levels(part.schema, counts), backend)
     assert (part.column("c").dtype, dropped.column("c").dtype) == (np.int16, np.int8)
     assert meaning(dropped, "c") == list("01234")
     assert meaning(dropped, "x") == list(range(5))
