@@ -108,24 +108,26 @@ class JobBuilder:
         self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
 
     def build(self) -> Job:
-        """Return the job; the rows whose target is unknown are dropped."""
+        """Return the job; the rows whose target is unknown are dropped. To be called once."""
         config, backend, timeline, goal = self.config, self.backend, self.timeline, self._goal
-        table: EncodedTable = self._found.table
+        found, target = self._found, self._target
+        del self._found, self._target  # the job has what it needs of the rows
+        table: EncodedTable = found.table
         if self.workers is not None and self._readers is None:
             what = "columns are derived" if self._derivation is not None else "tables in memory are encoded"
             timeline.note(f"{what} by the driver; the table is then cut into partitions")
-            table = partition_table(self._found.table, self.workers)
-        known, row_ids = known_rows(table, self._target, backend)
+            table = partition_table(found.table, self.workers)
+        known, row_ids = known_rows(table, target, backend)
         if dropped := table.n_rows - known.n_rows:
             timeline.note(f"{dropped:,} rows without a target are left out")
-        y = target_values(self._target, row_ids, goal, config.source.positives)
+        y = target_values(target, row_ids, goal, config.source.positives)
         for text in settings_without_effect(config, goal):
             timeline.note(text, "warning")
         names = metric_names(goal.task, config.evaluate)
         groups, times = split_columns(config, known, backend)
         return Job(
             config, backend, timeline, known, y, goal, names, groups, times, row_ids, self._derivation,
-            workers=self.workers, rules=self._found.rules,
+            workers=self.workers, rules=found.rules,
         )  # fmt: skip
 
 

@@ -185,6 +185,7 @@ class _Execution(JobBuilder, RunSteps):
     def explain(self) -> None:
         job = self._job
         self._outcome = outcome = self._selection.result()
+        del self._selection  # with the matrices of the other candidates
         for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
