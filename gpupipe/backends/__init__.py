@@ -12,19 +12,10 @@ from typing import Literal, cast, get_args
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, MemoryFigures
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason, probe_gpu
-from gpupipe.backends.stage import StageUse
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = [
-    "BACKENDS",
-    "Backend",
-    "Device",
-    "DeviceOptions",
-    "DeviceReport",
-    "GpuProbe",
-    "MemoryFigures",
-    "StageUse",
-    "choose",
+    "BACKENDS", "Backend", "Device", "DeviceOptions", "DeviceReport", "GpuProbe", "MemoryFigures", "choose",
     "device_report",
 ]  # fmt: skip
 

@@ -6,23 +6,27 @@ from dataclasses import replace
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.fitted import FittedFeatures, write_matrix, write_training_matrix
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe_kernels.program.program import Program
 
 
 @write_matrix.register(PartitionedTable)
-def transform(table: PartitionedTable, features: FittedFeatures, backend: Backend) -> PartitionedMatrix:
-    """Return the matrix of `table` where its rows are (see `FittedFeatures.transform`), once all workers wrote it.
+def _(
+    table: PartitionedTable, features: FittedFeatures, backend: Backend, is_training: bool = False
+) -> PartitionedMatrix:
+    """Return the matrix of `table` where its rows are, once all workers have written it.
 
     Parameters
     ----------
     table : PartitionedTable
     features : FittedFeatures
+        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
     backend : Backend
         Of the driver, whose host says which interpreter runs everywhere: the bytes do not depend on how many
         rows a partition has.
+    is_training : bool
+        True if `table` is that of the statistics.
 
     Raises
     ------
@@ -31,39 +35,15 @@ def transform(table: PartitionedTable, features: FittedFeatures, backend: Backen
     LimitError
         If a partition of the matrix does not fit into its worker's memory.
     """
-    return _run(replace(features, training_program=None), features.program, table, backend)
-
-
-@write_training_matrix.register(PartitionedTable)
-def transform_training(table: PartitionedTable, features: FittedFeatures, backend: Backend) -> PartitionedMatrix:
-    """Return the matrix of the very rows that were fitted, which cross-fitted statistics do not see.
-
-    Parameters
-    ----------
-    table : PartitionedTable
-        That of the statistics.
-    features : FittedFeatures
-        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
-    backend : Backend
-        As in `transform`.
-    """
-    if features.training_program is None:
-        return transform(table, features, backend)
-    return _run(features, features.training_program, table, backend)
-
-
-def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
+    training = features.training_program if is_training else None
+    folds: Any = features.folds if training else [None] * len(table.partitions)  # handles, one for each partition
+    program = training or features.program
     engine = backend.host.interpreter(program)
-    folds: Any = features.folds  # handles, one for each partition
-    if not features.training_program:
-        folds = [None] * len(table.partitions)
-    lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
-    sent = table.workers.put(lean)
+    lean = replace(features, training_program=training, folds=None, states=(), derivation=None)  # the others are large
     written = table.map(
         lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend, engine),
-        sent,
+        table.workers.put(lean),
         each=[folds],
         label="features",
     )
-    matrix = PartitionedMatrix(written.partitions, table.workers, table.heights, program.n_columns)
-    return matrix.materialize()
+    return PartitionedMatrix(written.partitions, table.workers, table.heights, program.n_columns).materialize()

@@ -27,7 +27,7 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, View
 from gpupipe.typing import Array, Matrix
 
 if TYPE_CHECKING:
@@ -168,10 +168,8 @@ class Candidate:
     predictions: Mapping[str, Prediction]
 
 
-def train_candidates(
-    job: Job, entries: Sequence[ModelEntry], fit_mask: Array, parts: Mapping[str, Array], label: str = ""
-) -> list[Candidate]:
-    """Fit the features once, train every model on the same rows, predict the same parts.
+class CandidateTraining:
+    """Training of models on the same rows: features first, then each model and its predictions of the same parts.
 
     Parameters
     ----------
@@ -182,45 +180,79 @@ def train_candidates(
     parts : mapping of str to array of bool
         Parts to predict, by name.
     label : str
-        Put before the names of the stages.
+        Prefix of the names of the stages.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        The models so far, in the order of training.
     """
-    checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
-    kept = {entry.label: checkpoints.load_model(entry) for entry in entries}
-    untrained = [entry for entry in entries if kept[entry.label][0] is None]
-    with job.stage(f"{label}features") as stage:
-        rows = _fitted(job, entries, untrained, fit_mask, checkpoints, stage)
-        tables = {part: job.table.take(mask, job.backend) for part, mask in parts.items()}
-        matrices = {
-            view: {part: write_matrix(table, features, job.backend) for part, table in tables.items()}
-            for view, features in rows.features.items()
-        }
-        stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
-        stage.interpreter = job.backend.last_interpreter
-        stage.rows_held = next((rows_by_worker(matrix) for matrix in rows.matrices.values()), {})
-    candidates = []
-    for entry in entries:
-        found, why = kept[entry.label]
-        mine = matrices[entry.params.view]
+
+    def __init__(
+        self, job: Job, entries: Sequence[ModelEntry], fit_mask: Array, parts: Mapping[str, Array], label: str = ""
+    ) -> None:
+        self.job, self.entries, self.label = job, entries, label
+        self.candidates: list[Candidate] = []
+        self._fit_mask, self._parts = fit_mask, parts
+        self._checkpoints = job.checkpoints.of_rows(label, job.config, job.backend, fit_mask, parts)
+        self._kept = {entry.label: self._checkpoints.load_model(entry) for entry in entries}
+        self._rows: TrainingSet
+        self._matrices: Mapping[View, Mapping[str, Matrix]] = {}
+        self._trained: TrainedModel | None = None
+        self._n_predicted = 0
+
+    def fit_features(self) -> None:
+        """Fit the features of all views, and write the matrices of all parts."""
+        job = self.job
+        untrained = [entry for entry in self.entries if self._kept[entry.label][0] is None]
+        with job.stage(f"{self.label}features") as stage:
+            rows = _fitted(job, self.entries, untrained, self._fit_mask, self._checkpoints, stage)
+            tables = {part: job.table.take(mask, job.backend) for part, mask in self._parts.items()}
+            self._matrices = {
+                view: {part: write_matrix(table, features, job.backend) for part, table in tables.items()}
+                for view, features in rows.features.items()
+            }
+            self._rows, self._n_predicted = rows, sum(table.n_rows for table in tables.values())
+            stage.rows = rows.n_rows + self._n_predicted
+            stage.interpreter = job.backend.last_interpreter
+            stage.rows_held = next((rows_by_worker(matrix) for matrix in rows.matrices.values()), {})
+
+    def train(self, entry: ModelEntry) -> None:
+        """Train a model, or load it with its predictions from its checkpoint."""
+        job, rows, matrices = self.job, self._rows, self._matrices[entry.params.view]
+        found, why = self._kept[entry.label]
         if found is not None:
-            candidates.append(_resumed_candidate(job, entry, found, rows, mine, label))
-            continue
-        with job.stage(f"{label}train {entry.label}") as stage:
+            self.candidates.append(_resumed_candidate(job, entry, found, rows, matrices, self.label))
+            return
+        with job.stage(f"{self.label}train {entry.label}") as stage:
             if why:
                 stage.note(why)
-            resources = checkpoints.resources(entry, job.resources)
-            trained = train(entry, rows, job.goal, job.config, job.backend, resources)
+            resources = self._checkpoints.resources(entry, job.resources)
+            self._trained = trained = train(entry, rows, job.goal, job.config, job.backend, resources)
             stage.rows = rows.n_rows
             stage.rows_held = rows_by_worker(rows.matrices[entry.params.view])
             for note in (*trained.model.notes, *map(str, trained.model.receipts)):
                 stage.note(note)
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
-        with job.timeline.postpone_stop(), job.stage(f"{label}predict {entry.label}") as stage:
-            predictions = {part: predict_matrix(X, trained.model, job.backend) for part, X in mine.items()}
-            stage.rows = sum(table.n_rows for table in tables.values())
-        checkpoints.save_model(trained, predictions)
-        candidates.append(Candidate(trained, mine, predictions))
-    return candidates
+        if not self._parts:
+            self._add(trained, {})
+
+    def predict(self, entry: ModelEntry) -> None:
+        """Predict all parts by the model that was trained last, unless its checkpoint had the predictions."""
+        job, trained = self.job, self._trained
+        if trained is None:
+            return
+        with job.timeline.postpone_stop(), job.stage(f"{self.label}predict {entry.label}") as stage:
+            matrices = self._matrices[entry.params.view]
+            predictions = {part: predict_matrix(X, trained.model, job.backend) for part, X in matrices.items()}
+            stage.rows = self._n_predicted
+        self._add(trained, predictions)
+
+    def _add(self, trained: TrainedModel, predictions: Mapping[str, Prediction]) -> None:
+        self._checkpoints.save_model(trained, predictions)
+        self.candidates.append(Candidate(trained, self._matrices[trained.entry.params.view], predictions))
+        self._trained = None
 
 
 def _fitted(

@@ -23,7 +23,7 @@ from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, t
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import move_table
-from gpupipe.table.blocks import EncodedTable, Table
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.tasks import CLASSIFICATION
@@ -42,77 +42,117 @@ DEFAULT_MODELS = {
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
-def open_job(
-    config: Config,
-    backend: Backend,
-    timeline: Timeline,
-    workers: Workers | None = None,
-    files: InputFiles | None = None,
-) -> Job:
-    """Return the job of a run: read the table, derive columns of it, and find the goal.
+class JobBuilder:
+    """Makes the job of a run: reads the table, derives columns of it, and finds the goal.
 
-    With workers, the table is partitioned over them. `files` are those of all tables, if they were listed already.
+    With workers, the table is partitioned over them.
+
+    Parameters
+    ----------
+    config : Config
+    backend : Backend
+    timeline : Timeline
+    workers : Workers, optional
+    files : InputFiles, optional
+        Those of all tables, if they were listed already.
     """
-    derives = bool(derived_ops(config.features))
-    readers = None if derives or config.has_frames else workers
-    with timeline.stage("read", (readers or backend).place) as stage:
-        files = InputFiles.find(config.source, config.tables) if files is None else files
-        found: ReadTable[Any] = (
-            read_table(config, backend, files) if readers is None else read_on_workers(config, readers, backend, files)
-        )
-        stage.rows = found.table.n_rows
-        for note in found.notes:
-            stage.note(note)
-        for warning in found.rules.warnings:
-            stage.note(warning, "warning")
-        target = TargetColumn.of(found.table, config.source.target, backend)
-        goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
-        stage.rows_held = found.table.rows_by_worker()
-        stage.note(goal.note)
-    derived, derivation = derive_columns(config, found, backend, timeline)
-    table: EncodedTable = derived
-    if workers is not readers and workers is not None:
-        what = "columns are derived" if derives else "tables in memory are encoded"
-        timeline.note(f"{what} by the driver; the table is then cut into partitions")
-        table = partition_table(derived, workers)
-    known, row_ids = known_rows(table, target, backend)
-    if dropped := table.n_rows - known.n_rows:
-        timeline.note(f"{dropped:,} rows without a target are left out")
-    y = target_values(target, row_ids, goal, config.source.positives)
-    for text in settings_without_effect(config, goal):
-        timeline.note(text, "warning")
-    names = metric_names(goal.task, config.evaluate)
-    groups, times = split_columns(config, known, backend)
-    return Job(
-        config, backend, timeline, known, y, goal, names, groups, times, row_ids, derivation, workers=workers,
-        rules=found.rules, files=files,
-    )  # fmt: skip
+
+    def __init__(
+        self,
+        config: Config,
+        backend: Backend,
+        timeline: Timeline,
+        workers: Workers | None = None,
+        files: InputFiles | None = None,
+    ) -> None:
+        self.config, self.backend, self.timeline, self.workers = config, backend, timeline, workers
+        self._files = files
+        self._found: ReadTable[Any]
+        self._target: TargetColumn | None = None
+        self._goal: Goal
+        self._derivation: Derivation | None = None
+
+    @property
+    def _readers(self) -> Workers | None:
+        """The workers that read; None if this process does."""
+        return None if derived_ops(self.config.features) or self.config.has_frames else self.workers
+
+    def read(self) -> None:
+        """Read the table and find the goal."""
+        config, backend, readers = self.config, self.backend, self._readers
+        with self.timeline.stage("read", (readers or backend).place) as stage:
+            if self._files is None:
+                self._files = InputFiles.find(config.source, config.tables)
+            self._found = found = (
+                read_table(config, backend, self._files)
+                if readers is None
+                else read_on_workers(config, readers, backend, self._files)
+            )
+            stage.rows = found.table.n_rows
+            for note in found.notes:
+                stage.note(note)
+            for warning in found.rules.warnings:
+                stage.note(warning, "warning")
+            self._target = TargetColumn.of(found.table, config.source.target, backend)
+            models = [entry.params for entry in config.models]
+            self._goal = find_goal(self._target, config.source.positives, models)
+            stage.rows_held = found.table.rows_by_worker()
+            stage.note(self._goal.note)
+
+    def derive(self) -> None:
+        """Add the columns that ops make before the split.
+
+        Rows without a target take part: they are history all the same.
+        """
+        config, sources = self.config, self._found.sources
+        assert sources is not None
+        where = sources.backend
+        with self.timeline.stage("derive", replace(where.place, meter=self.backend)) as stage:
+            try:
+                places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
+                table, derivation = derive(derived_ops(config.features), sources, places)
+            except GpupipeError as error:
+                advise_dropped(error, config)
+                raise
+            table = move_table(table, self.backend)
+            stage.rows = table.n_rows
+            stage.interpreter = ", ".join(sources.engines) or None
+            stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
+            for key in key_columns(config.features):
+                stage.note(f"{key}: a key of histories, so not a feature by itself; `- encode: {key}` makes it one")
+        self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
+
+    def build(self) -> Job:
+        """Return the job; the rows whose target is unknown are dropped. To be called once."""
+        config, backend, timeline, goal = self.config, self.backend, self.timeline, self._goal
+        found, target = self._found, self._target
+        del self._found, self._target  # the job has what it needs of the rows
+        table: EncodedTable = found.table
+        if self.workers is not None and self._readers is None:
+            what = "columns are derived" if self._derivation is not None else "tables in memory are encoded"
+            timeline.note(f"{what} by the driver; the table is then cut into partitions")
+            table = partition_table(found.table, self.workers)
+        known, row_ids = known_rows(table, target, backend)
+        if dropped := table.n_rows - known.n_rows:
+            timeline.note(f"{dropped:,} rows without a target are left out")
+        y = target_values(target, row_ids, goal, config.source.positives)
+        for text in settings_without_effect(config, goal):
+            timeline.note(text, "warning")
+        names = metric_names(goal.task, config.evaluate)
+        groups, times = split_columns(config, known, backend)
+        return Job(
+            config, backend, timeline, known, y, goal, names, groups, times, row_ids, self._derivation,
+            workers=self.workers, rules=found.rules, files=self._files,
+        )  # fmt: skip
 
 
-def derive_columns(
-    config: Config, found: ReadTable[Any], backend: Backend, timeline: Timeline
-) -> tuple[Table, Derivation | None]:
-    """Return the table with the columns that ops make before the split, and how they were made.
-
-    Rows without a target take part: they are history all the same.
-    """
-    if found.sources is None:
-        return found.table, None
-    where = found.sources.backend
-    with timeline.stage("derive", replace(where.place, meter=backend)) as stage:
-        try:
-            places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
-            table, derivation = derive(derived_ops(config.features), found.sources, places)
-        except GpupipeError as error:
-            advise_dropped(error, config)
-            raise
-        table = move_table(table, backend)
-        stage.rows = table.n_rows
-        stage.interpreter = ", ".join(found.sources.engines) or None
-        stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
-        for key in key_columns(config.features):
-            stage.note(f"{key}: a key of histories, so not a feature by itself; `- encode: {key}` makes it one")
-    return table, derivation
+def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
+    """Return the job of a run: read the table, derive columns of it, and find the goal."""
+    builder = JobBuilder(config, backend, timeline, workers)
+    builder.read()
+    if derived_ops(config.features):
+        builder.derive()
+    return builder.build()
 
 
 def advise_dropped(error: GpupipeError, config: Config) -> None:

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from gpupipe.backends import choose
+from gpupipe.backends import Backend, choose
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.metrics import undefined_notes
+from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers
-from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult, run_folds, run_holdout
+from gpupipe.pipeline.job import CandidateTraining, Job
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
 from gpupipe.pipeline.limits.memory import plan_out_of_core
@@ -32,10 +33,12 @@ from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.predictions import predictions_table
-from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
+from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
+from gpupipe.pipeline.selection import Selection, make_selection
+from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold
@@ -106,16 +109,10 @@ def run_pipeline(
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend, files)
-        job = open_job(config, backend, timeline, workers, files)
-        checkpoints = RunCheckpoints(store, table_key(key, job.table, job.y, job.goal, job.workers))
-        stack.enter_context(checkpoints.flush_on_error())
         resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
-        job = replace(job, resources=resources, checkpoints=checkpoints)
-        entries = choose_entries(config, job.goal, backend)
-        outcome = evaluate_models(job, entries, directory.path)
-        run = Run(directory.final, config, job.goal, metrics_document(outcome), outcome.leaderboard, timeline)
-        write_run(directory, job, outcome, run)
-    return run
+        execution = _Execution(config, backend, timeline, workers, files, resources, store, key, directory, stack)
+        execution.walk()
+        return execution.write_records()
 
 
 def workers_of(config: Config) -> AbstractContextManager[Workers]:
@@ -126,25 +123,105 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
     return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
-def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> LeaderboardResult:
-    """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
-    with job.stage("split", job.backend.host_place) as stage:
-        folds = folds_of(job)
-        stage.rows = job.table.n_rows
-        stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
-        unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
-        if unseen:
-            said = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
-            stage.note(f"no row to train on has the target {said}: its rows to test on cannot be right", "warning")
-        for warning in split_warnings(job, folds):
-            stage.note(warning, "warning")
-    if folder is not None:
+class _Execution(JobBuilder, RunSteps):
+    """The steps of a run, each of them a stage of its timeline."""
+
+    def __init__(
+        self, config: Config, backend: Backend, timeline: Timeline, workers: Workers | None, files: InputFiles,
+        resources: Resources, store: CheckpointStore, key: CheckpointKey, directory: RunDirectory, stack: ExitStack,
+    ) -> None:  # fmt: skip
+        super().__init__(config, backend, timeline, workers, files)
+        self._resources, self._store, self._key, self._directory, self._stack = resources, store, key, directory, stack
+        self._job: Job
+        self._selection: Selection
+        self._training: CandidateTraining
+        self._outcome: LeaderboardResult
+        self._importances: list[ColumnImportance] = []
+        self._plots = ModelPlots()
+
+    def split(self) -> None:
+        job = self.build()
+        checkpoints = RunCheckpoints(self._store, table_key(self._key, job.table, job.y, job.goal, job.workers))
+        self._stack.enter_context(checkpoints.flush_on_error())
+        self._job = job = replace(job, resources=self._resources, checkpoints=checkpoints)
+        entries = choose_entries(self.config, job.goal, job.backend)
+        with job.stage("split", job.backend.host_place) as stage:
+            folds = folds_of(job)
+            stage.rows = job.table.n_rows
+            stage.note(f"{len(folds)} folds" if len(folds) > 1 else _shares(folds[0]))
+            unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
+            if unseen:
+                labels = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
+                stage.note(f"class {labels} occurs only in the test rows; no model can predict it", "warning")
+            for warning in split_warnings(job, folds):
+                stage.note(warning, "warning")
         n_rows = sum(int(fold.test.sum()) for fold in folds)
-        require_room(folder, n_rows * PREDICTED_BYTES, "predictions.parquet")
-    outcome = run_folds(job, entries, folds) if job.config.split.cv else run_holdout(job, entries, folds[0])
-    for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
-        job.timeline.note(note, "warning")
-    return outcome
+        # Before any training.
+        require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
+        self._selection = make_selection(job, entries, folds)
+
+    def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
+        return self._selection.steps
+
+    def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
+        return self._selection.entries_of(step)
+
+    def train_round(self, step: TrainingRound) -> None:
+        super().train_round(step)
+        self._selection.add(self._training.candidates)
+        del self._training  # with the matrices of the training rows
+
+    def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
+        self._training = self._selection.open_round(step)
+        self._training.fit_features()
+
+    def train(self, step: TrainingRound, entry: ModelEntry) -> None:
+        self._training.train(entry)
+
+    def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
+        self._training.predict(entry)
+
+    def evaluate(self, step: Evaluation) -> None:
+        self._selection.evaluate(step)
+
+    def explain(self) -> None:
+        job = self._job
+        self._outcome = outcome = self._selection.result()
+        del self._selection  # with the matrices of the other candidates
+        for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
+            job.timeline.note(note, "warning")
+        with job.stage("explain") as stage:
+            self._importances = measure_importances(job, outcome, stage)
+            if self.config.report.enabled:
+                self._plots = draw(job, outcome)
+
+    def export(self) -> None:
+        job, outcome, folder = self._job, self._outcome, self._directory.path
+        with job.stage("export", job.backend.host_place) as stage:
+            best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
+            parity = export_model(
+                folder / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
+                job.backend, job.rules.served, job.table.schema, self._importances, job.metrics[0],
+                find_identifiers(job.config, job.files),
+            )  # fmt: skip
+            if parity is not None:
+                stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
+            with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
+                pq.write_table(predictions_table(job, outcome), file)
+        self._directory.write_text("config.yaml", resolved_yaml(job.config))
+        self._directory.write_json("metrics.json", metrics_document(outcome))
+
+    def report(self) -> None:
+        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
+
+        with self._job.stage("report", self._job.backend.host_place):
+            write_report(self._directory.path, self._job, self._outcome, self._importances, self._plots)
+
+    def write_records(self) -> Run:
+        job, outcome = self._job, self._outcome
+        self._directory.write_json("timeline.json", job.timeline.to_json())
+        document = metrics_document(outcome)
+        return Run(self._directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
 def _shares(fold: Fold) -> str:
@@ -161,29 +238,3 @@ def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
     return document
-
-
-def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run: Run) -> None:
-    """Write everything of a run but its log, which has been written all along."""
-    with job.stage("explain") as stage:
-        importances = measure_importances(job, outcome, stage)
-        drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
-    with job.stage("export", job.backend.host_place) as stage:
-        ids = find_identifiers(job.config, job.files)
-        best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
-        parity = export_model(
-            directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
-            job.backend, job.rules.served, job.table.schema, importances, job.metrics[0], ids,
-        )  # fmt: skip
-        if parity is not None:
-            stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
-        with (directory.path / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
-            pq.write_table(predictions_table(job, outcome), file)
-    directory.write_text("config.yaml", resolved_yaml(job.config))
-    directory.write_json("metrics.json", run.document)
-    if job.config.report.enabled:
-        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
-
-        with job.stage("report", job.backend.host_place):
-            write_report(directory.path, job, outcome, importances, drawing)
-    directory.write_json("timeline.json", job.timeline.to_json())

@@ -11,7 +11,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.fitted import FittedFeatures, fit_features, write_training_matrix
+from gpupipe.features.program.fitted import FittedFeatures, fit_features, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Resources
@@ -119,7 +119,7 @@ def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Any:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
-        rows.matrices[view] = write_training_matrix(rows.statistics.table, rows.features[view], backend)
+        rows.matrices[view] = write_matrix(rows.statistics.table, rows.features[view], backend, True)
     return rows.matrices[view]
 
 

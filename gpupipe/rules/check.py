@@ -20,7 +20,7 @@ from gpupipe.rules.numbers import NumberChecker
 from gpupipe.rules.predicate import RulePredicate, block_rows
 from gpupipe.rules.settings import ABLE, ColumnRules
 from gpupipe.rules.violation import ROWS_SHOWN, RuleViolation
-from gpupipe.table.blocks import EncodedTable, Table
+from gpupipe.table.blocks import Table
 from gpupipe.table.schema import TEXT_KINDS, Column
 from gpupipe.typing import Array
 
@@ -46,7 +46,7 @@ class ViolatingCells:
 
 
 @singledispatch
-def find_violations(table: EncodedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+def find_violations(table: Any, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the violations, in the order of `rules`.
 
     Parameters
@@ -64,11 +64,6 @@ def find_violations(table: EncodedTable, rules: Rules, backend: Backend) -> list
     SchemaError
         If whole numbers may repeat that the encoded table does not tell apart.
     """
-    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
-
-
-@find_violations.register(Table)
-def _(table: Table, rules: Rules, backend: Backend) -> list[RuleViolation]:
     pairs = [(name, each) for name, of_column in rules.items() for each in of_column]
     found = backend.map(lambda pair: _violations(table, *pair, backend), pairs)
     return [broken for each in found for broken in each]

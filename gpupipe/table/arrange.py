@@ -49,7 +49,14 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
 
 
 def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
-    """Return the schema with those levels of each categorical column that a row has, by the rows of each code."""
+    """Return the schema with only those levels of each categorical column that a row holds.
+
+    Parameters
+    ----------
+    schema : Schema
+    counts : mapping of str to array
+        Rows per code of each categorical column.
+    """
     columns = []
     for column in schema:
         used = counts.get(column.name)

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from gpupipe.backends import Backend
 from gpupipe.features import OPS as REGISTRY
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, Producer, combine
-from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.fitted import FittedFeatures, fit_features, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics import numbers as number_statistics
 from gpupipe.features.statistics import quantiles
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions.features import transform, transform_training
 from gpupipe.partitions.statistics import modes, reductions
 from gpupipe.partitions.statistics.rank_selection import keys_of, value_of
 from gpupipe.partitions.statistics.training import PartitionedStatistics
@@ -266,10 +265,10 @@ def test_a_fit_and_its_matrices_are_those_of_one_machine(
         assert repr(shared.states) == repr(alone.states)
         for ours, theirs in ((shared.program, alone.program), (shared.training_program, alone.training_program)):
             assert pickle.dumps(ours) == pickle.dumps(theirs)
-        trained = transform_training(many.table, shared, backend)
+        trained = write_matrix(many.table, shared, backend, True)
         assert trained.shape == (rows.sum(), len(alone.features))
         assert trained.gather().tobytes() == alone.transform_training(one.table, backend).tobytes()
-        assert transform(parted, shared, backend).gather().tobytes() == alone.transform(table, backend).tobytes()
+        assert write_matrix(parted, shared, backend).gather().tobytes() == alone.transform(table, backend).tobytes()
 
 
 def test_nothing_that_was_reduced_is_asked_for_again(
@@ -311,7 +310,7 @@ def test_the_driver_chooses_the_interpreter_of_all_partitions(
         statistics = PartitionedStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
         monkeypatch.setattr(type(backend), "run_program", noting)
         features = fitted(statistics, "dense")
-        transform_training(statistics.table, features, backend)
+        write_matrix(statistics.table, features, backend, True)
         statistics.quantiles(columns(), SHARES)
     assert set(named) == {"numpy"}  # None: chosen by a worker
 

@@ -64,7 +64,7 @@ def test_classes_of_the_test_part_that_training_never_saw_are_scored_and_said(tm
     path = written(tmp_path, frame(y=y), "{shuffle: false, stratify: false}", "gaussian_nb")
     run = run_pipeline(load_config(path), tmp_path / "run")
     notes = [note.text for stage in run.timeline.stages for note in stage.notes]
-    assert "no row to train on has the target 'mid': its rows to test on cannot be right" in notes
+    assert "class 'mid' occurs only in the test rows; no model can predict it" in notes
     predictions = pd.read_parquet(run.path / "predictions.parquet")
     assert (predictions["probability_mid"] == 0).all() and (predictions["target"] == "mid").sum() == 20
 

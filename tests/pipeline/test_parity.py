@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.artifact.manifest import OWN_KEYS
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.config import load_config
+from gpupipe.config import ModelEntry, load_config
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import Feature, FittedFeatures
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.model.copy import copy_model
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.model.model import load_model
@@ -32,9 +34,11 @@ from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_pr
 from gpupipe.pipeline.parity.files import read_record
 from gpupipe.pipeline.parity.record import ParityRecord
 from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.preparation import open_job
+from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run import evaluate_models, run_pipeline
+from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.selection import make_selection
+from gpupipe.pipeline.steps import Evaluation, TrainingRound
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
@@ -292,11 +296,24 @@ class Shifted(FittedFeatures):
         return X
 
 
+def without_choice(job: Job, entries: Sequence[ModelEntry]) -> LeaderboardResult:
+    """Return the result of models that are trained once."""
+    selection = make_selection(job, entries, folds_of(job))
+    training = selection.open_round(TrainingRound())
+    training.fit_features()
+    for entry in entries:
+        training.train(entry)
+        training.predict(entry)
+    selection.add(training.candidates)
+    selection.evaluate(Evaluation())
+    return selection.result()
+
+
 @pytest.mark.parametrize("part", ["features", "model"])
 def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[logistic_regression]", "evaluate.threshold=0.5"])
     job = open_job(config, choose("cpu"), Timeline())
-    outcome = evaluate_models(job, config.models)
+    outcome = without_choice(job, config.models)
     trained, trial = outcome.champion, make_trial_rows(job, outcome.champion.features)
     if part == "model":
         trained, words = replace(trained, model=Leaning(**vars(trained.model))), "estimator"

@@ -23,7 +23,7 @@ from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
-from gpupipe.pipeline.job import Candidate, Job, train_candidates
+from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 
@@ -194,7 +194,12 @@ def candidates(settings: Config, store: CheckpointStore, models: Sequence[int], 
     mask = np.arange(job.table.n_rows) % 4 > 0
     with checkpoints.flush_on_error():
         entries = [settings.models[i] for i in models]
-        return train_candidates(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})
+        training = CandidateTraining(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})
+        training.fit_features()
+        for entry in entries:
+            training.train(entry)
+            training.predict(entry)
+        return training.candidates
 
 
 FAMILIES = [

@@ -17,10 +17,9 @@ from gpupipe.errors import ConfigError
 from gpupipe.features import OPS, FeatureOp
 from gpupipe.features.history.derivation import derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
-from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.fitted import FittedFeatures, fit_features, write_matrix
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions.features import transform_training
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.arrange import slice_rows
@@ -119,7 +118,7 @@ class Fitted:
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
         if isinstance(statistics, PartitionedStatistics):
-            parts = transform_training(statistics.table, self.features, self.backend).partitions
+            parts = write_matrix(statistics.table, self.features, self.backend, True).partitions
             X: Any = np.concatenate(statistics.table.workers.gather(parts))
         else:
             X = self.features.transform_training(statistics.table, self.backend)

@@ -19,7 +19,7 @@ from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
 from gpupipe.table.arrange import arrange, same_codes, slice_rows
-from gpupipe.table.blocks import EncodedTable, Table, layout
+from gpupipe.table.blocks import Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe.tasks import View
@@ -196,28 +196,12 @@ class FittedFeatures:
 
 
 @singledispatch
-def write_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
-    """Return the feature matrix of rows that were not fitted, of the type that belongs to that of the table.
+def write_matrix(table: Any, features: FittedFeatures, backend: Backend, is_training: bool = False) -> Any:
+    """Return the feature matrix of an `EncodedTable`: an array, or of a partitioned table a partitioned matrix.
 
-    A `Table` gives an array (see `FittedFeatures.transform`), a partitioned table a partitioned matrix.
+    With `is_training` the rows are those of the fit: see `FittedFeatures.transform_training`.
     """
-    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
-
-
-@write_matrix.register(Table)
-def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
-    return features.transform(table, backend)
-
-
-@singledispatch
-def write_training_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
-    """Return the feature matrix of the rows of the statistics that were fitted; otherwise as `write_matrix`."""
-    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
-
-
-@write_training_matrix.register(Table)
-def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
-    return features.transform_training(table, backend)
+    return (features.transform_training if is_training else features.transform)(table, backend)
 
 
 def _matrix(n_rows: int, n_columns: int, backend: Backend) -> Array:

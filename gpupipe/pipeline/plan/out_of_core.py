@@ -13,6 +13,7 @@ from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_byt
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.planner import MATRIX_CELL, Planner
+from gpupipe.pipeline.steps import TrainingRound
 
 
 class OutOfCorePlanner(Planner):
@@ -20,11 +21,12 @@ class OutOfCorePlanner(Planner):
 
     on_disk = True
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """See `RunSteps.read`."""
         seen = self.seen
         whole = self.config.source.prepare or self.config.source.entities or self.config.has_frames
         if seen.n_derived or whole:  # these need all rows at once
-            super()._read()
+            super().read()
             return
         found = find_splittable_files(self.config.source, files=seen.files.source)
         total = max(1, sum(cut.n_bytes for cut in found))  # of what is generated too, which has no file
@@ -38,28 +40,33 @@ class OutOfCorePlanner(Planner):
         self._need_disk(seen.n_read * seen.arrow_row + seen.n_rows * seen.encoded_row)
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
 
-    def _derive(self) -> None:
-        super()._derive()
+    def split(self) -> None:
+        """See `RunSteps.split`; the encoded table is on the disk by then."""
         self.host.release("encoded table")
+        super().split()
 
-    def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
+    def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
+        """See `RunSteps.fit_features`."""
+        n_train, n_parts = self._n_rows(step)
         views, n_rows = self._views(entries), n_train + sum(n_parts)
         height = min(n_rows, costs.PARTITION_ROWS)
         widest = max(self._columns(view) for view in views)
         need = height * (2 * self.seen.encoded_row + 2 * MATRIX_CELL * widest)  # what comes in, and what goes out
         names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
         notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
-        self._add(f"{label}features", n_rows, int(need), parts=-(-n_rows // height), notes=notes)
+        self._add(f"{step.label}features", n_rows, int(need), parts=-(-n_rows // height), notes=notes)
         matrices = MATRIX_CELL * sum(map(self._columns, views)) * n_rows
         self._need_disk((self.seen.n_rows + n_rows) * self.seen.encoded_row + matrices)
 
-    def _train(self, label: str, entry: ModelEntry, n_rows: int) -> None:
+    def train(self, step: TrainingRound, entry: ModelEntry) -> None:
+        """See `RunSteps.train`."""
+        n_rows, _ = self._n_rows(step)
         cost = costs_of(entry, self.seen)
         for library, n_bytes in cost.libraries(False).items():
             if library not in self.host.held:
                 self.host.hold(library, n_bytes)
         need, note = self._learning(entry, n_rows)
-        self._add(f"{label}train {entry.label}", n_rows, need, notes=[note] if note else [])
+        self._add(f"{step.label}train {entry.label}", n_rows, need, notes=[note] if note else [])
         self.host.hold("trained models", cost.kept(n_rows))
 
     def _need_disk(self, n_bytes: float) -> None:

@@ -1,9 +1,9 @@
-"""The story of `gpupipe.pipeline.run` again, with bytes in place of work."""
+"""Prediction of what each step of a run holds in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from gpupipe.backends import machine
@@ -23,11 +23,11 @@ from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.plan.refusals import read_refusal
+from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound, training_steps
 from gpupipe.tasks import View
 from gpupipe.units import GIB
 
 MATRIX_CELL = 4  # float32
-REFIT = "refit: "
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ HOST_STAGES = ("split", "export", "report")  # of a run on a device too
 
 
 @dataclass
-class Planner:
-    """Walks through a run.
+class Planner(RunSteps):
+    """Takes the steps of a run with bytes in place of work.
 
     Attributes
     ----------
@@ -110,14 +110,7 @@ class Planner:
         if self.device is not None:
             self.host.hold("Python and its libraries", costs.DEVICE_LIBRARIES)
             self.device.hold("driver and libraries", costs.DEVICE_CONTEXT)
-        self._read()
-        self._derive()
-        self._split()
-        self._leaderboard()
-        self._add("export", None, max(costs_of(e, self.seen).export(self.seen.n_rows) for e in self.seen.entries))
-        if self.config.report.enabled:
-            self.host.hold("Python and its libraries", costs.REPORT)
-            self._add("report", None)
+        super().walk()
 
     @property
     def _ledger(self) -> Ledger:
@@ -155,7 +148,8 @@ class Planner:
                 f"{name}: {peak / GIB:.2f} GiB of the {what}, which has {ledger.limit / GIB:.2f} ({largest})"
             )
 
-    def _read(self) -> None:
+    def read(self) -> None:
+        """See `RunSteps.read`."""
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
         refusal = None if self.device is None else read_refusal(self.config, seen.files)
@@ -208,10 +202,9 @@ class Planner:
         free = self.available if device is None else device.limit - device.total
         return open_parquet_stream(config.source, config.tables, free, on_device=device is not None, files=files.source)
 
-    def _derive(self) -> None:
+    def derive(self) -> None:
+        """See `RunSteps.derive`."""
         seen = self.seen
-        if not seen.n_derived:
-            return
         host, device = costs.DERIVED_ROW * seen.n_rows, 0
         if self.device is not None:
             n_events = max(seen.n_rows, seen.n_events)
@@ -220,48 +213,74 @@ class Planner:
         for ledger in filter(None, (self.host, self.device)):
             ledger.release("tables as they were read")
 
-    def _split(self) -> None:
+    def split(self) -> None:
+        """See `RunSteps.split`."""
         shares = self.seen.shares
         self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 and 8 bytes, and two masks
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} to test on"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
-    def _leaderboard(self) -> None:
+    def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
+        """See `RunSteps.training_steps`."""
+        return training_steps(self.seen.shares.n_folds, self.seen.shares.validation is not None)
+
+    def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
+        """Return the models of a round; of a refit the one whose training takes most: the best is not known."""
+        return [self._heaviest(self.seen.shares.train)] if step.is_refit else self.seen.entries
+
+    def train_round(self, step: TrainingRound) -> None:
+        """Plan a round; of several folds the last alone, with what the earlier ones left."""
         shares, entries = self.seen.shares, self.seen.entries
-        if shares.n_folds > 1:
+        if not step.is_refit and step.fold < shares.n_folds - 1:
+            return
+        if not step.is_refit and step.fold:
             width = sum(self._columns(view) for view in self._views(entries))
-            earlier = shares.n_folds - 1
-            tested = int(earlier * shares.test * self.seen.n_rows)
+            tested = int(step.fold * shares.test * self.seen.n_rows)
             self._ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * tested)
             self._ledger.hold("predictions", 8 * self._outputs * tested * len(entries))
-            self._compete(f"each of {shares.n_folds} folds: ", entries, shares.train, [shares.test])
-            self._evaluate(1.0)
-            self._compete(REFIT, [self._heaviest(shares.train)], 1.0, [])
-        elif shares.validation is not None:
-            self._compete("", entries, shares.train, [shares.validation, shares.test])
-            self._evaluate(shares.test)
-            self._compete(REFIT, [self._heaviest(shares.train)], shares.train + shares.validation, [shares.test])
-            self._evaluate(shares.test, REFIT)
-        else:
-            self._compete("", entries, shares.train, [shares.test])
-            self._evaluate(shares.test)
-
-    def _evaluate(self, share: float, label: str = "") -> None:
-        n_rows = int(share * self.seen.n_rows)
-        need = (costs.EVALUATE_ROW + costs.EVALUATE_CLASS * (self._outputs - 1)) * n_rows if self._has_truth else 0
-        host, device = (need, 0) if self.device is None else (0, need)
-        self._add(f"{label}evaluate", n_rows, host, device)
-
-    def _compete(self, label: str, entries: Sequence[ModelEntry], train: float, parts: Sequence[float]) -> None:
-        n_train = int(train * self.seen.n_rows)
-        n_parts = [int(share * self.seen.n_rows) for share in parts]
-        self._features(label, entries, n_train, n_parts)
-        for entry in entries:
-            self._train(label, entry, n_train)
-            self._predict(label, entry, n_parts)
+        super().train_round(replace(step, label=self._label(step)))
         self._ledger.release("training matrix", "encoded parts")
 
-    def _features(self, label: str, entries: Sequence[ModelEntry], n_train: int, n_parts: Sequence[int]) -> None:
+    def _label(self, step: TrainingRound) -> str:
+        n_folds = self.seen.shares.n_folds
+        return f"each of {n_folds} folds: " if n_folds > 1 and not step.is_refit else step.label
+
+    def evaluate(self, step: Evaluation) -> None:
+        """See `RunSteps.evaluate`."""
+        shares = self.seen.shares
+        n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
+        self._add(f"{step.label}evaluate", n_rows, *self._there(self._measuring(n_rows)))
+
+    def explain(self) -> None:
+        """See `RunSteps.explain`."""
+        shares, settings = self.seen.shares, self.config.evaluate.importance_settings
+        n_tested = int(shares.test * self.seen.n_rows)
+        n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
+        sample = MATRIX_CELL * max(self._columns(view) for view in self._views(self.seen.entries)) * n_sample
+        n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
+        host, device = self._there(max(sample, self._measuring(n_drawn)))  # shuffled copies go where the model is
+        self._add("explain", None, host + sample, device)
+
+    def export(self) -> None:
+        """See `RunSteps.export`."""
+        self._add("export", None, max(costs_of(e, self.seen).export(self.seen.n_rows) for e in self.seen.entries))
+
+    def report(self) -> None:
+        """See `RunSteps.report`."""
+        self.host.hold("Python and its libraries", costs.REPORT)
+        self._add("report", None)
+
+    def _measuring(self, n_rows: int) -> int:
+        """Return the bytes that measuring predictions of some rows takes."""
+        return (costs.EVALUATE_ROW + costs.EVALUATE_CLASS * (self._outputs - 1)) * n_rows if self._has_truth else 0
+
+    def _there(self, need: int) -> tuple[int, int]:
+        """Return a need as bytes of host and device: it is where the tables are."""
+        return (need, 0) if self.device is None else (0, need)
+
+    def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
+        """See `RunSteps.fit_features`."""
+        n_train, n_parts = self._n_rows(step)
         views, ledger, n_predicted = self._views(entries), self._ledger, sum(n_parts)
         width = sum(self._columns(view) for view in views)
         training, encoded = MATRIX_CELL * width * n_train, int(self.seen.encoded_row * n_train)
@@ -269,14 +288,15 @@ class Planner:
         before = max(encoded, int(self.seen.encoded_row * n_predicted) + MATRIX_CELL * width * n_predicted)
         names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
         notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
-        notes += ["the best model is not known: this is the one that takes most"] if label == REFIT else []
-        host, device = (before, 0) if self.device is None else (0, before)
-        self._add(f"{label}features", n_train + n_predicted, host, device, notes=notes)
+        notes += ["the best model is not known: this is the one that takes most"] if step.is_refit else []
+        self._add(f"{step.label}features", n_train + n_predicted, *self._there(before), notes=notes)
         ledger.hold("encoded parts", self.seen.encoded_row * n_predicted)
         ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
 
-    def _train(self, label: str, entry: ModelEntry, n_rows: int) -> None:
-        cost, stage = costs_of(entry, self.seen), f"{label}train {entry.label}"
+    def train(self, step: TrainingRound, entry: ModelEntry) -> None:
+        """See `RunSteps.train`."""
+        n_rows, _ = self._n_rows(step)
+        cost, stage = costs_of(entry, self.seen), f"{step.label}train {entry.label}"
         refusal = None if self.device is None else cost.refusal()
         on_device = self.device is not None and refusal is None
         for library, n_bytes in cost.libraries(on_device).items():
@@ -290,16 +310,21 @@ class Planner:
         self._add(stage, n_rows, moved + cost.training(n_rows), refusal=refusal, notes=cost.notes)
         self.host.hold("trained models", cost.kept(n_rows))
 
-    def _predict(self, label: str, entry: ModelEntry, n_parts: Sequence[int]) -> None:
-        if not n_parts:
-            return
+    def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
+        """See `RunSteps.predict`."""
+        _, n_parts = self._n_rows(step)
         cost, rows, on_host = costs_of(entry, self.seen), max(n_parts), self.stages[-1].device == "cpu"
         need, block = cost.predicting(rows, on_host)
         moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0
         self._ledger.hold("predictions", 8 * self._outputs * sum(n_parts))
         refusal = self.refusals[-1][1] if on_host and self.device is not None else None
         host, device = (need + moved, 0) if on_host else (0, need)
-        self._add(f"{label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
+        self._add(f"{step.label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
+
+    def _n_rows(self, step: TrainingRound) -> tuple[int, list[int]]:
+        """Return the rows that a round trains on, and those of each part that it predicts."""
+        shares = self.seen.shares.of_rows()
+        return int(shares[step.rows] * self.seen.n_rows), [int(shares[part] * self.seen.n_rows) for part in step.parts]
 
     def _heaviest(self, share: float) -> ModelEntry:
         """Return the model whose training takes most: which one is best, and trained again, is not known."""

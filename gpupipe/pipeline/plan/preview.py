@@ -20,10 +20,10 @@ from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
-from gpupipe.pipeline.decision import is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, open_job
+from gpupipe.pipeline.steps import needs_validation
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
@@ -49,6 +49,11 @@ class SplitFractions:
     test: float
     n_folds: int = 1
     validation: float | None = None
+
+    def of_rows(self) -> dict[str, float]:
+        """Return the fraction of all rows by the name of the rows in a `TrainingRound`."""
+        held = self.validation or 0.0
+        return {"fit": self.train, "train": self.train + held, "validation": held, "test": self.test, "all": 1.0}
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,7 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
     settings = job.config.evaluate
     if job.config.split.cv:
         return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
-    if job.y is None or (len(entries) == 1 and not is_learned(settings)):
+    if not needs_validation(job.config, entries, job.y is not None):
         return SplitFractions(float(train.mean()), float(test.mean()))
     fit, held = hold_out(train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     return SplitFractions(float(fit.sum() / n), float(test.mean()), 1, float(held.sum() / n))
