@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -68,8 +67,8 @@ def _features(config: Config, clock: StageClock, workers: Workers | None) -> dic
 def _summaries(matrix: Array | PartitionedMatrix) -> list[Summary]:
     if not isinstance(matrix, PartitionedMatrix):
         return [summary(matrix, 0)]
-    starts = [0, *accumulate(matrix.heights)][:-1]
-    return matrix.workers.gather(matrix.map(_summary, each=[starts]))
+    starts = matrix.bounds[:-1]
+    return matrix.compute(_summary, each=[starts])
 
 
 def _summary(backend: Backend, array: Array, first_row: int) -> Summary:

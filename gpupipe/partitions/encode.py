@@ -11,7 +11,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
-from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
 from gpupipe.table.blocks import Table
 from gpupipe.table.column_summary import ColumnSummary
@@ -53,10 +53,10 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     except SchemaError:
         _refuse(found.chunks, workers, declared)
         raise
-    heights, sent = [chunk.n_rows for chunk in found.chunks], workers.put(schema)
+    heights, sent = tuple(chunk.n_rows for chunk in found.chunks), workers.put(schema)
     each = ((found.chunks.pop(0).rows, sent) for _ in heights)
     tables = workers.map(_encode, each, ["encoding"] * len(heights))
-    return PartitionedTable(schema, tuple(map(TablePartition, tables, heights)), workers)
+    return PartitionedTable(tuple(tables), workers, heights, schema)
 
 
 def _merge(

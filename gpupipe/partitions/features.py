@@ -9,8 +9,6 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix, write_training_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.table.blocks import Table
-from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 
 
@@ -61,10 +59,11 @@ def _run(features: FittedFeatures, program: Program, table: PartitionedTable, ba
         folds = [None] * len(table.partitions)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
-    parts = table.map(_write, sent, engine, each=[folds], label="features")
-    heights = tuple(part.n_rows for part in table.partitions)
-    return PartitionedMatrix(tuple(parts), heights, program.n_columns, table.workers).materialize()
-
-
-def _write(backend: Backend, table: Table, features: FittedFeatures, engine: str, folds: Array) -> Array:
-    return replace(features, folds=folds).transform_training(table, backend, engine)
+    written = table.map(
+        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend, engine),
+        sent,
+        each=[folds],
+        label="features",
+    )
+    matrix = PartitionedMatrix(written.partitions, table.workers, table.heights, program.n_columns)
+    return matrix.materialize()

@@ -20,7 +20,7 @@ def _(X: PartitionedMatrix, model: FittedModel, backend: Backend) -> Prediction:
     if not X.partitions:
         return model.predict(np.empty(X.shape, np.float32))
     sent = X.workers.put(model.portable())
-    return join_predictions(X.workers.gather(X.map(_predict, sent, label="predictions")))
+    return join_predictions(X.compute(_predict, sent, label="predictions"))
 
 
 def _predict(backend: Backend, rows: Array, model: FittedModel) -> Prediction:

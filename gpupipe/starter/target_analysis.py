@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
-from gpupipe.starter.categories import find_categories
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.leaks import find_leaks
+from gpupipe.starter.numbers import find_categories, find_long_tails
 from gpupipe.starter.sample import NumericSample, draw_sample
-from gpupipe.starter.tails import find_long_tails
 from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
 from gpupipe.starter.uninformative_columns import find_uninformative_columns
 

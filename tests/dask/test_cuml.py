@@ -19,8 +19,9 @@ from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.training import fit_on_workers
-from gpupipe.partitions.workers import InlineWorkers, Workers
+from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.timeline import Timeline
+from tests.inline_workers import InlineWorkers
 
 HEIGHTS = (30, 50)
 
@@ -59,7 +60,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 def spread(X: np.ndarray, workers: Workers) -> PartitionedMatrix:
     parts = np.split(X, np.cumsum(HEIGHTS)[:-1])
-    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), HEIGHTS, 3, workers)
+    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), workers, HEIGHTS, 3)
 
 
 def context(task: Any = "binary") -> FitContext:

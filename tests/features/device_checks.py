@@ -34,8 +34,7 @@ from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics.training import PartitionedStatistics
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.read_stage import read_table
@@ -49,6 +48,7 @@ from gpupipe_kernels.reduce.engine import CellLayout
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from tests.backends import double
 from tests.backends.double import DeviceDouble
+from tests.inline_workers import InlineWorkers
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 N = 120
@@ -338,12 +338,12 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
     workers = InlineWorkers(device, 2)
     cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
-    parts = tuple(TablePartition(workers.put(part), part.n_rows) for part in cut)
+    parts = PartitionedTable(tuple(map(workers.put, cut)), workers, tuple(part.n_rows for part in cut), table.schema)
     with (
         patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
-        many = PartitionedStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
+        many = PartitionedStatistics(parts, choose("cpu"), target, SEED)
         assert len(many.table.partitions) == 2
         one = Statistics(table, choose("cpu"), target, SEED)
         asked = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]

@@ -106,7 +106,7 @@ def test_xgboost_learns_from_files_what_it_learns_from_memory(
     expected = fit(model, X, y.astype(np.float64), context)
     with out_of_core_workers(backend, "asked for", tmp_path) as workers:
         parts = [workers.submit(_part, X[a:b]) for a, b in ((0, 2500), (2500, 2500), (2500, 6000))]
-        matrix = PartitionedMatrix(tuple(parts), (2500, 0, 3500), 5, workers)
+        matrix = PartitionedMatrix(tuple(parts), workers, (2500, 0, 3500), 5)
         found = fit_matrix(matrix, model, y.astype(np.float64), context)
     assert found.classes == expected.classes
     for name in ("probability", "value"):

@@ -15,13 +15,13 @@ from gpupipe.backends.stage import Place
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
-from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline.limits.budget import Budget
 from gpupipe.pipeline.limits.energy import RunHardware, meters_of
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
+from tests.inline_workers import InlineWorkers
 
 CHURN = {
     "source": {"generate": "churn", "rows": 600, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},

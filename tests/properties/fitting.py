@@ -22,12 +22,12 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.features import transform_training
 from gpupipe.partitions.statistics.training import PartitionedStatistics
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
+from tests.inline_workers import InlineWorkers
 from tests.properties.tables import Drawn
 
 Array = Any
@@ -112,13 +112,10 @@ class Fitted:
         if cuts is None:
             return Statistics(rows, self.backend, target, 7)
         workers = InlineWorkers(self.backend, 2)
-        bounds = pairwise([0, *cuts, rows.n_rows])
-        parts = tuple(
-            TablePartition(workers.put(slice_rows(rows, start, stop)), stop - start) for start, stop in bounds
-        )
-        return PartitionedStatistics(
-            PartitionedTable(rows.schema, parts, workers, rows.places), self.backend, target, 7
-        )
+        parts = [slice_rows(rows, start, stop) for start, stop in pairwise([0, *cuts, rows.n_rows])]
+        handles, heights = tuple(map(workers.put, parts)), tuple(part.n_rows for part in parts)
+        divided = PartitionedTable(handles, workers, heights, rows.schema, rows.places)
+        return PartitionedStatistics(divided, self.backend, target, 7)
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
         if isinstance(statistics, PartitionedStatistics):

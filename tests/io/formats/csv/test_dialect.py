@@ -1,10 +1,10 @@
-"""Whether the first row is a header."""
+"""Header detection."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpupipe.starter.header import is_header
+from gpupipe.io.formats.csv.dialect import is_header
 
 
 @pytest.mark.parametrize(
