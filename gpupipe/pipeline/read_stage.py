@@ -5,7 +5,7 @@ The readers are the rows of `READERS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.config import Config
-from gpupipe.config.features import op_name
 from gpupipe.errors import SchemaError
-from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
+from gpupipe.features.history.derivation import DerivedOp, derived_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
-from gpupipe.io.device.join import key_columns
+from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
 from gpupipe.io.device.source_reader import read_frame
@@ -79,7 +78,9 @@ class TableInputs:
     backend : Backend
         Where the table is to be.
     keys : sequence of str, optional
-        Columns that derived ops need as they were read. None where nothing is derived: then no column is kept so.
+        Keys that derived ops need as they were read. None where nothing is derived: then no column is kept so.
+    ops : sequence of DerivedOp
+        The ops that derive columns of this table; a device keeps the texts that they name as they were read too.
     section : str
         What the configuration calls the source: ``source`` or ``tables.NAME``.
     """
@@ -89,6 +90,7 @@ class TableInputs:
     files: InputFiles
     backend: Backend
     keys: Sequence[str] | None = None
+    ops: Sequence[DerivedOp] = ()
     section: str = "source"
 
     @property
@@ -118,14 +120,14 @@ class EncodedRows:
     table : Table
     notes : sequence of str
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        Columns as they were read, if columns are derived: all of them on the host, the keys on a device.
+        Columns as they were read, if columns are derived: all of them on the host, keys and texts on a device.
     events : mapping of str to LoadedTable
         The event tables that the rows were made of.
     """
 
     table: Table
     notes: Sequence[str] = ()
-    raw_columns: Mapping[str, Any] = field(default_factory=dict)
+    raw_columns: MutableMapping[str, Any] = field(default_factory=dict)
     events: Mapping[str, LoadedTable] = field(default_factory=dict)
 
 
@@ -151,10 +153,13 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
         return None
-    keys = key_columns(loaded.columns, inputs.keys or (), loaded.rules, backend)
-    loaded.columns.update(keys)
-    table = encode_frame(loaded.columns, backend, inputs.declared, rules=loaded.rules)
-    return EncodedRows(table, loaded.notes.lines(), keys)
+    declared, names = inputs.declared, list(inputs.keys or ())
+    loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
+    texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
+    names += [name for op in inputs.ops for name in op.raw_columns(texts)]
+    raw = RawColumns(loaded.columns, names, loaded.rules, backend)
+    table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
+    return EncodedRows(table, loaded.notes.lines(), raw)
 
 
 def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
@@ -231,22 +236,22 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
     """
     files = InputFiles.find(config.source, config.tables) if files is None else files
     ruled, derived = include_ruled_columns(config), derived_ops(config.features)
-    where = _deriving_backend(config, backend) if derived else backend
-    inputs = TableInputs(ruled.source, ruled.tables, files, where, _main_keys(config) if derived else None)
+    inputs = TableInputs(ruled.source, ruled.tables, files, backend, _main_keys(config) if derived else None, derived)
     try:
         found, reader = _read_rows(inputs)
         table, notes = _drop_kinds(found.table, ruled), tuple(found.notes)
         if inputs.cache is not None and reader.fills_cache:
             notes += tuple(inputs.cache.store(table))
         rule_only = rule_only_columns(config, table.schema)
-        read = _enforce_rules(ReadTable(table, notes), config, where, files)
+        read = _enforce_rules(ReadTable(table, notes), config, backend, files)
         if not derived:
             return read
         target = config.source.target
-        raw = {name: column for name, column in found.raw_columns.items() if name not in rule_only}
-        main = HistoryRows(read.table, raw, "the table", unknown=[target] if target else [])
-        events, event_notes = _read_events(config, where, files, found.events)
-        sources = DerivationSources(main, events, where)
+        for name in found.raw_columns.keys() & rule_only:
+            del found.raw_columns[name]
+        main = HistoryRows(read.table, found.raw_columns, "the table", unknown=[target] if target else [])
+        events, event_notes = _read_events(config, backend, files, found.events)
+        sources = DerivationSources(main, events, backend)
         return replace(read, notes=(*notes, *event_notes), sources=sources)
     finally:
         end_trials()  # training needs the memory
@@ -284,14 +289,6 @@ def _drop_kinds(table: Table, config: Config) -> Table:
     return table.select(table.schema.without(gone)) if gone else table
 
 
-def _deriving_backend(config: Config, backend: Backend) -> Backend:
-    """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
-    derived = derived_ops(config.features)
-    if texts := ", ".join(dict.fromkeys(map(op_name, host_only_ops(derived)))):
-        backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
-    return derivation_backend(derived, backend)
-
-
 def _main_keys(config: Config) -> list[str]:
     """Return the columns of the main table that derived ops need as they were read."""
     events = [table for table in config.tables.values() if not table.is_joined]
@@ -313,7 +310,7 @@ def _read_events(
             said: Sequence[str] = loaded.notes
         else:
             own = InputFiles(files.tables[name], {})
-            found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, f"tables.{name}"))
+            found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))
             rows, said = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
         events[name] = EventTable(rows, settings.on.left, settings.on.right)
         notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges, too_large
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.history.derivation import Derivation, derivation_backend
+from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.ops.auto import Auto
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
@@ -18,7 +18,7 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
-from gpupipe.table.arrange import arrange, move_table, same_codes, slice_rows
+from gpupipe.table.arrange import arrange, same_codes, slice_rows
 from gpupipe.table.blocks import EncodedTable, Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
@@ -149,9 +149,8 @@ class FittedFeatures:
         """
         if self.derivation is None:
             return encode_served(arrow, backend, self.input_schema)
-        where = derivation_backend(self.derivation.ops, backend)
-        table = encode_served(arrow, where, self.input_schema)
-        return move_table(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
+        table = encode_served(arrow, backend, self.input_schema)
+        return self.derivation.run(table, arrow, events or {}, backend, as_of)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpupipe_kernels.proof.sass.code import PREDICATE, SassInstruction
-from gpupipe_kernels.proof.sass.registers import (
+from tools.machine_code.sass.code import PREDICATE, SassInstruction
+from tools.machine_code.sass.registers import (
     MASK,
     MASK64,
     SassRegisters,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpupipe_kernels.proof.sass.code import PREDICATE, SassInstruction
+from tools.machine_code.sass.code import PREDICATE, SassInstruction
 
 MASK, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 Value = int | None

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
-from gpupipe_kernels.proof.sass.actions import ACTIONS
-from gpupipe_kernels.proof.sass.code import PREDICATE, SassCode, SassInstruction
-from gpupipe_kernels.proof.sass.registers import MASK, SassRegisters
+from tools.machine_code.sass.actions import ACTIONS
+from tools.machine_code.sass.code import PREDICATE, SassCode, SassInstruction
+from tools.machine_code.sass.registers import MASK, SassRegisters
 
 MOST_STEPS = 2_000_000  # of one thread: a loop that does not end is an instruction that is misunderstood
 

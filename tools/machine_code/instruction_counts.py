@@ -9,20 +9,22 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
 from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof.device_compilers import find_nvdisasm, find_ptxas, ptx_of
-from gpupipe_kernels.proof.sass import SassCode, SassRegisters, SassThread, constant_words
-from gpupipe_kernels.proof.twenty_columns import bytes_per_row, twenty_columns
+from gpupipe_kernels.proof.device_compilers import find_ptxas, ptx_of
+from gpupipe_kernels.toolchain import find_program
+from tools.machine_code.sass import SassCode, SassRegisters, SassThread, constant_words
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 COUNTED_ROWS = 128
@@ -145,6 +147,16 @@ def _run(
     special = {"SR_TID.X": 0, "SR_CTAID.X": 0, "SR_CTAID.Y": part, "SR_CgaCtaId": 0}
     thread = SassThread(code, SassRegisters(constants, memory, special))
     return thread.run(), thread.n_writes
+
+
+def find_nvdisasm() -> Path | None:
+    """Return the disassembler: that of the wheel, or else what the system has."""
+    try:
+        files = distribution("nvidia-cuda-nvdisasm").files or []
+        return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
+    except (PackageNotFoundError, StopIteration):
+        found = find_program("nvdisasm")
+        return Path(found) if found else None
 
 
 def disassemble(loop: DeviceLoop) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
