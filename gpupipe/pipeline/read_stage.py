@@ -78,9 +78,9 @@ class TableInputs:
     backend : Backend
         Where the table is to be.
     keys : sequence of str, optional
-        Columns that derived ops need as they were read. None where nothing is derived: then no column is kept so.
-    derived : sequence of DerivedOp
-        The ops that derive columns of the table, for the texts that they need as they were read.
+        Keys that derived ops need as they were read. None where nothing is derived: then no column is kept so.
+    ops : sequence of DerivedOp
+        The ops that derive columns of this table; a device keeps the texts that they name as they were read too.
     section : str
         What the configuration calls the source: ``source`` or ``tables.NAME``.
     """
@@ -90,7 +90,7 @@ class TableInputs:
     files: InputFiles
     backend: Backend
     keys: Sequence[str] | None = None
-    derived: Sequence[DerivedOp] = ()
+    ops: Sequence[DerivedOp] = ()
     section: str = "source"
 
     @property
@@ -153,10 +153,10 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
         return None
-    keys, declared = inputs.keys or (), inputs.declared
-    loaded.columns.update(key_columns(loaded.columns, keys, loaded.rules, backend))
+    declared, names = inputs.declared, list(inputs.keys or ())
+    loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
     texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
-    names = [*keys, *(name for op in inputs.derived for name in op.raw_columns(texts))]
+    names += [name for op in inputs.ops for name in op.raw_columns(texts)]
     raw = RawColumns(loaded.columns, names, loaded.rules, backend)
     table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
     return EncodedRows(table, loaded.notes.lines(), raw)
@@ -236,8 +236,7 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
     """
     files = InputFiles.find(config.source, config.tables) if files is None else files
     ruled, derived = include_ruled_columns(config), derived_ops(config.features)
-    keys = _main_keys(config) if derived else None
-    inputs = TableInputs(ruled.source, ruled.tables, files, backend, keys, derived)
+    inputs = TableInputs(ruled.source, ruled.tables, files, backend, _main_keys(config) if derived else None, derived)
     try:
         found, reader = _read_rows(inputs)
         table, notes = _drop_kinds(found.table, ruled), tuple(found.notes)
@@ -248,10 +247,9 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
         if not derived:
             return read
         target = config.source.target
-        raw = found.raw_columns
-        for name in raw.keys() & rule_only:
-            del raw[name]
-        main = HistoryRows(read.table, raw, "the table", unknown=[target] if target else [])
+        for name in found.raw_columns.keys() & rule_only:
+            del found.raw_columns[name]
+        main = HistoryRows(read.table, found.raw_columns, "the table", unknown=[target] if target else [])
         events, event_notes = _read_events(config, backend, files, found.events)
         sources = DerivationSources(main, events, backend)
         return replace(read, notes=(*notes, *event_notes), sources=sources)
@@ -312,7 +310,7 @@ def _read_events(
             said: Sequence[str] = loaded.notes
         else:
             own = InputFiles(files.tables[name], {})
-            found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, section=f"tables.{name}"))
+            found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))
             rows, said = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
         events[name] = EventTable(rows, settings.on.left, settings.on.right)
         notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]

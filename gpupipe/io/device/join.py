@@ -68,7 +68,7 @@ class RawColumns(UserDict[str, Any]):
     names : sequence of str
         The columns to take; names that there are not are ignored.
     rules : TextRules
-    backend : Backend
+    backend : DeviceBackend
     """
 
     def __init__(
