@@ -21,8 +21,7 @@ def transform(table: PartitionedTable, features: FittedFeatures, backend: Backen
     table : PartitionedTable
     features : FittedFeatures
     backend : Backend
-        Of the driver, whose host says which interpreter runs everywhere: the bytes do not depend on how many
-        rows a partition has.
+        Not used: each worker computes with its own.
 
     Raises
     ------
@@ -31,7 +30,7 @@ def transform(table: PartitionedTable, features: FittedFeatures, backend: Backen
     LimitError
         If a partition of the matrix does not fit into its worker's memory.
     """
-    return _run(replace(features, training_program=None), features.program, table, backend)
+    return _run(replace(features, training_program=None), features.program, table)
 
 
 @write_training_matrix.register(PartitionedTable)
@@ -49,18 +48,17 @@ def transform_training(table: PartitionedTable, features: FittedFeatures, backen
     """
     if features.training_program is None:
         return transform(table, features, backend)
-    return _run(features, features.training_program, table, backend)
+    return _run(features, features.training_program, table)
 
 
-def _run(features: FittedFeatures, program: Program, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
-    engine = backend.host.interpreter(program)
+def _run(features: FittedFeatures, program: Program, table: PartitionedTable) -> PartitionedMatrix:
     folds: Any = features.folds  # handles, one for each partition
     if not features.training_program:
         folds = [None] * len(table.partitions)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
     written = table.map(
-        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend, engine),
+        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend),
         sent,
         each=[folds],
         label="features",
