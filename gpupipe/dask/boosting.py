@@ -15,7 +15,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.boosting import XGBoost
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.training import fit, keyword_arguments, prepare_rows
+from gpupipe.models.training import keyword_arguments, prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
@@ -34,8 +34,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
         If XGBoost refuses the parameters, or is not installed.
     """
     workers, where = X.workers, "models: xgboost"
-    if not isinstance(workers, DaskWorkers):  # this process
-        return fit(model, X.gather(), y, context)
+    assert isinstance(workers, DaskWorkers)
     _, target, weights, classes = prepare_rows(model, X, y, context)
     assert target is not None
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}

@@ -23,8 +23,7 @@ def _(
     features : FittedFeatures
         Of a `PartitionedStatistics`: its folds are handles, one for each partition.
     backend : Backend
-        Of the driver, whose host says which interpreter runs everywhere: the bytes do not depend on how many
-        rows a partition has.
+        Not used: each worker computes with its own.
     is_training : bool
         True if `table` is that of the statistics.
 
@@ -38,10 +37,9 @@ def _(
     training = features.training_program if is_training else None
     folds: Any = features.folds if training else [None] * len(table.partitions)  # handles, one for each partition
     program = training or features.program
-    engine = backend.host.interpreter(program)
     lean = replace(features, training_program=training, folds=None, states=(), derivation=None)  # the others are large
     written = table.map(
-        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend, engine),
+        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend),
         table.workers.put(lean),
         each=[folds],
         label="features",

@@ -1,32 +1,16 @@
-"""Numeric columns of a partition, as arrays on the worker that holds its rows."""
+"""Numeric columns of a partition, stored or computed, as arrays on the worker that holds its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpupipe.backends.base import Backend
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 
-
-@dataclass(frozen=True, eq=False)
-class ComputedColumn:
-    """A column that is computed by a program with a single output.
-
-    Attributes
-    ----------
-    program : Program
-    engine : str
-        The interpreter that runs it: one for all partitions, so that the bytes do not depend on them.
-    """
-
-    program: Program
-    engine: str
-
-
-NumberColumn = str | ComputedColumn  # the first is the name of a column of the table
+NumberColumn = str | Program  # the name of a column of the table, or a program with a single output
 
 
 def read_columns(backend: Backend, table: Table, columns: Sequence[NumberColumn]) -> list[Array]:
@@ -34,9 +18,9 @@ def read_columns(backend: Backend, table: Table, columns: Sequence[NumberColumn]
     return [table.column(column) if isinstance(column, str) else _run(backend, table, column) for column in columns]
 
 
-def _run(backend: Backend, table: Table, column: ComputedColumn) -> Array:
+def _run(backend: Backend, table: Table, column: Program) -> Array:
     out = backend.empty_matrix(table.n_rows, 1)
-    backend.run_program(column.program, table.blocks, out, engine=column.engine)
+    backend.run_program(column, table.blocks, out)
     values: Array = out.T[0]
     return values
 

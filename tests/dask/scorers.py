@@ -37,5 +37,5 @@ class Dying:
         return self.model.predict_table(data, tables, as_of)
 
 
-def dying(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Dying:
-    return Dying(_opened(folder, backend, allow_code=allow_code, engine=engine))
+def dying(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Dying:
+    return Dying(_opened(folder, backend, allow_code=allow_code, is_checked=is_checked))

@@ -145,19 +145,6 @@ def test_the_files_are_named_in_the_order_of_the_rows_and_nothing_else_is_there(
     assert ds.dataset(tmp_path).count_rows() == N_ROWS
 
 
-def test_one_interpreter_is_chosen_for_all_rows(folder, trained, workers, backend, tmp_path, monkeypatch) -> None:
-    asked: list[Any] = []
-
-    def chosen(self: Backend, program: Any) -> str:
-        asked.append(program)
-        return "numpy"
-
-    model = load_model(trained("linear", MODELS["linear"]), "cpu")
-    monkeypatch.setattr(type(backend), "interpreter", chosen)
-    score_on_workers(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
-    assert len(asked) == 1
-
-
 def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, trained, backend, tmp_path) -> None:
     opened: list[Path] = []
 

@@ -296,25 +296,6 @@ def test_no_more_values_of_a_bracket_are_sent_than_may_be(
             assert sum(len(part.brackets[0].values) for part in found) == n_sent
 
 
-def test_the_driver_chooses_the_interpreter_of_all_partitions(
-    backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two interpreters agree nearly, not to the last bit."""
-    table, named, run = encode_chunks(make(0), backend), [], type(backend).run_program
-
-    def noting(self: Any, program: Any, blocks: Any, out: Any, fold: Any = None, engine: str | None = None) -> None:
-        named.append(engine)
-        run(self, program, blocks, out, fold, engine)
-
-    with small_parts(32):
-        statistics = PartitionedStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
-        monkeypatch.setattr(type(backend), "run_program", noting)
-        features = fitted(statistics, "dense")
-        write_matrix(statistics.table, features, backend, True)
-        statistics.quantiles(columns(), SHARES)
-    assert set(named) == {"numpy"}  # None: chosen by a worker
-
-
 def test_a_hashed_column_is_added_to_every_partition(backend: Backend, workers: Workers, divide: Any) -> None:
     table = encode_chunks(make(0), backend)
     one, many = both(table, divide(table, [500], workers), None, backend)

@@ -44,7 +44,7 @@ class DeviceReducer(Reducer):
         brackets = [[] if edges is None else self._brackets(x, edges) for x, edges in zip(columns, given, strict=True)]
         return [[_pass_result(row, b)] for row, b in zip(self._sums(columns, pivots), brackets, strict=True)]
 
-    def reduce_program(self, program: Program, table: Table, engine: str) -> list[list[PassResult]]:
+    def reduce_program(self, program: Program, table: Table) -> list[list[PassResult]]:
         """See `Reducer.reduce_program`."""
         n_rows, width = table.n_rows, program.n_columns
         found: list[list[PassResult]] = [[_pass_result(np.zeros(4), [])] for _ in range(width)]
@@ -52,7 +52,7 @@ class DeviceReducer(Reducer):
             stop = min(start + MAX_PROGRAM_ROWS, n_rows)
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
             out = self.backend.empty_matrix(stop - start, width)
-            self.backend.run_program(program, blocks, out, engine=engine)
+            self.backend.run_program(program, blocks, out)
             for parts, row in zip(found, self._sums(list(out.T), [0.0] * width), strict=True):
                 parts.append(_pass_result(row, []))
         return found

@@ -70,8 +70,7 @@ class Reducer:
 
     def program_moments(self, program: Program, table: Table) -> list[Moments]:
         """Return the moments of each column that a program computes, block by block; the values are not kept."""
-        engine = self.backend.interpreter(program)
-        return [_moments(0.0, parts) for parts in self.reduce_program(program, table, engine)]
+        return [_moments(0.0, parts) for parts in self.reduce_program(program, table)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
         """Return the moments of each column, and its quantiles, which are 0 if all is null."""
@@ -117,13 +116,13 @@ class Reducer:
         plans = list(zip(columns, pivots, given, strict=True))
         return map_row_blocks(self.backend, self._reduce, plans, len(columns[0]) if columns else 0)
 
-    def reduce_program(self, program: Program, table: Table, engine: str) -> list[list[PassResult]]:
+    def reduce_program(self, program: Program, table: Table) -> list[list[PassResult]]:
         """Return the pass results, around 0, of each column that a program computes."""
 
         def reduce(program: Program, start: int, stop: int) -> list[PassResult]:
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
             out = self._scratch.matrix(self.backend, stop - start, program.n_columns)
-            self.backend.run_program(program, blocks, out, engine=engine)
+            self.backend.run_program(program, blocks, out)
             return [self._reduce((x, 0.0, None), 0, len(x)) for x in out.T]
 
         (parts,) = map_row_blocks(self.backend, reduce, [program], table.n_rows)

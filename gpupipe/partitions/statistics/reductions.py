@@ -111,10 +111,10 @@ class PartitionedReducer(Reducer):
 
         return self._joined(reduce_partition, "moments")
 
-    def reduce_program(self, program: Program, table: Any, engine: str) -> list[list[PassResult]]:
+    def reduce_program(self, program: Program, table: Any) -> list[list[PassResult]]:
         """See `Reducer.reduce_program`; `table` is the one of this reducer."""
         return self._joined(
-            lambda backend, table: _reducer(backend, table).reduce_program(program, table, engine),
+            lambda backend, table: _reducer(backend, table).reduce_program(program, table),
             "moments of computed columns",
         )
 

@@ -15,7 +15,7 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import select_exponent_rows
 from gpupipe.features.statistics.training import Statistics, make_statistics
-from gpupipe.partitions.number_columns import ComputedColumn, column_values_at
+from gpupipe.partitions.number_columns import column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
 from gpupipe.partitions.statistics.modes import mode
 from gpupipe.partitions.statistics.reductions import PartitionedReducer, transpose_results
@@ -81,14 +81,10 @@ class PartitionedStatistics(Statistics):
         self.table = self.table.arrange(schema)
 
     def _arrays(self, columns: Sequence[NumericExpr]) -> list[Any]:
-        """Return what to ask the workers for."""
-        made = [column for column in columns if not is_source(column)]
+        """Return the names of stored columns, and programs of computed ones: see `NumberColumn`."""
         places = self.table.places
-        engine = self.backend.interpreter(compile_program(made, places, folds=False)) if made else ""
         return [
-            column.producer.source
-            if is_source(column)
-            else ComputedColumn(compile_program([column], places, folds=False), engine)
+            column.producer.source if is_source(column) else compile_program([column], places, folds=False)
             for column in columns
         ]
 

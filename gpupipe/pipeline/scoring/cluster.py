@@ -140,8 +140,7 @@ def score_on_workers(
         copied = choose(found.schema.names)
         for warning in _enforce(model, found, workers, data):
             say(warning)
-        engine = model.engine or model.backend.interpreter(model.features.program)
-        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, engine=engine))
+        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
     for remark in written.remarks:
         say(remark)
@@ -177,10 +176,10 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
-def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:
-    """Return the model for all rows; or, with an engine, for chunks of them, which were judged together before."""
+def _opened(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
+    """Return a model to score all rows, or chunks of rows that were checked against its rules together before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
-    return model if engine is None else replace(model, engine=engine, rules=())
+    return replace(model, rules=()) if is_checked else model
 
 
 def _absolute(path: str) -> str:
