@@ -19,7 +19,7 @@ from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, load_reader
 from gpupipe.io.isolation import READ, REFUSED
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, replace_null_texts
+from gpupipe.io.plain_tables import clean_table
 from gpupipe.io.settings import TableSource
 
 
@@ -67,7 +67,7 @@ def _read(file: SourceFile, source: TableSource) -> None:
     wanted, notes = ColumnFilter(source), Notes()
     for table in _parts(file, wanted, source, notes):
         if table is not None and table.num_rows:
-            replace_null_texts(plain_table(table, file, wanted, notes), notes)
+            clean_table(table, file, wanted, notes)
 
 
 def _parts(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> Iterator[pa.Table | None]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
+from gpupipe.io.notes import Notes
 from gpupipe.partitions.encode import Declarations, encode_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
 from gpupipe.partitions.table import PartitionedTable
@@ -56,7 +57,7 @@ def encode_columns(
         for chunk in found.chunks
     ]
     schema = pa.schema([found.schema.field(name) for name in names])
-    return encode_chunks(ArrowChunks(chunks, schema, [], []), workers, declared)
+    return encode_chunks(ArrowChunks(chunks, schema, Notes(), []), workers, declared)
 
 
 def find_partition_violations(backend: Backend, table: Table, rules: Rules) -> list[RuleViolation]:

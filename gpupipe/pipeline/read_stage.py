@@ -146,7 +146,7 @@ def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backe
     except SchemaError:
         encode_chunks(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
         raise
-    return ReadTable(_drop_kinds(table, config), tuple(stream.lines()))
+    return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
 
 
 def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.notes import Notes
 
 FEW = 5  # so many texts among numbers are strays; more make a column of text
 FIRST = 256  # levels of a column that are looked at before all of them
@@ -59,13 +58,6 @@ def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextPro
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
     texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
     return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
-
-
-def report_stray_values(found: Mapping[str, TextProfile], notes: Notes) -> None:
-    """Report columns that are text because of a few values only."""
-    for name, texture in found.items():
-        if remark := texture.remark(name):
-            notes.say(remark, name)
 
 
 def _texture(column: pa.ChunkedArray) -> TextProfile | None:
