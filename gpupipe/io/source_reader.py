@@ -40,7 +40,7 @@ class LoadedTable:
     files : list of SourceFile
         The identity of everything that was read.
     notes : Notes
-        What was repaired or left out.
+        What was repaired or dropped.
     names : tuple of str
         Every column of the files, those that were not read included.
     events : mapping of str to LoadedTable

@@ -11,7 +11,6 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.config.features import op_name
-from gpupipe.errors import SchemaError
 from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
@@ -141,11 +140,7 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
 def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable:
     backend.remark(stream.stream.remark)
     n_rows, declared = stream.stream.n_rows, _declarations(config)
-    try:
-        table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
-    except SchemaError:
-        encode_chunks(stream.stream.tables, backend.host, n_rows, declared)  # says which of all rows it is
-        raise
+    table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
     return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
 
 

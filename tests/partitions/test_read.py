@@ -72,20 +72,20 @@ def assert_same(got: LoadedPartitions, expected: Table) -> None:
 def compare(
     asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, like: type[InlineWorkers] = InlineWorkers
 ) -> list[LoadedPartitions]:
-    """Read both ways; both refuse with the same message, or both give the same table and remarks."""
+    """Read both ways; both refuse with the same class of error, or both give the same table and notes."""
     try:
         expected = read_table(asked, backend)
     except GpupipeError as error:
         for count in counts:
             with pytest.raises(type(error)) as caught:
                 read_partitions(asked, like(backend, 2), count)
-            assert str(caught.value) == str(error)
+            assert caught.value.names == error.names
         raise
     assert isinstance(expected.table, Table)
     found = [read_partitions(asked, like(backend, 2), count) for count in counts]
     for read in found:
         assert_same(read, expected.table)
-        assert read.notes == expected.notes
+        assert sorted(read.notes) == sorted(expected.notes)
     return found
 
 

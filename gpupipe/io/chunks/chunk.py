@@ -69,13 +69,13 @@ class ChunkFacts:
     n_rows : int
     columns : ChunkColumns
         What its columns were read as.
-    plain : dict of str to DataType
-        The types of its rows.
+    schema : pyarrow.Schema
+        Of its rows.
     empty : frozenset of str
         The columns of its rows that have nothing but nulls.
     left_out : tuple of str
         Columns that are there, but of no use.
-    numbers : dict of str to frozenset of DataType
+    numbers : dict of str to tuple of DataType
         For each column of text of a CSV file, the types of numbers that hold all of its values.
     refused : dict of str to frozenset of DataType
         The types that a column could not be read as.
@@ -88,10 +88,10 @@ class ChunkFacts:
 
     n_rows: int = 0
     columns: ChunkColumns = field(default_factory=ChunkColumns)
-    plain: Kinds = field(default_factory=dict)
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     empty: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
-    numbers: dict[str, frozenset[pa.DataType]] = field(default_factory=dict)
+    numbers: dict[str, tuple[pa.DataType, ...]] = field(default_factory=dict)
     refused: dict[str, frozenset[pa.DataType]] = field(default_factory=dict)
     seen: tuple[str, ...] = ()
     notes: Notes = field(default_factory=Notes)

@@ -109,7 +109,7 @@ def _read(
         return pa.table({}), ChunkFacts(refused=refused)
     if table is None or not table.num_rows:
         return pa.table({}), ChunkFacts(seen=tuple(wanted.seen), notes=notes)
-    held: dict[str, frozenset[pa.DataType]] = {}
+    held: dict[str, tuple[pa.DataType, ...]] = {}
     kinds, numbers = _kinds(table) if chunk.is_text else {}, Kinds()
     if chunk.file.format == "csv":
         texts = declared_texts(source)
@@ -122,11 +122,11 @@ def _read(
     left_out = tuple(name for name in wanted.seen if name not in table.column_names and wanted.is_wanted(name))
     if chunk.file.format != "generator":  # generated columns are plain
         table = clean_table(table, chunk.file, wanted, notes)
-    plain = _kinds(table)
-    empty = frozenset(n for n, column in zip(plain, table.columns, strict=True) if column.null_count == len(column))
-    read_as = ChunkColumns(kinds or plain, numbers)
+    columns_of_table = zip(table.column_names, table.columns, strict=True)
+    empty = frozenset(name for name, column in columns_of_table if column.null_count == len(column))
+    read_as = ChunkColumns(kinds or _kinds(table), numbers)
     return table, ChunkFacts(
-        table.num_rows, read_as, plain, empty, left_out, held, {}, seen=tuple(wanted.seen), notes=notes
+        table.num_rows, read_as, table.schema, empty, left_out, held, {}, seen=tuple(wanted.seen), notes=notes
     )
 
 

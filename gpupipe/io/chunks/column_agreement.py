@@ -73,7 +73,7 @@ def describe_file(chunks: Sequence[ChunkFacts]) -> dict[str, FileColumn]:
     """Return the plain columns of a file, given the facts about its chunks with rows."""
     found: dict[str, FileColumn] = {}
     for chunk in chunks:
-        for name, kind in chunk.plain.items():
+        for name, kind in zip(chunk.schema.names, chunk.schema.types, strict=True):
             known = found.get(name)
             if known is None or (known.is_empty and (name not in chunk.empty or pa.types.is_null(known.kind))):
                 found[name] = FileColumn(kind, name in chunk.empty)

@@ -1,6 +1,7 @@
 """Parquet files read chunk by chunk (some row groups each), where all rows would not fit in memory.
 
-Only what is the same chunk by chunk is read so: the rest, as the hooks and joins that need all rows, is read at once.
+The types of all chunks are known from the footers of the files, so a chunk is read when it is needed. A source whose
+types depend on values, or with a hook or join that needs all rows, is read at once.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ParquetStream:
     decoded_bytes, chunk_bytes : int
         About what Arrow would hold of all rows, and of the largest chunk.
     notes : Notes
-        What was repaired or left out, once the chunks have been read.
+        What was repaired or dropped, complete once the chunks have been read.
     """
 
     source: TableSource
@@ -62,7 +63,7 @@ class ParquetStream:
 
     @property
     def remark(self) -> str:
-        """That it is read in chunks, and why."""
+        """Remark that the source is read in chunks, with the reason."""
         return f"read in {self.n_chunks} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
 
     def tables(self) -> Iterator[pa.Table]:
@@ -154,7 +155,7 @@ def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool
 
 
 def is_steady(kind: pa.DataType) -> bool:
-    """Whether what a column of this type becomes does not depend on its values: bytes and uint64 depend."""
+    """Return whether the plain type of a column follows from this type alone; that of bytes and uint64 does not."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     if pa.types.is_uint64(kind):

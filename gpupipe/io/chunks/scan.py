@@ -80,19 +80,19 @@ def scan_source(
     files : sequence of (SourceFile, sequence of SourceChunk)
         Its files, each with its chunks, in order.
     wanted : ColumnFilter
-        It will have seen all columns of the files.
+        Collects the names of all columns of the files.
     read : callable
         Reads chunks, each as its file's columns or, for None, as its own values decide; see
         `gpupipe.io.chunks.chunk_reader.read_chunk`.
     notes : Notes
-        What was repaired or left out is added.
+        Collects what was repaired or dropped.
 
     Raises
     ------
     DataError
         If a file is unreadable or corrupt, or there are no rows.
     SchemaError
-        If a column is absent or of no use, or differs between files.
+        If a column cannot be used, or its types in two files cannot be combined.
     """
     scan = _Scan(source, read)
     found = scan.read_files(files)

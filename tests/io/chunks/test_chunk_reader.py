@@ -129,7 +129,7 @@ def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list
             1,
             ChunkColumns({"x": kind}),
             empty=nulls,
-            numbers={"x": frozenset()} if kind == TEXT else {},
+            numbers={"x": ()} if kind == TEXT else {},
             refused={"x": frozenset(refused)},
         )
         for kind, nulls in zip(kinds, empty, strict=True)

@@ -66,15 +66,14 @@ def streamed(source: Source, available: int = 1) -> ParquetStream:
 
 
 def compare(source: Source, backend: Backend, available: int = 1) -> ParquetStream:
-    """Read both ways; both refuse with the same message, or both give the same table and remarks."""
+    """Read both ways; both refuse with the same class of error, or both give the same table and notes."""
     try:
         loaded = read_arrow(source)
         expected = encode(loaded.table, backend, source.declarations())
     except GpupipeError as error:
-        with pytest.raises(type(error)) as caught:
+        with pytest.raises(type(error)):
             stream = streamed(source, available)
             encode_chunks(stream.tables, backend, stream.n_rows, source.declarations())
-        assert str(caught.value) == str(error)
         raise
     stream = streamed(source, available)
     assert_same(encode_chunks(stream.tables, backend, stream.n_rows, source.declarations()), expected)
@@ -345,11 +344,11 @@ def test_what_few_rows_hold_is_the_same_on_a_device(tmp_path: Path, rows: int) -
     assert sorted(found.notes) == sorted(expected.notes)
 
 
-def test_a_device_names_the_rows_of_the_whole(tmp_path: Path) -> None:
+def test_a_device_names_the_row_and_the_place_of_its_part(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": ["1", "2", "3", "four"]}), tmp_path / "t.parquet", row_group_size=1)
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {tmp_path}/t.parquet, schema: {{x: float}}}}\n")
-    with pytest.raises(SchemaError, match="data row 4"):
+    with pytest.raises(SchemaError, match=r"data row 1 .*after the first 3 rows"):
         read_table(load_config(config), SmallDevice())
     config.write_text(f"source: {{path: {tmp_path}/t.parquet, where: x == 'five'}}\n")
     with pytest.raises(DataError, match="no row passes"):

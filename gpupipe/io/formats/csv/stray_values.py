@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -53,6 +54,9 @@ class TextProfile:
         return ""
 
 
+MANY_STRAYS = TextProfile(False, frozenset(map(str, range(FEW + 1))), is_marked=False)
+
+
 def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextProfile]:
     """Return the profiles of the text columns, except those declared as text."""
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
@@ -68,6 +72,8 @@ def _texture(column: pa.ChunkedArray) -> TextProfile | None:
             if len(part) and (found is None or found.is_marked or len(found.strays) <= FEW):
                 seen = _seen(part)
                 found = seen if found is None else found | seen
+    if found is not None and not found.is_marked and len(found.strays) > FEW:
+        return MANY_STRAYS  # whatever other chunks hold, there is nothing to remark: nothing more is kept
     return found
 
 
@@ -76,4 +82,5 @@ def _seen(texts: pa.Array) -> TextProfile:
     is_number = pc.match_substring_regex(texts, NUMBER)
     others = texts.filter(pc.invert(is_number))
     is_marked = pc.all(pc.match_substring_regex(others, MARKED), min_count=0).as_py()
-    return TextProfile(len(others) < len(texts), frozenset(sorted(others[: FEW + 1].to_pylist())), is_marked)
+    strays = frozenset(map(sys.intern, others[: FEW + 1].to_pylist()))  # files have the same ones, often thousands
+    return TextProfile(len(others) < len(texts), strays, is_marked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Set
+from collections.abc import Collection, Container, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,27 +16,27 @@ NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"
 
 
-def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table, dict[str, frozenset[pa.DataType]]]:
+def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table, dict[str, tuple[pa.DataType, ...]]]:
     """Return a table with cleaned text columns, and for each of these the types of `NUMBERS` that hold all its values.
 
     Text is trimmed, and what means 'missing' becomes null.
     """
-    found: dict[str, frozenset[pa.DataType]] = {}
+    found: dict[str, tuple[pa.DataType, ...]] = {}
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in columns.items():
         if column.type == TEXT:
             columns[name], _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
             levels = [_plainly(chunk.dictionary, settings) for chunk in columns[name].chunks]
-            found[name] = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
+            found[name] = tuple(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
     return pa.table(columns) if found else table, found
 
 
-def choose_numbers(held: Mapping[str, Set[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
+def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
     """Return the columns to convert to numbers, each with the first of `NUMBERS` that holds all its values.
 
     Parameters
     ----------
-    held : mapping of str to set of DataType
+    held : mapping of str to collection of DataType
         As `clean_text_columns` returns it.
     stay_texts : container of str
         Columns that are text whatever they hold.
