@@ -20,6 +20,7 @@ from gpupipe.bench.models import choose_model, describe
 from gpupipe.bench.stages import SplitTable, import_estimator, measured_metrics, model_of, read_and_split, score_rows
 from gpupipe.config import Config, ModelEntry, load_config
 from gpupipe.errors import GpupipeError
+from gpupipe.features.program.fitted import write_matrix
 from gpupipe.models.boosting import HistGradientBoosting
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.training import fit_view, train
@@ -71,7 +72,7 @@ def _fit_and_score(split: SplitTable, entry: ModelEntry) -> dict[str, float]:
     job, clock = split.job, StageClock()
     with clock("fit"):
         trained = train(entry, split.rows, job.goal, job.config, job.backend)
-    X = trained.features.transform(split.test, job.backend)
+    X = write_matrix(split.test, trained.features, job.backend)
     quality = score_rows(job, split.y_test, trained.model.predict(X), X)
     return {"fit_s": clock.wall["fit"], "fit_cpu_s": clock.cpu["fit"], **quality}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,9 +15,9 @@ from gpupipe.bench.clock import StageClock
 from gpupipe.config import Config, load_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
+from gpupipe.features.program.fitted import write_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyMatrix, take_rows, write_matrix
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, training_matrix
@@ -55,21 +54,21 @@ def _features(config: Config, clock: StageClock, workers: Workers | None) -> dic
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
-        test = take_rows(job.table, fold.test, backend)
+        test = job.table.take(fold.test, backend)
     with clock("fit"):
         features = learn_features(rows, "dense", config.features)
     with clock("transform"):
         X = training_matrix(rows, "dense", backend)
         rows.release()
-        X_test = write_matrix(features, test, backend)
+        X_test = write_matrix(test, features, backend)
     return {**document(_summaries(X)), "names": features.names, "test_rows": X_test.shape[0]}
 
 
-def _summaries(matrix: AnyMatrix) -> list[Summary]:
+def _summaries(matrix: Array | PartitionedMatrix) -> list[Summary]:
     if not isinstance(matrix, PartitionedMatrix):
         return [summary(matrix, 0)]
-    starts = [0, *accumulate(matrix.heights)][:-1]
-    return matrix.workers.gather(matrix.map(_summary, each=[starts]))
+    starts = matrix.bounds[:-1]
+    return matrix.compute(_summary, each=[starts])
 
 
 def _summary(backend: Backend, array: Array, first_row: int) -> Summary:

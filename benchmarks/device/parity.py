@@ -17,10 +17,9 @@ from benchmarks.device import recorded_metrics
 from gpupipe.backends import Backend, choose
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
-from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.pipeline.dispatch import take_rows, write_matrix
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.result import Run
@@ -68,7 +67,7 @@ def fit_matrices(job: Job, view: View) -> FeatureMatrices:
     rows = job.rows(fold.train)
     features = learn_features(rows, view, job.config.features)
     training = training_matrix(rows, view, backend)
-    served = write_matrix(features, take_rows(job.table, fold.test, backend), backend)
+    served = write_matrix(job.table.take(fold.test, backend), features, backend)
     return FeatureMatrices(features, on_host(training, backend), on_host(served, backend))
 
 

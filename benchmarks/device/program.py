@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from benchmarks.device.twenty_columns import bytes_per_row, table, twenty_columns
 from gpupipe.units import GIB
 from gpupipe_kernels.program.program import Program
-from gpupipe_kernels.proof.twenty_columns import bytes_per_row, table, twenty_columns
 
 __all__ = ["bytes_per_row", "copy_bandwidth", "program_line", "run_program", "table", "twenty_columns"]
 

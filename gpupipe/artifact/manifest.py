@@ -22,11 +22,13 @@ from gpupipe.errors import ArtifactError
 from gpupipe.units import MIB
 
 FORMAT = "gpupipe-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 NAME = "manifest.json"
-# From the values of each earlier version that is still read to those of the next. A change of what a manifest or a part
-# says is a new version, with an entry here, unless every earlier gpupipe reads it rightly.
-MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+# Each earlier version that is still read, and a function from its values to those of the next. A change of the meaning
+# of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
+MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: dict,  # the same values; its Parquet parts are read by gpupipe.pipeline.model.format_1
+}
 MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.artifact import manifest
 from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.artifact.untrusted.json_documents import parse_json
-from gpupipe.artifact.untrusted.parquet import read_parquet
 from gpupipe.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -68,13 +67,6 @@ class ArtifactReader:
             return read_arrays(self.read(name))
         except ValueError as error:
             raise manifest.refuse(self.folder / name, f"does not parse as npz: {error}") from error
-
-    def table(self, name: str) -> Any:
-        """Return a Parquet part as ``pyarrow.Table``."""
-        try:
-            return read_parquet(self.read(name))
-        except ValueError as error:
-            raise manifest.refuse(self.folder / name, f"does not parse as Parquet: {error}") from error
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a part, of which the sha256 was computed: a file that is replaced meanwhile is refused.

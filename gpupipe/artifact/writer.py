@@ -40,11 +40,12 @@ class ArtifactWriter:
             raise ArtifactError("a model needs an empty directory", where=str(folder), fix="name another directory")
         self._names: list[str] = []
 
-    def json(self, name: str, value: Any) -> None:
-        """Write plain values (dict, list, str, int, finite float, bool, None) as JSON."""
+    def json(self, name: str, value: Any, compact: bool = False) -> None:
+        """Write plain values (dict, list, str, int, finite float, bool, None) as JSON; `compact`: on one line."""
         path = self.file(name)
+        layout: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False} if compact else {"indent": 1}
         try:
-            text = json.dumps(value, indent=1, allow_nan=False)
+            text = json.dumps(value, allow_nan=False, **layout)
         except (TypeError, ValueError) as error:
             fix = "keep NaN, infinity and arrays in a part written with arrays()"
             raise ArtifactError(f"{name} cannot be kept as JSON: {error}", where=str(path), fix=fix) from error
@@ -64,13 +65,6 @@ class ArtifactWriter:
             for key, array in arrays.items():
                 with archive.open(zipfile.ZipInfo(key + ".npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-
-    def table(self, name: str, value: Any) -> None:
-        """Write a ``pyarrow.Table`` as Parquet."""
-        import pyarrow.parquet as pq
-
-        with self.file(name).open("wb") as file:  # Arrow opens UTF-8 names only
-            pq.write_table(value, file, compression="zstd")
 
     def file(self, name: str) -> Path:
         """Return the path of a part that the caller writes, such as ``"estimator.ubj"``."""

@@ -10,13 +10,22 @@ from importlib import import_module
 from typing import Literal, cast, get_args
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, MemoryFigures
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, MemoryFigures
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason, probe_gpu
+from gpupipe.backends.stage import StageUse
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = [
-    "BACKENDS", "Backend", "Device", "DeviceOptions", "DeviceReport", "DeviceUse", "GpuProbe", "MemoryFigures",
-    "choose", "device_report",
+    "BACKENDS",
+    "Backend",
+    "Device",
+    "DeviceOptions",
+    "DeviceReport",
+    "GpuProbe",
+    "MemoryFigures",
+    "StageUse",
+    "choose",
+    "device_report",
 ]  # fmt: skip
 
 Device = Literal["auto", "cpu", "gpu"]

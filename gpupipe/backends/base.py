@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from gpupipe.backends.stage import Place, StageUse
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 
 if TYPE_CHECKING:
@@ -79,29 +80,6 @@ DEFAULT_OPTIONS = DeviceOptions()
 HOST_STEP = "a step of the host: masks, files, drawings"  # why it is there in a run on a device
 
 
-@dataclass(frozen=True)
-class DeviceUse:
-    """What a stage had to do with a device.
-
-    Attributes
-    ----------
-    bytes_to_device, bytes_to_host : int
-        Bytes that gpupipe moved between host and device.
-    peak_bytes : int, optional
-        The most device memory that was held at once; None without a device.
-    fallbacks : tuple of str
-        What ran on the host though the device was chosen, and why.
-    engines : mapping of str to str
-        The engine that was chosen for each family of kernels that computed on the host.
-    """
-
-    bytes_to_device: int = 0
-    bytes_to_host: int = 0
-    peak_bytes: int | None = None
-    fallbacks: tuple[str, ...] = ()
-    engines: Mapping[str, str] = field(default_factory=dict)
-
-
 class Backend(ABC):
     """The host or a device, with the libraries that work there.
 
@@ -121,6 +99,16 @@ class Backend(ABC):
     reason: str
     n_threads: int
     last_interpreter: str = ""
+
+    @property
+    def place(self) -> Place:
+        """The place of a stage that runs here."""
+        return Place(self.name, self.reason, self)
+
+    @property
+    def host_place(self) -> Place:
+        """The place of a stage that runs on the host; what it moves from and to the device is counted."""
+        return Place(self.host.name, self.host.reason, self)
 
     @property
     @abstractmethod
@@ -333,7 +321,7 @@ class Backend(ABC):
         """Begin to count what a stage does with the device; stages may be nested."""
 
     @abstractmethod
-    def close_stage(self) -> DeviceUse:
+    def close_stage(self) -> StageUse:
         """Return what the stage that was opened last has done with the device."""
 
     @abstractmethod

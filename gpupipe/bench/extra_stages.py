@@ -10,8 +10,8 @@ from gpupipe.backends import choose
 from gpupipe.bench.clock import StageClock
 from gpupipe.bench.stages import model_of, read_and_split
 from gpupipe.config import Config, ModelEntry
+from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.cache import TableCache
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.training import learn_features
 from gpupipe.table.blocks import Table
@@ -29,7 +29,7 @@ def run_extras(config: Config, model: ModelEntry | None) -> dict[str, Any]:
     job = split.job
     features = learn_features(split.rows, model_of(job, model).params.view, config.features)
     with clock("serve_transform_all"):
-        features.transform(whole_table(job.table), job.backend)
+        write_matrix(job.table, features, job.backend)
     return {"stages_s": clock.wall, "stages_cpu_s": clock.cpu, "rows": job.table.n_rows, "notes": notes}
 
 
@@ -38,7 +38,7 @@ def _time_reads(config: Config, clock: StageClock) -> list[str]:
     with clock("read"):
         table = read_table(config, backend).table
     with clock("read_pass"):
-        _touch(whole_table(table))
+        _touch(table)
     del table
     with TemporaryDirectory() as folder:
         cached = _with_cache(config, folder)
@@ -50,7 +50,7 @@ def _time_reads(config: Config, clock: StageClock) -> list[str]:
         with clock("cache_load"):
             table = read_table(cached, backend).table
         with clock("cache_pass"):
-            _touch(whole_table(table))
+            _touch(table)
         del table
     return []
 

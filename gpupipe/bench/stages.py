@@ -15,17 +15,16 @@ from gpupipe.bench.models import describe
 from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
+from gpupipe.features.program.fitted import write_matrix
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
-from gpupipe.table.arrange import take
-from gpupipe.table.blocks import Table
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 
@@ -45,7 +44,7 @@ class SplitTable:
 
     job: Job
     rows: TrainingSet
-    test: Table
+    test: EncodedTable
     y_test: Array | None
 
 
@@ -74,7 +73,7 @@ def run_stages(
         training_matrix(rows, view, job.backend)
         rows.release()
     with clock("features_transform_test"):
-        X = features.transform(split.test, job.backend)
+        X = write_matrix(split.test, features, job.backend)
     quality = {} if features_only else train_and_score(split, entry, X, clock)
     return {
         **stage_document(clock.wall, clock.cpu),
@@ -98,7 +97,7 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
     with clock("split"):
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
-        test = take(whole_table(job.table), fold.test, backend)
+        test = job.table.take(fold.test, backend)
         y_test = job.target(fold.test)
     return SplitTable(job, rows, test, y_test)
 

@@ -23,8 +23,8 @@ def python_command(*arguments: str) -> list[str]:
 
     Examples
     --------
-    >>> python_command("-m", "gpupipe.models.neural.ranks.rank_process")[1:]
-    ['-P', '-m', 'gpupipe.models.neural.ranks.rank_process']
+    >>> python_command("-m", "gpupipe.models.neural.ranks.local")[1:]
+    ['-P', '-m', 'gpupipe.models.neural.ranks.local']
     """
     return [sys.executable, "-P", *arguments]
 

@@ -43,7 +43,7 @@ def command(
         source = parse_source_options(source_options, TableSource(path=data))
     config = output if output is not None else Path(f"{_stem(data)}.yaml")
     if target is None and not clustering:
-        from gpupipe.starter.column_list import list_columns
+        from gpupipe.starter.starter import list_columns
 
         click.echo(list_columns(data, source))
         return

@@ -231,6 +231,7 @@ def _led(
     direct: bool,
     outputs: Path | None = None,
 ) -> DaskWorkers:
+    from gpupipe.dask import training  # noqa: F401 - registers what the workers train together
     from gpupipe.dask.workers import DaskWorkers
 
     dashboard = client.dashboard_link if settings.dashboard_address else ""

@@ -6,7 +6,7 @@ model here that they have learned. What is kept of it is portable, and needs nei
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -15,13 +15,13 @@ from typing import Any
 from packaging.version import Version
 
 from gpupipe.backends import device_report
-from gpupipe.backends.base import Backend
 from gpupipe.backends.gpu.portable import to_scikit_learn
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.dask import cuml_estimators
+from gpupipe.dask.arrays import to_dask_array
 from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
 from gpupipe.dask.library_calls import call_library
-from gpupipe.dask.workers import DaskHandle, DaskWorkers
+from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
@@ -58,7 +58,7 @@ def refusal(
 
 
 def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train a model that is not refused; see `gpupipe.pipeline.partition_training.fit_partitions`.
+    """Train a model that is not refused; see `gpupipe.dask.training.fit_on_cluster`.
 
     Returns
     -------
@@ -111,44 +111,27 @@ def _created(name: str, params: Mapping[str, Any], X: PartitionedMatrix) -> Any:
 
 
 def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tuple[Any, ...]:
-    """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, each partition where it lies."""
-    matrix = _joined(X.map(_as_dtype, dtype, label="matrix for cuml.dask"), X.heights, (X.n_columns,), dtype)
-    if y is None:
-        return (matrix,)
-    # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
-    kind = "int32" if name == "RandomForestClassifier" else dtype
-    targets = X.map(_target, each=[X.split_rows(y.astype(kind))], label="target for cuml.dask")
-    return matrix, _joined(targets, X.heights, (), kind)
+    """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, each partition where it is."""
+    import cupy  # Dask counts classes by the library that it takes the arrays to be of
 
-
-def _joined(parts: Sequence[Any], heights: Sequence[int], width: tuple[int, ...], dtype: str) -> Any:
-    import cupy
-    import dask.array as da
-
-    meta = cupy.empty((0,) * (1 + len(width)), dtype)  # Dask counts classes by what it takes the arrays for
-    handles = [part for part in parts if isinstance(part, DaskHandle)]
-    pairs = zip(handles, heights, strict=True)
-    return da.concatenate([da.from_delayed(part.future, (height, *width), dtype, meta) for part, height in pairs])
-
-
-def _as_dtype(backend: Backend, rows: Array, dtype: str) -> Array:
-    return rows.astype(dtype, order="F", copy=False)
-
-
-def _target(backend: Backend, rows: Array, values: Array) -> Array:
-    """Return the target of a partition; its rows are given so that it is made beside them."""
-    return backend.to_device(values)
+    matrix = X.map(lambda _, rows: rows.astype(dtype, order="F", copy=False), label="matrix for cuml.dask")
+    arrays = [to_dask_array(matrix.partitions, X.heights, (X.n_columns,), cupy.empty((0, 0), dtype))]
+    if y is not None:
+        # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
+        y = y.astype("int32" if name == "RandomForestClassifier" else dtype)
+        # The rows are an argument so that the target is stored beside them.
+        target = X.map(
+            lambda backend, rows, own: backend.to_device(own), each=[X.split_rows(y)], label="target for cuml.dask"
+        )
+        arrays.append(to_dask_array(target.partitions, X.heights, (), cupy.empty(0, y.dtype)))
+    return tuple(arrays)
 
 
 def _missing(X: PartitionedMatrix, names: tuple[str, ...]) -> EstimatorRefusal | None:
     names = names or tuple(f"f{j}" for j in range(X.n_columns))
-    asked = X.map(_missing_columns, names, label="missing values")
-    found = {name for part in X.workers.gather(asked) for name in part}
+    parts = X.compute(lambda backend, rows: missing_columns(rows, names, backend.xp), label="missing values")
+    found = {name for part in parts for name in part}
     return EstimatorRefusal(missing_text([name for name in names if name in found]), MISSING_FIX) if found else None
-
-
-def _missing_columns(backend: Backend, rows: Array, names: tuple[str, ...]) -> list[str]:
-    return missing_columns(rows, names, backend.xp)
 
 
 def _old_forest() -> EstimatorRefusal | None:

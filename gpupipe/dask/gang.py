@@ -1,31 +1,81 @@
-"""Gang scheduling: one task on each of several workers, all at the same time; no worker can be replaced."""
+"""Collective computations: tasks that run on several workers at the same time, and begin again if one is lost."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Concatenate, TypeVar
-from uuid import uuid4
+from typing import Any, TypeVar
 
 from distributed import CancelledError, wait
 
-from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import is_out_of_memory
-from gpupipe.dask.health import MORE_MEMORY, key_of
-from gpupipe.dask.worker_process import run_task
+from gpupipe.dask.health import MORE_MEMORY
 from gpupipe.dask.workers import LOOK_SECONDS, DaskHandle, DaskWorkers
 from gpupipe.errors import ClusterError, GpupipeError, LimitError
 
 Result = TypeVar("Result")
 
-TRAININGS = 3  # begun at most; each but the last may lose a worker
-SOON = 1  # before what waits for a thread of a worker
+ATTEMPTS = 3  # each but the last may lose a worker
 
 
 class GangError(ClusterError):
     """A worker of a gang was lost or does not answer the others; the remaining workers may start over."""
+
+
+def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where: str) -> Result:
+    """Return ``call(attempt)``, called again with the remaining workers if it loses one; attempts count from 1.
+
+    Parameters
+    ----------
+    workers : DaskWorkers
+        Their deadline ends what is waited for.
+    call : callable
+        Raises a `GangError` if it loses a worker.
+    where : str
+        What is computed, for messages.
+
+    Raises
+    ------
+    ClusterError
+        If workers were lost in every attempt.
+    Exception
+        What the call raises for other reasons.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        workers.poll()  # only workers that were seen are noticed when they are lost
+        try:
+            return call(attempt)
+        except GangError as error:
+            cause = error
+    raise ClusterError(
+        f"workers were lost in all of {ATTEMPTS} attempts: {cause.what}", where=where,
+        fix="see what ends them: memory (cluster.memory_limit), or the machine; if an exchange between them takes "
+        "longer, raise cluster.deadline",
+    ) from cause  # fmt: skip
+
+
+@contextmanager
+def blame_lost_workers(workers: DaskWorkers, where: str) -> Iterator[int]:
+    """Raise a GangError for an exception in the ``with`` block if a worker was lost; errors of gpupipe stay.
+
+    Yields
+    ------
+    int
+        The number of workers that were lost before.
+    """
+    n_lost = workers.n_lost
+    try:
+        yield n_lost
+    except GpupipeError:
+        raise
+    except Exception as error:
+        workers.poll()
+        if workers.n_lost == n_lost:
+            raise
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise GangError(f"a worker was lost: {said}", where=where) from error
 
 
 class Gang:
@@ -37,35 +87,31 @@ class Gang:
     addresses : sequence of str
         Of the worker of each rank.
     what : str
-        What they do together, for messages.
+        What they compute together, for messages.
     """
 
     def __init__(self, workers: DaskWorkers, addresses: Sequence[str], what: str) -> None:
         self.workers, self.addresses, self.what = workers, tuple(addresses), what
         self.n_threads: dict[str, int] = workers.client.nthreads(list(addresses))
-        self._handles: list[DaskHandle[Any]] = []
-        self._where: dict[Any, str] = {}  # the keys of its tasks → the addresses of the workers
+        self._where: dict[DaskHandle[Any], str] = {}  # each task, and the address of its worker
 
     def __enter__(self) -> Gang:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for handle in self._handles:
+        for handle in self._where:
             handle.future.release()
 
-    def submit(
-        self, rank: int, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any
-    ) -> DaskHandle[Result]:
-        """As `Workers.submit`, on the worker of this rank, and nowhere else if it is lost."""
-        given = [a.future if isinstance(a, DaskHandle) else a for a in arguments]
-        label = f"{self.what}, worker {rank + 1} of {len(self.addresses)}"
-        future = self.workers.client.submit(
-            run_task, self.workers.settings, function, *given, key=key_of(function.__name__, uuid4().hex, label),
-            pure=False, workers=[self.addresses[rank]], allow_other_workers=False, priority=SOON,
-        )  # fmt: skip
-        self._handles.append(DaskHandle(future, label))
-        self._where[future.key] = self.addresses[rank]
-        return self._handles[-1]
+    def submit(self, rank: int, function: Callable[..., Result], *arguments: Any) -> DaskHandle[Result]:
+        """Run a task on the worker of this rank, and nowhere else if it is lost; see `Workers.submit`."""
+        address, label = self.addresses[rank], f"{self.what}, worker {rank + 1} of {len(self.addresses)}"
+        (handle,) = self.workers.start(function, [arguments], [label], address)
+        self._where[handle] = address
+        return handle
+
+    def submit_each(self, function: Callable[..., Result], each: Iterable[Sequence[Any]]) -> list[DaskHandle[Result]]:
+        """Run a task on the worker of every rank, with the arguments that `each` has for it; see `submit`."""
+        return [self.submit(rank, function, *arguments) for rank, arguments in enumerate(each)]
 
     def await_threads(self) -> None:
         """Wait until every worker has a thread that is free: tasks that wait for each other must not wait for one.
@@ -130,7 +176,7 @@ class Gang:
         Where a task has an error of its own, nothing is to begin again that would need them.
         """
         end = time.monotonic() + 2 * self.workers.health.deadline
-        while left := [h for h in pending if not h.future.done() and self._where[h.future.key] not in self._lost()]:
+        while left := [h for h in pending if not h.future.done() and self._where[h] not in self._lost()]:
             if any(_is_own(error) for _, error in self._failed(handles)):
                 return
             if time.monotonic() > end:

@@ -7,10 +7,12 @@ computes. Where nothing does for `deadline` seconds, nothing will.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from distributed import Client
 from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
@@ -139,7 +141,7 @@ class HealthMonitor:
     def _killed(self, error: KilledWorker, waiting_for: str) -> GpupipeError:
         """Return the error of a task, not always the one waited for, that cost one worker after another."""
         # A value that was sent does nothing: it is sent again because of the task that needs it.
-        label = waiting_for if str(error.task).startswith(SENT) else label_of(error.task)
+        label = waiting_for if str(error.task).startswith(f"{SENT}-") else label_of(error.task)
         count = error.allowed_failures + 1
         if self._killed_by_memory():
             limit = max((worker["memory_limit"] or 0 for worker in self.workers.values()), default=0)
@@ -196,18 +198,24 @@ class HealthMonitor:
         return ClusterError(what, where=where, fix=fix)
 
 
-SENT = "put-"  # begins the keys of values that are sent to workers
+SENT = "put"  # begins the keys of values that are sent to workers
+
+
+def key_of(label: str, name: str = "") -> str:
+    """Return a new key for the task with a label; Dask's dashboard shows `name`, by default the label's first words."""
+    return f"{name or _first_words(label)}-{uuid4().hex}|{label}"
 
 
 def label_of(key: Any) -> str:
-    """Return what the task of a key does, in words; see `key_of`."""
+    """Return the label in a key of ours; other keys as they are."""
     name, _, label = str(key).partition("|")
     return label or name
 
 
-def key_of(name: str, number: str, label: str) -> str:
-    """Return a key for Dask: its dashboard shows the `name`, our messages the `label`."""
-    return f"{name}-{number}|{label}" if label else f"{name}-{number}"
+def _first_words(label: str) -> str:
+    """Return the words before the first number or name: the same for all tasks of a kind."""
+    found = re.match("[a-z ]*", label)
+    return found[0].strip() if found and found[0].strip() else "task"
 
 
 def _motion(worker: dict[str, Any]) -> tuple[Any, ...]:

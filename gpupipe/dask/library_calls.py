@@ -1,7 +1,7 @@
-"""Calls of libraries that train on Dask by themselves, and know no deadline.
+"""Calls of libraries that run collectives on Dask by themselves, without a deadline.
 
-Where a worker is lost, or fails by itself, the others wait for it in a collective, and the library waits for them.
-Here such a call is watched from outside; who is left waiting is started again, and what it held is computed again.
+If a worker is lost, or fails alone, the others wait for it in a collective, and the library waits for them. Such a call
+is therefore watched from outside: workers that are left waiting are restarted, and what they held is computed again.
 """
 
 from __future__ import annotations
@@ -15,51 +15,46 @@ from typing import Any, TypeVar
 
 import distributed
 
+from gpupipe.dask.gang import GangError, blame_lost_workers, retry_collective
 from gpupipe.dask.workers import LOOK_SECONDS, DaskWorkers
 from gpupipe.errors import ClusterError
 
 Result = TypeVar("Result")
 
-RETURN_SECONDS = 20.0  # for a worker that was lost to be started again
+RETURN_SECONDS = 20.0  # for a lost worker to be restarted
 RESTART_SECONDS = 60.0  # for one that we restart: where that is cut off, its nanny gives up (Dask 2026.8)
-CALLS = 3  # of the same function at most; each but the last may lose a worker
 
 
 def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
-    """Return ``call()``, which has Dask's client as the current one; called again if it loses a worker.
+    """Return ``call()``, with Dask's client as the current one; called again if it loses a worker.
 
     Raises
     ------
     ClusterError
-        If workers were lost in every call, or nothing moved for the deadline.
+        If workers were lost in every attempt, or nothing moved for the deadline.
     Exception
         What the call raises, or a task of its own whose error it does not notice.
     """
-    for _ in range(CALLS):
-        workers.poll()  # at those that are there now: only of them can it be told that they are lost
-        n_lost, known = workers.n_lost, set(workers.client.futures)
-        running = _started(workers, call)
-        try:
+    return retry_collective(workers, lambda attempt: _watch(workers, call, where), where)
+
+
+def _watch(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
+    """Return ``call()``; raise a GangError if it loses a worker. By then none of its tasks is left."""
+    known = set(workers.client.futures)
+    running = Future[Result]()
+    try:
+        with blame_lost_workers(workers, where) as n_lost:
+            _start(workers, call, running)
             return _awaited(workers, running, n_lost, known, where)
-        except _LostError:
+    except BaseException as error:
+        if isinstance(error, GangError):
             _await_return(workers)
-            _free(workers, running, known, where)
-        except BaseException:
-            _free(workers, running, known, where)
-            raise
-    raise ClusterError(
-        f"workers were lost in all of {CALLS} attempts", where=where,
-        fix="see what ends them: memory (cluster.memory_limit), or the machine",
-    )  # fmt: skip
+        _free(workers, running, known, where)
+        raise
 
 
-class _LostError(Exception):
-    """A worker was lost during the call."""
-
-
-def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]:
-    """Return the coming result of a thread: one that waits for ever does not keep the process from ending."""
-    running: Future[Result] = Future()
+def _start(workers: DaskWorkers, call: Callable[[], Result], running: Future[Result]) -> None:
+    """Run a call in a thread that does not keep the process alive: the call may wait forever."""
 
     def run() -> None:
         try:
@@ -69,7 +64,6 @@ def _started(workers: DaskWorkers, call: Callable[[], Result]) -> Future[Result]
             running.set_exception(error)
 
     threading.Thread(target=run, name="library call", daemon=True).start()
-    return running
 
 
 def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: set[Any], where: str) -> Result:
@@ -77,18 +71,13 @@ def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: 
     while not wait([running], LOOK_SECONDS).done:
         workers.poll([where])
         if workers.n_lost > n_lost:
-            raise _LostError
+            raise GangError("a worker was lost", where=where)
         before, failed = failed, _in_state("error", workers) - known
         for key in before & failed:  # since the last look, and the call goes on
             raise workers.client.futures[key].exception
         before, stranded = stranded, _stranded(workers, _in_state("pending", workers) - known)
         if before & stranded:
-            raise _LostError
-    error = running.exception()
-    if error is not None:
-        workers.poll()
-        if workers.n_lost > n_lost:
-            raise _LostError from error
+            raise GangError("the worker of a task was lost", where=where)
     return running.result()
 
 

@@ -1,10 +1,10 @@
-"""Networks, trained by all workers together: distributed data parallel, each worker with its share of the rows.
+"""Networks trained by all workers together: distributed data parallel, each worker with its shard of the rows.
 
-The rows go from worker to worker, never through the driver, which has the target and says which rows are
-held out: the very ones that it would hold out alone. Edges of bins, the target's scale and what is known of an unseen
-id are those of one machine, too. What differs: a batch has as many rows of each worker, drawn among its own; so losses
-differ as between two seeds, with the number of workers. They do not with the partitions, nor with where these lie: the
-first worker has the first rows. Where one worker has all the rows, nothing differs from one machine.
+The rows go from worker to worker, never through the driver, which has the target and draws the same validation rows as
+on one machine. Bin edges, the scale of the target and the embedding of unseen ids are those of one machine, too. A
+batch, however, has as many rows of each worker, drawn among its own, so losses differ with the number of workers, as
+between two seeds. They do not depend on the partitions or their places: rank 0 has the first rows. Where one worker has
+all the rows, nothing differs from one machine.
 
 Gradients travel between the workers as plain TCP (NCCL between GPUs), also in a cluster that encrypts with tls://.
 """
@@ -13,29 +13,31 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.gang import TRAININGS, Gang, GangError
+from gpupipe.dask.gang import Gang, GangError, retry_collective
 from gpupipe.dask.progress import show_worker_reports
 from gpupipe.dask.row_ranges import assign_ranks, divide_rows
-from gpupipe.dask.shards import height_of, shard, shard_arguments
+from gpupipe.dask.shards import WorkerShard, height_of, shard, shard_arguments
 from gpupipe.dask.shared_folder import can_reach
 from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
-from gpupipe.errors import ClusterError, ConfigError
+from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.fit import describe_training, open_checkpoint
+from gpupipe.models.neural.fit import describe_training, open_checkpoint, refusal
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.models.neural.ranks.rendezvous import Rendezvous, listen
+from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group, listen
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, TrainingShard, train_shard
+from gpupipe.models.neural.shard_training import ShardedProblem, TrainedNetwork, train_shard
 from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.progress import ShowProgress
 from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.tensors.allocator import share_memory
 from gpupipe.typing import Array
 
 
@@ -77,20 +79,16 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
         tuple(context.feature_names),
         context.n_classes,
         rows.classes,
-        (
-            *describe_training(done.trained.progress, done.trained.spec, done.n_workers, context.resources, "workers"),
-            *done.told,
-        ),
+        (*describe_training(done.trained, context.resources, "workers"), *done.told),
         history=tuple(asdict(epoch) for epoch in done.trained.progress.epochs),
     )
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What came of a training, how many workers shared it in the end, and what else should be known."""
+    """What came of a training, and what else should be known."""
 
     trained: TrainedNetwork
-    n_workers: int
     told: tuple[str, ...] = ()
 
 
@@ -117,23 +115,17 @@ class _Training:
 
 def _done(training: _Training) -> _Done:
     workers = training.X.workers
-    if not isinstance(workers, DaskWorkers):  # those of this very process
-        return _Done(_alone(training), 1)
-    checkpoint = training.checkpoint()
-    for begun in range(1, TRAININGS + 1):
-        try:
-            with _gang(training, workers) as gang:
-                return _together(training, gang, checkpoint, begun)
-        except GangError as error:
-            lost = error
-        if checkpoint is not None:
+    if not isinstance(workers, DaskWorkers):  # this process
+        return _Done(_alone(training))
+    checkpoint, where = training.checkpoint(), f"training {type(training.model).__name__}"
+
+    def attempt(begun: int) -> _Done:
+        if checkpoint is not None and begun > 1:
             checkpoint.resume = True
-    raise ClusterError(
-        f"the training was begun {TRAININGS} times, and could not be ended: {lost.what}",
-        where=lost.where,
-        fix="see what ends the workers: memory (cluster.memory_limit), or the machine; if one exchange of theirs takes "
-        "longer, raise cluster.deadline",
-    ) from lost
+        with _gang(training.X, workers, where) as gang:
+            return _together(training, gang, checkpoint, begun)
+
+    return retry_collective(workers, attempt, where)
 
 
 def _alone(training: _Training) -> TrainedNetwork:
@@ -155,8 +147,8 @@ def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, be
     """Train on the workers of a gang, for the `begun`-th time."""
     size = len(gang.addresses)
     given = shard_arguments(training.X, training.problem, size)
-    shards = [gang.submit(rank, shard, *given[rank]) for rank in range(size)]
-    heights = gang.gather([gang.submit(rank, height_of, made) for rank, made in enumerate(shards)])
+    shards = gang.submit_each(shard, given)
+    heights = gang.gather(gang.submit_each(height_of, [(made,) for made in shards]))
     sharded_problem = training.sharded_problem(heights)
     told = []
     if checkpoint is not None and not can_reach(gang, checkpoint):
@@ -165,36 +157,32 @@ def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, be
     ranks = zip(shards, _rendezvous(gang), gang.addresses, strict=True)
     gang.await_threads()
     with show_worker_reports(gang.workers.client, training.context.resources.show_progress) as reports:
-        trained, *_ = gang.gather([
-            gang.submit(
-                rank, _train, sharded_problem, made, rendezvous, None if rank else checkpoint, gang.n_threads[address],
+        tasks = gang.submit_each(_train, [
+            (
+                sharded_problem, made, rendezvous, None if rank else checkpoint, gang.n_threads[address],
                 require_not_cancelled, reports,
             )
             for rank, (made, rendezvous, address) in enumerate(ranks)
         ])  # fmt: skip
+        trained, *_ = gang.gather(tasks)
     assert trained is not None
     if begun > 1:
         after = trained.progress.resumed
         where = f"it went on after epoch {after}" if after else "it began from the start"
         told.append(f"workers were lost, and the training was begun {begun} times; at last {where}")
-    return _Done(trained, size, tuple(told))
+    return _Done(trained, tuple(told))
 
 
-def _gang(training: _Training, workers: DaskWorkers) -> Gang:
+def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
     """Return the workers that share a training, each as the rank whose rows it has most of."""
-    X = training.X
-    workers.gather(X.map(_height, label="rows for a network"))  # what was lost is computed again
+    X.compute(lambda _, rows: rows.shape[0], label="rows for a network")  # what was lost is computed again
     workers.poll()
     if not workers.health.workers:
-        raise GangError("no workers are left", where=f"training {type(training.model).__name__}")
-    shards = divide_rows(X.heights, _gang_size(X, workers))
+        raise GangError("no workers are left", where=where)
+    # With less than a partition each, all workers but some would wait.
+    shards = divide_rows(X.heights, min(len(workers.health.workers), len(X.partitions)))
     addresses = assign_ranks(shards, workers.homes(X.partitions), sorted(workers.health.workers))
-    return Gang(workers, addresses, f"training {type(training.model).__name__}")
-
-
-def _gang_size(X: PartitionedMatrix, workers: DaskWorkers) -> int:
-    """Return how many workers share a training: of less than a partition each, all but some would wait."""
-    return min(len(workers.health.workers), len(X.partitions))
+    return Gang(workers, addresses, where)
 
 
 def _rendezvous(gang: Gang) -> list[Rendezvous]:
@@ -205,35 +193,35 @@ def _rendezvous(gang: Gang) -> list[Rendezvous]:
     if size == 1:
         return [Rendezvous()]
     hosts = [get_address_host(address) for address in gang.addresses]
-    (port,) = gang.gather([gang.submit(0, _listen, hosts[0])])
-    interfaces = gang.gather([gang.submit(rank, _interface, host) for rank, host in enumerate(hosts)])
+    (port,) = gang.gather([gang.submit(0, lambda _, host: listen(host), hosts[0])])
+    interfaces = gang.gather(gang.submit_each(lambda _, host: _interface(host), [(host,) for host in hosts]))
     return [Rendezvous(rank, size, hosts[0], port, interfaces[rank], seconds) for rank in range(size)]
 
 
 def _train(
     backend: Backend,
     sharded_problem: ShardedProblem,
-    made: TrainingShard,
+    made: WorkerShard,
     rendezvous: Rendezvous,
     checkpoint: Checkpoint | None,
     n_tasks: int,
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
 ) -> TrainedNetwork | None:
-    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free."""
-    n_threads = n_tasks * backend.n_threads
-    return train_shard(sharded_problem, made, rendezvous, checkpoint, backend, n_threads, safe_point, show_progress)
+    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free; rank 0 returns it."""
+    refused = refusal(backend)
+    if refused is not None:
+        raise DeviceError(f"a worker cannot train networks: {refused.what}", where="models", fix=refused.fix)
+    share_memory(backend)
+    tensors = made.to_tensors(sharded_problem.architecture.n_numbers)
+    n_threads, join = n_tasks * backend.n_threads, partial(join_group, rendezvous)
+    trained = train_shard(sharded_problem, tensors, n_threads, join, checkpoint, safe_point, show_progress)
+    if rendezvous.rank:
+        return None
+    return replace(trained, network=trained.network.cpu(), progress=replace(trained.progress, weights={}))
 
 
-def _height(backend: Backend, rows: Array) -> int:
-    return int(rows.shape[0])
-
-
-def _listen(backend: Backend, host: str) -> int:
-    return listen(host)
-
-
-def _interface(backend: Backend, host: str) -> str:
+def _interface(host: str) -> str:
     """Return the network interface of this machine that has an address; ``""`` if none has."""
     import psutil  # Dask's own
 

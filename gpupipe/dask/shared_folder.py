@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import Gang
 from gpupipe.models.neural.checkpoint import Checkpoint
 
@@ -15,7 +14,7 @@ from gpupipe.models.neural.checkpoint import Checkpoint
 def can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
     """Return whether the worker of rank 0 reaches the folder of the checkpoint under the path of this process."""
     with _probe(checkpoint.path.parent) as probe:
-        (found,) = gang.gather([gang.submit(0, _is_there, probe)])
+        (found,) = gang.gather([gang.submit(0, lambda _: probe.is_file())])
     return found
 
 
@@ -31,7 +30,3 @@ def _probe(folder: Path) -> Iterator[Path]:
         probe.unlink()
         with suppress(OSError):  # others are in it
             folder.rmdir()
-
-
-def _is_there(backend: Backend, file: Path) -> bool:
-    return file.is_file()

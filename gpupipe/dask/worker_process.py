@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Concatenate, TypeVar
+from typing import Any
 
 from distributed import get_worker
 
@@ -18,8 +18,6 @@ from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
 from gpupipe.dask.worker_output import redirect_output
 from gpupipe.errors import ClusterError
 from gpupipe_kernels.numpy_compat import restore_row_stack
-
-Result = TypeVar("Result")
 
 METRIC = "gpupipe"
 NO_ARGUMENT = ...  # pads lists of arguments to the same length
@@ -45,12 +43,11 @@ class WorkerSettings:
     n_threads: int | None = None
 
 
-def run_task(
-    settings: WorkerSettings, function: Callable[Concatenate[Backend, ...], Result], *arguments: Any
-) -> Result:
-    """Return ``function(backend, *arguments)`` without the arguments that are `NO_ARGUMENT`."""
+def run_task(settings: WorkerSettings, pickled: bytes, *arguments: Any) -> Any:
+    """Return ``function(backend, *arguments)`` of a pickled function, without the arguments that are `NO_ARGUMENT`."""
     start = time.perf_counter()
     try:
+        function = pickle.loads(pickled)
         return function(backend_of(settings), *(given for given in arguments if given is not NO_ARGUMENT))
     finally:
         with _lock:

@@ -13,25 +13,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Concatenate, NoReturn, TypeVar
-from uuid import uuid4
+from typing import Any, NoReturn, TypeVar
 
+import cloudpickle
 from distributed import CancelledError, Client, Future, wait
 
-from gpupipe.backends.base import Backend
-from gpupipe.dask.health import HealthMonitor, key_of
+from gpupipe.dask.health import SENT, HealthMonitor, key_of
 from gpupipe.dask.worker_process import METRIC, NO_ARGUMENT, WorkerSettings, identity, measure_usage, run_task
 from gpupipe.errors import ClusterError, DeviceError
-from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.workers import ResultHandle, Workers, WorkerUsage, pass_progress
 
 Result = TypeVar("Result")
 
 LOOK_SECONDS = 0.5
+SOON = 1  # the priority of tasks that must begin together: before what waits for a thread of a worker
 USE_SECONDS = 5.0  # for workers to say what they did: nothing depends on it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DaskHandle(ResultHandle[Result]):
     """A result on a Dask worker: its future, and a description of its task for messages."""
 
@@ -79,47 +78,51 @@ class DaskWorkers(Workers):
         self.device, self.reason, self.dashboard = settings.device, reason, dashboard
         self._health = HealthMonitor(client, deadline, outputs)
         self._reported, self._fallbacks = 0, list[str]()
-        self._progress: ProgressReport | None = None
-        self._poll()
+        self.poll()
         self.n_workers_at_first = self.n_workers
-
-    def submit(
-        self,
-        function: Callable[Concatenate[Backend, ...], Result],
-        *arguments: Any,
-        worker: int | None = None,
-        label: str = "",
-    ) -> DaskHandle[Result]:
-        """See `Workers.submit`; a worker that was lost is replaced by any other."""
-        self._health.check_scheduler()
-        label = label or function.__name__
-        known = self._addresses
-        where = [known[worker % len(known)]] if worker is not None and known else None
-        future = self._client.submit(
-            run_task, self._settings, function, *_given(arguments), key=key_of(function.__name__, uuid4().hex, label),
-            pure=False, workers=where, allow_other_workers=where is not None,
-        )  # fmt: skip
-        return DaskHandle(future, label)
 
     def map(
         self,
-        function: Callable[Concatenate[Backend, ...], Result],
+        function: Callable[..., Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
     ) -> list[ResultHandle[Result]]:
-        """See `Workers.map`: one message to the scheduler, where each of `submit` costs more than a small task."""
+        """See `Workers.map`."""
+        return [*self.start(function, each, labels)]
+
+    def start(
+        self,
+        function: Callable[..., Result],
+        each: Iterable[Sequence[Any]],
+        labels: Sequence[str],
+        pinned_to: str | None = None,
+    ) -> list[DaskHandle[Result]]:
+        """Start tasks with one message to the scheduler, in which the function is pickled once; see `Workers.map`.
+
+        Parameters
+        ----------
+        pinned_to : str, optional
+            The address of the worker that runs them before its other tasks, and nowhere else if it is lost.
+        """
         self._health.check_scheduler()
-        n = len(labels)
-        keys = [key_of(function.__name__, uuid4().hex, label) for label in labels]
-        columns = zip_longest(*map(_given, each), fillvalue=NO_ARGUMENT)
-        futures = self._client.map(run_task, [self._settings] * n, [function] * n, *columns, key=keys, pure=False)
+        labels = [label or getattr(function, "__name__", "a task") for label in labels]
+        futures = self._client.map(
+            run_task,
+            [self._settings] * len(labels),
+            [cloudpickle.dumps(function)] * len(labels),
+            *zip_longest(*map(_with_futures, each), fillvalue=NO_ARGUMENT),
+            key=[key_of(label) for label in labels],
+            pure=False,
+            workers=pinned_to,
+            priority=0 if pinned_to is None else SOON,
+        )
         return [DaskHandle(future, label) for future, label in zip(futures, labels, strict=True)]
 
     def put(self, value: Any) -> DaskHandle[Any]:
         """See `Workers.put`; it is part of a task, so that it is there again after the loss of who held it."""
         self._health.check_scheduler()
-        key = key_of("put", uuid4().hex, "what is sent to the workers")
-        return DaskHandle(self._client.submit(identity, value, key=key, pure=False), "what is sent to the workers")
+        label = "what is sent to the workers"
+        return DaskHandle(self._client.submit(identity, value, key=key_of(label, SENT), pure=False), label)
 
     def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:
         """See `Workers.wait`."""
@@ -155,9 +158,14 @@ class DaskWorkers(Workers):
         """The monitor of the workers and of the deadline."""
         return self._health
 
-    def poll(self, waiting_for: Sequence[str] = ()) -> None:
-        """Update the list of workers; raise if something is waited for and nothing has moved for the deadline."""
-        self._poll(None, waiting_for)
+    def poll(self, waiting_for: Sequence[str] = (), progress: object = None) -> None:
+        """Update the list of workers; raise as `HealthMonitor.poll`, or if the scheduler is gone."""
+        self._health.check_scheduler()
+        self._health.poll(progress, waiting_for)
+        workers = self._health.workers
+        if workers:  # all may be lost for a moment, and started again
+            self.n_workers = len(workers)
+            self.n_threads = sum(worker["nthreads"] for worker in workers.values())
 
     @property
     def n_lost(self) -> int:
@@ -172,10 +180,6 @@ class DaskWorkers(Workers):
         self._reported += len(new)
         lost = "the worker {} was lost; others computed again what it held{}"
         return [lost.format(address, self._health.last_output(address)) for address in new]
-
-    def progress(self) -> ProgressReport | None:
-        """See `Workers.progress`; of the tasks that are waited for."""
-        return self._progress
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
         """See `Workers.fall_back`."""
@@ -220,7 +224,7 @@ class DaskWorkers(Workers):
             with self._client.as_current(), suppress(TimeoutError, CancelledError):
                 wait([handle.future for handle in pending], timeout=LOOK_SECONDS)
                 continue
-            self._poll(len(pending), [handle.label for handle in pending])
+            self.poll([handle.label for handle in pending], len(pending))
         self._progress = None
         self._raise_failed(remote)
 
@@ -241,7 +245,7 @@ class DaskWorkers(Workers):
         fetched = asyncio.run_coroutine_threadsafe(coming, self._client.loop.asyncio_loop)
         try:
             while not concurrent.futures.wait([fetched], LOOK_SECONDS).done:
-                self._poll(None, labels)
+                self.poll(labels)
             found: list[Any] = fetched.result()
         except (Exception, CancelledError) as error:
             self._raise(error, ", ".join(labels[:1]))
@@ -253,18 +257,9 @@ class DaskWorkers(Workers):
         explained = self._health.explain(error, label)
         raise explained from (None if explained is error else error)
 
-    def _poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
-        self._health.check_scheduler()
-        self._health.poll(progress, waiting_for)
-        workers = self._health.workers
-        if workers:  # all may be lost for a moment, and started again
-            self._addresses = sorted(workers, key=lambda address: str(workers[address]["name"]))
-            self.n_workers = len(workers)
-            self.n_threads = sum(worker["nthreads"] for worker in workers.values())
 
-
-def _given(arguments: Sequence[Any]) -> list[Any]:
-    """Return arguments as Dask takes them."""
+def _with_futures(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments with Dask's futures for our handles."""
     return [argument.future if isinstance(argument, DaskHandle) else argument for argument in arguments]
 
 

@@ -244,13 +244,20 @@ class XGBoost(ModelSettings):
         finally:
             estimator.callbacks = None  # it holds on to the run
 
-    def _fit(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+    def draw_validation_rows(self, n_rows: int, seed: int) -> Array | None:
+        """Return which rows decide when the training stops early, None if it does not."""
         if self.early_stopping_rounds is None:
-            return estimator.fit(X, y, sample_weight=sample_weight)
+            return None
         import numpy as np
 
+        drawn: Array = np.random.default_rng(seed).random(n_rows) < self.validation_fraction
+        return drawn
+
+    def _fit(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        drawn = self.draw_validation_rows(len(X), context.seed)
+        if drawn is None:
+            return estimator.fit(X, y, sample_weight=sample_weight)
         assert y is not None
-        drawn = np.random.default_rng(context.seed).random(len(X)) < self.validation_fraction
         held_out = context.backend.to_device(drawn)
         weights = (None, None) if sample_weight is None else (sample_weight[~held_out], [sample_weight[held_out]])
         validation = [(X[held_out], y[held_out])]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.partitions.source_chunks import ArrowChunks
-from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
@@ -42,7 +42,7 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     SchemaError
         As `gpupipe.table.encode_chunks.encode_chunks`.
     """
-    heights = [chunk.n_rows for chunk in found.chunks]
+    heights = tuple(chunk.n_rows for chunk in found.chunks)
     starts, n_rows = list(accumulate(heights, initial=0)), sum(heights)
     summaries = start_summaries(found.schema.empty_table(), declared, n_rows)
     given = [(chunk.rows, declared, n_rows, start) for chunk, start in zip(found.chunks, starts, strict=False)]
@@ -53,7 +53,7 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     each = ((found.chunks.pop(0).rows, sent, start) for start in starts[:-1])
     tables = workers.map(_encode, each, ["encoding"] * len(heights))
     workers.wait(tables)  # values that are not what is declared are refused here, not where the table is used first
-    return PartitionedTable(schema, tuple(map(TablePartition, tables, heights)), workers)
+    return PartitionedTable(tuple(tables), workers, heights, schema)
 
 
 def _merge(summaries: Summaries, found: Sequence[ResultHandle[Summaries]], workers: Workers) -> None:

@@ -6,21 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from gpupipe.backends.base import Backend
-from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix, write_training_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.table.blocks import Table
-from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 
 
-def transform(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
-    """Return the matrix of `table` where its rows are (see `FittedFeatures.transform`).
+@write_matrix.register(PartitionedTable)
+def transform(table: PartitionedTable, features: FittedFeatures, backend: Backend) -> PartitionedMatrix:
+    """Return the matrix of `table` where its rows are (see `FittedFeatures.transform`), once all workers wrote it.
 
     Parameters
     ----------
-    features : FittedFeatures
     table : PartitionedTable
+    features : FittedFeatures
     backend : Backend
         Of the driver, whose host says which interpreter runs everywhere: the bytes do not depend on how many
         rows a partition has.
@@ -28,27 +27,28 @@ def transform(features: FittedFeatures, table: PartitionedTable, backend: Backen
     Raises
     ------
     SchemaError
-        If the table lacks a column, or has one of another kind; it comes when the matrix is gathered.
+        If the table lacks a column, or has one of another kind.
     LimitError
-        If a partition of the matrix does not fit into its worker's memory; likewise.
+        If a partition of the matrix does not fit into its worker's memory.
     """
     return _run(replace(features, training_program=None), features.program, table, backend)
 
 
-def transform_training(features: FittedFeatures, table: PartitionedTable, backend: Backend) -> PartitionedMatrix:
+@write_training_matrix.register(PartitionedTable)
+def transform_training(table: PartitionedTable, features: FittedFeatures, backend: Backend) -> PartitionedMatrix:
     """Return the matrix of the very rows that were fitted, which cross-fitted statistics do not see.
 
     Parameters
     ----------
-    features : FittedFeatures
-        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
     table : PartitionedTable
         That of the statistics.
+    features : FittedFeatures
+        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
     backend : Backend
         As in `transform`.
     """
     if features.training_program is None:
-        return transform(features, table, backend)
+        return transform(table, features, backend)
     return _run(features, features.training_program, table, backend)
 
 
@@ -59,10 +59,11 @@ def _run(features: FittedFeatures, program: Program, table: PartitionedTable, ba
         folds = [None] * len(table.partitions)
     lean = replace(features, folds=None, states=(), derivation=None)  # what no matrix needs may be large
     sent = table.workers.put(lean)
-    parts = table.map(_write, sent, engine, each=[folds], label="features")
-    heights = tuple(part.n_rows for part in table.partitions)
-    return PartitionedMatrix(tuple(parts), heights, program.n_columns, table.workers)
-
-
-def _write(backend: Backend, table: Table, features: FittedFeatures, engine: str, folds: Array) -> Array:
-    return replace(features, folds=folds).transform_training(table, backend, engine)
+    written = table.map(
+        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend, engine),
+        sent,
+        each=[folds],
+        label="features",
+    )
+    matrix = PartitionedMatrix(written.partitions, table.workers, table.heights, program.n_columns)
+    return matrix.materialize()

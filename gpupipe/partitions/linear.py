@@ -8,7 +8,6 @@ minimise what scikit-learn's estimators minimise, in float64; the last digits de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,8 @@ class _Passes:
     def __init__(self, X: PartitionedMatrix, y: Array, weights: Array | None, context: FitContext) -> None:
         self.X, self.context, self.n = X, context, 0
         self.total_weight = float(len(y) if weights is None else weights.sum())
-        spans = [slice(*span) for span in pairwise(X.bounds)]
-        self.own = [[X.workers.put((y[s], None if weights is None else weights[s])) for s in spans]]
+        own_weights = [None] * len(X.partitions) if weights is None else X.split_rows(weights)
+        self.own = [[X.workers.put(rows) for rows in zip(X.split_rows(y), own_weights, strict=True)]]
 
     def report(self) -> ProgressReport | None:
         """Return the passes that are complete; how many the optimizer needs is unknown."""
@@ -81,8 +80,7 @@ class _Passes:
     def sum(self, function: Callable[..., Sums], *arguments: Any) -> Sums:
         self.n += 1
         self.context.resources.safe_point(f"after {self.n} passes")
-        parts = self.X.map(_on_one_thread, function, *arguments, each=self.own, label=f"pass {self.n}")
-        found = self.X.workers.gather(parts)
+        found = self.X.compute(_on_one_thread, function, *arguments, each=self.own, label=f"pass {self.n}")
         return [sum(parts[1:], start=parts[0]) for parts in zip(*found, strict=True)]
 
 

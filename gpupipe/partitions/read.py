@@ -25,7 +25,7 @@ from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.partitions.encode import encode_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks, read_chunks
-from gpupipe.partitions.table import PartitionedTable, TablePartition
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
@@ -98,25 +98,24 @@ def read_partitions(config: Config, workers: Workers, n_partitions: int | None =
 
 def partition_table(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
     """Return a table of the driver as partitions on the workers."""
-    part = TablePartition(workers.put(table), table.n_rows)
-    whole = PartitionedTable(table.schema, (part,), workers, dict(table.places))
+    whole = PartitionedTable((workers.put(table),), workers, (table.n_rows,), table.schema, dict(table.places))
     return repartition(whole, n_partitions or workers.n_threads)
 
 
 def repartition(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
     """Return the same rows in at least `n_partitions` partitions of about equal size: larger ones are split."""
     most = max(1, -(-table.n_rows // n_partitions))
-    parts: list[TablePartition] = []
-    for part in table.partitions:
-        n = -(-part.n_rows // most)
-        if n < 2 or part.n_rows < 2 * most:
-            parts.append(part)
+    parts: list[tuple[ResultHandle[Table], int]] = []
+    for part, n_rows in zip(table.partitions, table.heights, strict=True):
+        n = -(-n_rows // most)
+        if n < 2 or n_rows < 2 * most:
+            parts.append((part, n_rows))
             continue
-        ends = [part.n_rows * i // n for i in range(n + 1)]
-        for start, stop in pairwise(ends):
-            rows = table.workers.submit(_between, part.table, start, stop, label=f"rows {start:,} to {stop:,}")
-            parts.append(TablePartition(rows, stop - start))
-    return PartitionedTable(table.schema, tuple(parts), table.workers, table.places)
+        for start, stop in pairwise(n_rows * i // n for i in range(n + 1)):
+            rows = table.workers.submit(_between, part, start, stop, label=f"rows {start:,} to {stop:,}")
+            parts.append((rows, stop - start))
+    partitions, heights = zip(*parts, strict=True)
+    return PartitionedTable(partitions, table.workers, heights, table.schema, table.places)
 
 
 def _read_source_chunks(config: Config, workers: Workers, n_chunks: int) -> tuple[ArrowChunks | None, str]:
@@ -163,7 +162,7 @@ def _read_whole(config: Config, workers: Workers, declared: Declarations) -> tup
     read = workers.submit(_read_joined, config.source, config.tables, declared, label="reading the source")
     schema, places, n_rows, notes = workers.gather([workers.submit(_facts, read)])[0]
     table: ResultHandle[Table] = workers.submit(_first, read, label="the source")
-    return PartitionedTable(schema, (TablePartition(table, n_rows),), workers, places), notes
+    return PartitionedTable((table,), workers, (n_rows,), schema, places), notes
 
 
 def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:

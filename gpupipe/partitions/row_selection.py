@@ -11,8 +11,8 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.partitions.workers import ResultHandle, Workers
-from gpupipe.table.arrange import slice_rows, take, take_each
-from gpupipe.table.blocks import Table
+from gpupipe.table.arrange import slice_rows
+from gpupipe.table.blocks import Table, take_each
 from gpupipe.typing import Array
 
 
@@ -28,8 +28,8 @@ class _Run(NamedTuple):
 
 def take_partitions(
     workers: Workers, tables: Sequence[ResultHandle[Table]], bounds: Sequence[int], mask: Array
-) -> list[tuple[ResultHandle[Table], int]]:
-    """Return the rows where `mask` is true in new partitions, each with its number of rows.
+) -> tuple[tuple[ResultHandle[Table], ...], tuple[int, ...]]:
+    """Return the rows where `mask` is true in new partitions, and the number of rows of each.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def take_partitions(
         for runs, home in zip(partitions, homes, strict=True)
     ]
     taken = workers.map(_take_joined, each, ["rows of the split"] * len(each))  # where most of the rows are
-    return [(handle, stop - start) for handle, (start, stop) in zip(taken, spans, strict=True)]
+    return tuple(taken), tuple(stop - start for start, stop in spans)
 
 
 def _runs(masks: Sequence[Array], found: Sequence[int], start: int, stop: int) -> list[_Run]:
@@ -73,7 +73,7 @@ def _given(tables: Sequence[ResultHandle[Table]], run: _Run) -> list[Any]:
 
 
 def _take(backend: Backend, table: Table, start: int, stop: int, bits: Array) -> Table:
-    return take(*_chosen(table, start, stop, bits), backend)
+    return take_each([_chosen(table, start, stop, bits)], backend)
 
 
 def _take_joined(

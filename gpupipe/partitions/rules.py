@@ -27,8 +27,9 @@ from gpupipe.units import MIB
 TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
 
 
-def check_partitions(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
-    """Return the rule violations of a partitioned table; see `gpupipe.rules.check.find_violations`.
+@find_violations.register(PartitionedTable)
+def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
+    """Return the rule violations of a partitioned table.
 
     Each worker checks its own rows. Columns that must be unique are gathered one at a time, those of texts in batches.
 
@@ -38,9 +39,8 @@ def check_partitions(table: PartitionedTable, rules: Rules, backend: Backend) ->
         The host, where repeated values are looked for.
     """
     of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
-    broken = merge_violations(
-        table.compute(find_partition_violations, of_rows, label="the rules of data"), table.bounds[:-1]
-    )
+    found = table.compute(lambda backend, rows: find_violations(rows, of_rows, backend), label="the rules of data")
+    broken = merge_violations(found, table.bounds[:-1])
     for name, given in rules.items():
         if unique := [ColumnRules(unique=True, otherwise=each.otherwise) for each in given if each.unique]:
             broken += [found for each in unique for found in _repeated(table, name, each, backend)]
@@ -52,17 +52,14 @@ def encode_columns(
     found: ArrowChunks, names: Sequence[str], workers: Workers, declared: Declarations
 ) -> PartitionedTable:
     """Return some columns of a source that workers have read, encoded; the chunks stay."""
-    chunks = [
-        ArrowChunk(workers.submit(_columns, chunk.rows, list(names), label="columns with rules"), chunk.n_rows)
-        for chunk in found.chunks
-    ]
+    rows = workers.map(
+        lambda _, rows: rows.select(list(names)),
+        [(chunk.rows,) for chunk in found.chunks],
+        ["columns with rules"] * len(found.chunks),
+    )
+    chunks = [ArrowChunk(own, chunk.n_rows) for own, chunk in zip(rows, found.chunks, strict=True)]
     schema = pa.schema([found.schema.field(name) for name in names])
     return encode_chunks(ArrowChunks(chunks, schema, Notes(), []), workers, declared)
-
-
-def find_partition_violations(backend: Backend, table: Table, rules: Rules) -> list[RuleViolation]:
-    """Return what is broken in the rows of a partition."""
-    return find_violations(table, rules, backend)
 
 
 def _less_unique(rules: ColumnRules) -> list[ColumnRules]:
@@ -79,7 +76,7 @@ def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: B
         alone = Table(schema, table.n_rows, {storage: np.asarray(table.column(name))[None]}, {name: (storage, 0)})
         return find_violations(alone, {name: [rules]}, backend)
     found: list[RuleViolation] = []
-    shares = 1 + sum(table.compute(_text_bytes, name)) // TEXTS_AT_ONCE
+    shares = 1 + sum(table.compute(lambda _, rows: rows.texts[name].nbytes, label=f"column {name}")) // TEXTS_AT_ONCE
     for share in range(shares):
         parts = table.compute(_share, name, share, shares, label=f"column {name}")
         rows = np.concatenate([own + start for (own, _), start in zip(parts, table.bounds[:-1], strict=True)])
@@ -91,10 +88,6 @@ def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: B
     first = sorted(pair for each in found for pair in zip(each.rows, each.values, strict=True))[:ROWS_SHOWN]
     of_all, values = zip(*first, strict=True)
     return [replace(found[0], n_rows=sum(each.n_rows for each in found), rows=of_all, values=values)]
-
-
-def _text_bytes(backend: Backend, table: Table, name: str) -> int:
-    return int(table.texts[name].nbytes)
 
 
 def _share(backend: Backend, table: Table, name: str, share: int, shares: int) -> tuple[Array, pa.Array]:
@@ -110,7 +103,3 @@ def _hashes(texts: pa.Array) -> Array:
     from pandas.util import hash_array
 
     return hash_array(np.array(texts.to_pylist(), object), categorize=False)
-
-
-def _columns(backend: Backend, rows: pa.Table, names: list[str]) -> pa.Table:
-    return rows.select(names)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -169,15 +170,13 @@ def score_chunks(
     SchemaError
         If a column is absent or holds values of another kind.
     """
-    sent, n_chunks, first_row = workers.put(model), len(chunks), 0
-    files = [folder / f"part-{i:05}.parquet" for i in range(n_chunks)]
-    names = () if copied is None else copied.names
-    handles = []
-    for i, file in enumerate(files):
-        chunk, label = chunks.pop(0), f"scoring chunk {i + 1} of {n_chunks}"
-        work = (chunk.rows, sent, str(file), first_row, tables, as_of, names)
-        handles.append(workers.submit(_score_chunk, *work, label=label))
-        first_row += chunk.n_rows
+    sent, n, names = workers.put(model), len(chunks), () if copied is None else copied.names
+    first_rows = [0, *accumulate(chunk.n_rows for chunk in chunks)]
+    each = (
+        (chunks.pop(0).rows, sent, str(folder / f"part-{i:05}.parquet"), first_rows[i], tables, as_of, names)
+        for i in range(n)
+    )
+    handles = workers.map(_score_chunk, each, [f"scoring chunk {i + 1} of {n}" for i in range(n)])
     return _finished(workers, handles, folder)
 
 

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gpupipe.backends import Device, choose
 from gpupipe.config import Config, load_config, parse_config
@@ -25,10 +25,8 @@ from gpupipe.pipeline.arguments import (
     with_data,
     with_device,
 )
-from gpupipe.pipeline.dispatch import whole_matrix
 from gpupipe.pipeline.display.console import Console, is_interactive
 from gpupipe.pipeline.leaderboard import leaderboard_rows
-from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
@@ -40,6 +38,9 @@ from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
 from gpupipe.typing import Array
 from gpupipe_kernels.engines import EngineSetting
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.plan.run_plan import RunPlan
 
 Section = Mapping[str, Any]
 
@@ -278,6 +279,8 @@ class Pipeline:
             See `gpupipe.errors`.
         """
         with python_errors(self.config):
+            from gpupipe.pipeline.plan.run_plan import make_plan
+
             return make_plan(self.config, None if assume_gpu is None else read_size("assume_gpu", assume_gpu))
 
     def features(
@@ -319,7 +322,7 @@ class Pipeline:
             fitted, X = fit_view(rows, view, config.features, backend)
             for text in fitted.warnings:
                 warnings.warn(in_python(text, config), stacklevel=2)
-            return whole_matrix(X), job.y
+            return X, job.y
 
     def tensors(
         self,

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.pipeline.dispatch import AnyTable
 from gpupipe.report.data import ColumnQuality
 from gpupipe.rules import RuleViolation
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
 ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
 
 
 def column_quality(
-    table: AnyTable, target: str | None, backend: Backend, broken: Sequence[RuleViolation] = ()
+    table: EncodedTable, target: str | None, backend: Backend, broken: Sequence[RuleViolation] = ()
 ) -> list[ColumnQuality]:
     """Return a summary of each column, in order; where the columns are on a device, they stay there.
 
@@ -33,7 +33,7 @@ def column_quality(
     return [summary(column) for column in table.schema]
 
 
-def _summary(table: AnyTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
+def _summary(table: EncodedTable, column: Column, kind: str, backend: Backend) -> ColumnQuality:
     if column.kind == "text":
         null = table.text_nulls(column.name) / max(1, table.n_rows)
         return ColumnQuality(name=column.name, kind=kind, dtype=column.dtype, null_fraction=null, notes=("free text",))

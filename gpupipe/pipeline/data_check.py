@@ -42,6 +42,7 @@ from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.arrange import move_table
+from gpupipe.table.blocks import Table
 from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
 
@@ -254,7 +255,7 @@ class _Checker:
         if len(missing) > MOST_HINTS:
             self._add(kind(f"{len(missing) - MOST_HINTS:,} more names match no column"), path)
 
-    def _read(self, config: Config) -> ReadTable | None:
+    def _read(self, config: Config) -> ReadTable[Table] | None:
         """Return the rows; without the rules of ``data:`` where those are broken."""
         with self._collected("data"):
             return read_table(config, self.backend)
@@ -263,7 +264,7 @@ class _Checker:
                 return read_table(config.model_copy(update={"data": {}}), self.backend)
         return None
 
-    def _goal(self, config: Config, found: ReadTable) -> None:
+    def _goal(self, config: Config, found: ReadTable[Table]) -> None:
         if self.config.source.target is not None and config.source.target is None:
             return  # its name is wrong: what else depends on it cannot be told
         with self._collected("source.target"):
@@ -279,7 +280,7 @@ class _Checker:
             with self._collected("evaluate.metrics"):
                 metric_names(self.goal.task, config.evaluate)
 
-    def _derive(self, config: Config, found: ReadTable) -> tuple[Any, Derivation | None]:
+    def _derive(self, config: Config, found: ReadTable[Table]) -> tuple[Any, Derivation | None]:
         """Return the table with the columns that ops make before the split: of each op that fits its columns."""
         if found.sources is None:
             return found.table, None

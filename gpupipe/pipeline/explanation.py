@@ -9,12 +9,12 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
 from gpupipe.models import Prediction
+from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
-from gpupipe.pipeline.dispatch import AnyMatrix, matrix_rows
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
-from gpupipe.typing import Array
+from gpupipe.typing import Array, Matrix
 
 BLOCK_COLUMNS = 256  # in float64 at once
 TINY = np.finfo(np.float64).tiny
@@ -125,9 +125,9 @@ def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
     return found
 
 
-def _sample(X: AnyMatrix, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
+def _sample(X: Matrix, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
     """Return at most so many rows of a matrix, on the host, and their targets."""
     if len(y) <= n_rows:
-        return matrix_rows(X, None, backend), y
+        return gather_rows(X, None, backend), y
     chosen = np.sort(np.random.default_rng(seed).choice(len(y), n_rows, replace=False))
-    return matrix_rows(X, chosen, backend), y[chosen]
+    return gather_rows(X, chosen, backend), y[chosen]

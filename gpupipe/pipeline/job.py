@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
+from gpupipe.backends.stage import Place
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
+from gpupipe.features.program.fitted import write_matrix
 from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
-from gpupipe.partitions.workers import Workers
+from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
 from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, ModelCheckpoint, RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.dispatch import AnyMatrix, AnyTable, rows_as_drawn, rows_by_worker, take_rows, write_matrix
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
-from gpupipe.pipeline.worker_stages import open_stage
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import CLASSIFICATION
-from gpupipe.typing import Array
+from gpupipe.typing import Array, Matrix
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 Result = TypeVar("Result")
 
@@ -65,7 +69,7 @@ class Job:
     config: Config
     backend: Backend
     timeline: Timeline
-    table: AnyTable
+    table: EncodedTable
     y: Array | None
     goal: Goal
     metrics: tuple[str, ...]
@@ -78,25 +82,20 @@ class Job:
     rules: RuleResults = NO_RULES
     checkpoints: RunCheckpoints = NO_CHECKPOINTS
 
-    def stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Open a stage of the timeline where the rows are: on this backend, or on the workers of a cluster."""
-        return open_stage(self.timeline, self.backend, self.workers, name)
+    def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
+        """Open a stage of the timeline; by default where the rows are: on this backend, or on the workers."""
+        return self.timeline.stage(name, where or (self.workers or self.backend).place)
 
-    def host_stage(self, name: str) -> AbstractContextManager[Stage]:
-        """Open a stage whose work is the host's wherever the matrices are; what it moves is counted."""
-        host = self.backend.host
-        return self.timeline.stage(name, device=host.name, reason=host.reason, meter=self.backend)
+    @property
+    def metrics_place(self) -> Place:
+        """Where predictions are measured: where they are, if there is a target to compare them with."""
+        has_truth = self.y is not None or self.backend.name == "cpu"
+        return self.backend.place if has_truth else replace(self.backend.host_place, reason=UNLABELLED_ON_THE_HOST)
 
     @property
     def classes(self) -> Array | None:
         """Class code of each row where the task is classification; what a split may be stratified by."""
         return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
-
-    def metrics_stage(self, name: str = "evaluate") -> AbstractContextManager[Stage]:
-        """Open a stage that measures predictions: where they are, if there is a target to compare them with."""
-        if self.y is not None or self.backend.name == "cpu":
-            return self.timeline.backend_stage(self.backend, name)
-        return self.timeline.stage(name, device="cpu", reason=UNLABELLED_ON_THE_HOST, meter=self.backend)
 
     def target(self, mask: Array) -> Array | None:
         """Return the target of some rows, on the host."""
@@ -112,14 +111,14 @@ class Job:
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
     def score(
-        self, y: Array | None, prediction: Prediction, decision: Decision, X: AnyMatrix | None = None
+        self, y: Array | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
     ) -> dict[str, float]:
         """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
 
         def evaluate_on(backend: Backend, y: Array | None, prediction: Prediction) -> dict[str, float]:
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
-                self.goal.n_classes, None if X is None else partial(rows_as_drawn, X, backend=self.backend),
+                self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
                 costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
@@ -161,7 +160,7 @@ class Candidate:
     """
 
     trained: TrainedModel
-    matrices: Mapping[str, AnyMatrix]
+    matrices: Mapping[str, Matrix]
     predictions: Mapping[str, Prediction]
 
 
@@ -186,9 +185,9 @@ def train_candidates(
     untrained = [entry for entry in entries if kept[entry.label][0] is None]
     with job.stage(f"{label}features") as stage:
         rows = _fitted(job, entries, untrained, fit_mask, checkpoints, stage)
-        tables = {part: take_rows(job.table, mask, job.backend) for part, mask in parts.items()}
+        tables = {part: job.table.take(mask, job.backend) for part, mask in parts.items()}
         matrices = {
-            view: {part: write_matrix(features, table, job.backend) for part, table in tables.items()}
+            view: {part: write_matrix(table, features, job.backend) for part, table in tables.items()}
             for view, features in rows.features.items()
         }
         stage.rows = rows.n_rows + sum(table.n_rows for table in tables.values())
@@ -213,7 +212,7 @@ def train_candidates(
             stage.receipts = [asdict(receipt) for receipt in trained.model.receipts]
             stage.epochs = [dict(epoch) for epoch in trained.model.history]
         with job.timeline.postpone_stop(), job.stage(f"{label}predict {entry.label}") as stage:
-            predictions = {part: trained.predict_matrix(X, job.backend) for part, X in mine.items()}
+            predictions = {part: predict_matrix(X, trained.model, job.backend) for part, X in mine.items()}
             stage.rows = sum(table.n_rows for table in tables.values())
         checkpoints.save_model(trained, predictions)
         candidates.append(Candidate(trained, mine, predictions))
@@ -261,10 +260,10 @@ def _resumed_candidate(
     entry: ModelEntry,
     found: ModelCheckpoint,
     rows: TrainingSet,
-    matrices: Mapping[str, AnyMatrix],
+    matrices: Mapping[str, Matrix],
     label: str,
 ) -> Candidate:
-    with job.host_stage(f"{label}train {entry.label}") as stage:
+    with job.stage(f"{label}train {entry.label}", job.backend.host_place) as stage:
         stage.note(RESUMED)
         for note in found.model.notes:
             stage.note(note)

@@ -128,7 +128,7 @@ def _without_choice(
     candidates = train_candidates(job, entries, fold.train, {"test": fold.test})
     decision = _fixed(job)
     leaderboard = {}
-    with job.metrics_stage():
+    with job.stage("evaluate", job.metrics_place):
         y = job.truth(fold.test)
         for candidate in candidates:
             metrics = job.score(y, candidate.predictions["test"], decision, candidate.matrices["test"])
@@ -146,7 +146,7 @@ def _with_choice(
     masks = hold_out(fold.train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
     fit_mask, validation = masks
     candidates = train_candidates(job, entries, fit_mask, {"validation": validation, "test": fold.test})
-    with job.metrics_stage() as stage:
+    with job.stage("evaluate", job.metrics_place) as stage:
         y, y_test = job.truth(validation), job.truth(fold.test)
         decisions = {c.trained.entry.label: _decided(job, y, c.predictions["validation"]) for c in candidates}
         leaderboard = [
@@ -164,7 +164,7 @@ def _with_choice(
         _note_calibration(job, stage)
         stage.note(f"best on validation: {ranked[0].label}; trained again on all training rows")
     refit = train_candidates(job, [best.trained.entry], fold.train, {"test": fold.test}, "refit: ")[0]
-    with job.metrics_stage("refit: evaluate"):
+    with job.stage("refit: evaluate", job.metrics_place):
         ranked[0].metrics = job.score(y_test, refit.predictions["test"], decision)
     ranked[0].seconds += refit.trained.seconds
     return ranked, refit, decision
@@ -197,7 +197,7 @@ def run_folds(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) ->
     by_fold = []
     for i, fold in enumerate(folds, start=1):
         by_fold.append(train_candidates(job, entries, fold.train, {"test": fold.test}, f"fold {i} of {len(folds)}: "))
-    with job.metrics_stage() as stage:
+    with job.stage("evaluate", job.metrics_place) as stage:
         _note_calibration(job, stage)
         truths = [job.truth(fold.test) for fold in folds]
         tested = {

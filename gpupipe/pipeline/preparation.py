@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,19 +16,20 @@ from gpupipe.features.history.derivation import Derivation, derive, derived_ops,
 from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, early_refusal
-from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyTable, rows_by_worker
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_workers, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import open_stage
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.arrange import move_table
+from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 Divided = TypeVar("Divided")
 
@@ -45,10 +47,10 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
     With workers, the table is partitioned over them.
     """
     derives = bool(derived_ops(config.features))
-    spread = workers is not None and not derives and not config.has_frames
-    with open_stage(timeline, backend, workers if spread else None, "read") as stage:
-        found = (
-            read_on_workers(config, workers, backend) if workers is not None and spread else read_table(config, backend)
+    readers = None if derives or config.has_frames else workers
+    with timeline.stage("read", (readers or backend).place) as stage:
+        found: ReadTable[Any] = (
+            read_table(config, backend) if readers is None else read_on_workers(config, readers, backend)
         )
         stage.rows = found.table.n_rows
         for note in found.notes:
@@ -57,13 +59,14 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
             stage.note(warning, "warning")
         target = TargetColumn.of(found.table, config.source.target, backend)
         goal = find_goal(target, config.source.positives, [entry.params for entry in config.models])
-        stage.rows_held = rows_by_worker(found.table)
+        stage.rows_held = found.table.rows_by_worker()
         stage.note(goal.note)
-    table, derivation = derive_columns(config, found, backend, timeline)
-    if workers is not None and not spread:
+    derived, derivation = derive_columns(config, found, backend, timeline)
+    table: EncodedTable = derived
+    if workers is not readers and workers is not None:
         what = "columns are derived" if derives else "tables in memory are encoded"
         timeline.note(f"{what} by the driver; the table is then cut into partitions")
-        table = partition_table(table, workers)
+        table = partition_table(derived, workers)
     known, row_ids = known_rows(table, target, backend)
     if dropped := table.n_rows - known.n_rows:
         timeline.note(f"{dropped:,} rows without a target are left out")
@@ -79,8 +82,8 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
 
 
 def derive_columns(
-    config: Config, found: ReadTable, backend: Backend, timeline: Timeline
-) -> tuple[AnyTable, Derivation | None]:
+    config: Config, found: ReadTable[Any], backend: Backend, timeline: Timeline
+) -> tuple[Table, Derivation | None]:
     """Return the table with the columns that ops make before the split, and how they were made.
 
     Rows without a target take part: they are history all the same.
@@ -88,7 +91,7 @@ def derive_columns(
     if found.sources is None:
         return found.table, None
     where = found.sources.backend
-    with timeline.stage("derive", device=where.name, reason=where.reason, meter=backend) as stage:
+    with timeline.stage("derive", replace(where.place, meter=backend)) as stage:
         try:
             places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
             table, derivation = derive(derived_ops(config.features), found.sources, places)
@@ -127,7 +130,7 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
     return [f"{path}: {value} has no effect: {why}" for path, value, is_ignored, why in checks if is_ignored]
 
 
-def split_columns(config: Config, table: AnyTable, backend: Backend) -> tuple[Array | None, Array | None]:
+def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
     """Return the values of ``split.group`` and of ``split.time``, shape (n_rows,), on the host; None without a column.
 
     Raises
@@ -142,12 +145,12 @@ def split_columns(config: Config, table: AnyTable, backend: Backend) -> tuple[Ar
     return groups, None if time is None else _times(table, time, backend)
 
 
-def _codes(table: AnyTable, column: str, backend: Backend) -> Array:
+def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:
     values = backend.to_host(table.column(column))
     return values if table.schema[column].levels is None else values.astype("int64")
 
 
-def _times(table: AnyTable, column: str, backend: Backend) -> Array:
+def _times(table: EncodedTable, column: str, backend: Backend) -> Array:
     kind = table.schema[column].kind
     if kind not in ("datetime", "numeric"):
         raise ConfigError(
@@ -159,12 +162,12 @@ def _times(table: AnyTable, column: str, backend: Backend) -> Array:
     return backend.to_host(table.column(column))
 
 
-def _texts(table: AnyTable, column: str) -> list[str]:
+def _texts(table: EncodedTable, column: str) -> list[str]:
     """Return the texts of a column: its levels, or some of its values."""
     levels = table.schema[column].levels
     if levels is not None:
         return list(levels)
-    values = getattr(table, "texts", {}).get(column)
+    values = table.texts.get(column)
     return [] if values is None else [text for text in values.slice(0, 10_000).to_pylist() if text and text.strip()]
 
 
@@ -215,7 +218,7 @@ def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
         raise error.named(job.goal.labels) from None
 
 
-def _parts(table: AnyTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:
+def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:
     """Return the code of each row of a column that holds a split, and the value of each code."""
     column = table.schema[name]
     if column.kind == "text":

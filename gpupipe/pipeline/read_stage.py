@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
-from gpupipe.config.features import op_name
-from gpupipe.features.history.derivation import derivation_backend, derived_ops, host_only_ops
+from gpupipe.features.history.derivation import derived_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
-from gpupipe.io.device.join import key_columns
+from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
 from gpupipe.io.device.source_reader import LoadedFrame, read_frame
@@ -24,22 +23,26 @@ from gpupipe.io.isolation import end_trials
 from gpupipe.io.join import declarations, read_joined
 from gpupipe.io.settings import JoinedTable
 from gpupipe.io.source_reader import LoadedTable, read_arrow
-from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyTable, keep_columns, whole_table
 from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled_columns, rule_only_columns
-from gpupipe.table.arrange import move_table, select
-from gpupipe.table.blocks import Table
+from gpupipe.table.arrange import move_table
+from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.device.encode_chunks import encode_frame_chunks
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
 
+if TYPE_CHECKING:
+    from gpupipe.partitions.table import PartitionedTable
+    from gpupipe.partitions.workers import Workers
+
+TableT = TypeVar("TableT", bound=EncodedTable)
+
 NOTHING_READ: Mapping[str, LoadedTable] = {}
 
 
 @dataclass(frozen=True)
-class ReadTable:
+class ReadTable(Generic[TableT]):
     """The table of a run.
 
     Attributes
@@ -53,13 +56,13 @@ class ReadTable:
         Of the rules of ``data:``.
     """
 
-    table: AnyTable
+    table: TableT
     notes: tuple[str, ...] = ()
     sources: DerivationSources | None = None
     rules: RuleResults = NO_RULES
 
 
-def read_table(config: Config, backend: Backend) -> ReadTable:
+def read_table(config: Config, backend: Backend) -> ReadTable[Table]:
     """Read, join and encode the tables of a configuration.
 
     Raises
@@ -77,7 +80,7 @@ def read_table(config: Config, backend: Backend) -> ReadTable:
         end_trials()  # training needs the memory
 
 
-def _read(config: Config, backend: Backend) -> ReadTable:
+def _read(config: Config, backend: Backend) -> ReadTable[Table]:
     cache = TableCache.of(config.source, config.tables)  # the paths were resolved when the configuration was loaded
     if cache is not None and (cached := cache.load()) is not None:
         found = f"encoded earlier, found in the cache: {cache.path.name[:12]}"
@@ -85,10 +88,10 @@ def _read(config: Config, backend: Backend) -> ReadTable:
     if backend.name == "gpu" and not config.has_frames:
         return _read_on_device(config, backend)
     read = _read_on_host(config, backend)
-    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(whole_table(read.table))))
+    return read if cache is None else replace(read, notes=(*read.notes, *cache.store(read.table)))
 
 
-def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable:
+def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadTable[PartitionedTable]:
     """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
     from gpupipe.partitions.read import read_partitions
 
@@ -96,14 +99,14 @@ def read_on_workers(config: Config, workers: Workers, backend: Backend) -> ReadT
     return _enforced(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend)
 
 
-def partition_table(table: AnyTable, workers: Workers) -> AnyTable:
+def partition_table(table: Table, workers: Workers) -> PartitionedTable:
     """Return a table of this process as partitions on the workers."""
     from gpupipe.partitions.read import partition_table
 
-    return partition_table(whole_table(table), workers)
+    return partition_table(table, workers)
 
 
-def _read_on_host(config: Config, backend: Backend) -> ReadTable:
+def _read_on_host(config: Config, backend: Backend) -> ReadTable[Table]:
     _remark_frames(config, backend)
     stream = open_parquet_stream(config.source, config.tables, backend.memory().available)
     if stream is not None:
@@ -120,7 +123,7 @@ def _read_on_host(config: Config, backend: Backend) -> ReadTable:
     return ReadTable(table, notes)
 
 
-def _read_on_device(config: Config, backend: Backend) -> ReadTable:
+def _read_on_device(config: Config, backend: Backend) -> ReadTable[Table]:
     """Read on the device what means the same there; else the host reads and encodes, and the blocks are moved.
 
     The table is not kept in the cache: it would have to leave the device for that, and be read by the host again.
@@ -137,32 +140,32 @@ def _read_on_device(config: Config, backend: Backend) -> ReadTable:
     return ReadTable(_drop_kinds(table, config), tuple(loaded.notes.lines()))
 
 
-def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable:
+def _read_on_device_in_parts(stream: FrameStream, config: Config, backend: Backend) -> ReadTable[Table]:
     backend.remark(stream.stream.remark)
     n_rows, declared = stream.stream.n_rows, _declarations(config)
     table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
     return ReadTable(_drop_kinds(table, config), tuple(stream.notes))
 
 
-def _enforced(found: ReadTable, config: Config, backend: Backend) -> ReadTable:
+def _enforced(found: ReadTable[TableT], config: Config, backend: Backend) -> ReadTable[TableT]:
     """Return the table once its rules hold, without the columns that were read for these alone."""
     rules, gone = enforce(found.table, config, backend), rule_only_columns(config, found.table.schema)
-    table = keep_columns(found.table, found.table.schema.without(gone)) if gone else found.table
+    table = found.table.select(found.table.schema.without(gone)) if gone else found.table
     return replace(found, table=table, rules=rules)
 
 
-def _read_with_sources(config: Config, backend: Backend) -> ReadTable:
-    where, ruled = _where_derived(config, backend), include_ruled_columns(config)
-    if where.name == "gpu" and not config.has_frames:
+def _read_with_sources(config: Config, backend: Backend) -> ReadTable[Table]:
+    ruled = include_ruled_columns(config)
+    if backend.name == "gpu" and not config.has_frames:
         try:
-            loaded = read_frame(ruled.source, where, ruled.tables)
+            loaded = read_frame(ruled.source, backend, ruled.tables)
         except UnsupportedOnDevice as obstacle:
-            where.fall_back(obstacle.what, obstacle.where, obstacle.fix)
+            backend.fall_back(obstacle.what, obstacle.where, obstacle.fix)
         else:
-            return _sources_of_frame(loaded, config, where)
-    _remark_frames(config, where)
+            return _sources_of_frame(loaded, config, backend)
+    _remark_frames(config, backend)
     on_host = read_joined(ruled.source, ruled.tables)
-    found = _sources_of_arrow(on_host.table, config, where, on_host.events)
+    found = _sources_of_arrow(on_host.table, config, backend, on_host.events)
     return replace(found, notes=(*on_host.notes, *found.notes))
 
 
@@ -171,46 +174,42 @@ def _remark_frames(config: Config, backend: Backend) -> None:
         backend.remark("tables in memory are encoded on the host, then moved to the device")
 
 
-def _where_derived(config: Config, backend: Backend) -> Backend:
-    """Return the backend that derives columns; a device leaves it to the host where one is made of a text."""
-    derived = derived_ops(config.features)
-    if texts := ", ".join(dict.fromkeys(map(op_name, host_only_ops(derived)))):
-        backend.fall_back(f"{texts}: texts are read by Arrow", "read: features", "leave these ops out")
-    return derivation_backend(derived, backend)
-
-
 def _sources_of_arrow(
     arrow: pa.Table, config: Config, backend: Backend, events: Mapping[str, LoadedTable] | None = None
-) -> ReadTable:
+) -> ReadTable[Table]:
     """Return the main table as it was read with the tables of events, of which `events` have been read already."""
     raw = dict(zip(arrow.column_names, arrow.columns, strict=True))
     return _with_sources(encode(arrow, backend, _declarations(config)), raw, config, backend, events or {})
 
 
-def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable:
-    names = [name for op in derived_ops(config.features) for name in op.key_columns()]
+def _sources_of_frame(loaded: LoadedFrame, config: Config, backend: Backend) -> ReadTable[Table]:
+    ops, declared = derived_ops(config.features), _declarations(config)
+    names = [name for op in ops for name in op.key_columns()]
     names += [name for table in config.tables.values() if not table.is_joined for name in table.on.left]
-    keys = key_columns(loaded.columns, names, loaded.rules, backend)
-    loaded.columns.update(keys)
-    table = encode_frame(loaded.columns, backend, _declarations(config), rules=loaded.rules)
-    found = _with_sources(table, keys, config, backend)
+    loaded.columns.update(key_columns(loaded.columns, names, loaded.rules, backend))
+    texts = [name for name, column in loaded.columns.items() if may_be_text(column, declared.get(name))]
+    names += [name for op in ops for name in op.raw_columns(texts)]
+    raw = RawColumns(loaded.columns, names, loaded.rules, backend)
+    table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
+    found = _with_sources(table, raw, config, backend)
     return replace(found, notes=(*loaded.notes.lines(), *found.notes))
 
 
 def _with_sources(
     table: Table,
-    raw: Mapping[str, Any],
+    raw: MutableMapping[str, Any],
     config: Config,
     backend: Backend,
     read: Mapping[str, LoadedTable] = NOTHING_READ,
-) -> ReadTable:
+) -> ReadTable[Table]:
     """Return the table once its rules hold, with the tables of events; `raw` has its columns as they were read."""
     found = ReadTable(_drop_kinds(table, include_ruled_columns(config)))
     gone, target = rule_only_columns(config, found.table.schema), config.source.target
     found = _enforced(found, config, backend)
     events, notes = _read_events(config, backend, read)
-    raw = {name: column for name, column in raw.items() if name not in gone}
-    main = HistoryRows(whole_table(found.table), raw, "the table", unknown=[target] if target else [])
+    for name in raw.keys() & gone:
+        del raw[name]
+    main = HistoryRows(found.table, raw, "the table", unknown=[target] if target else [])
     return replace(found, notes=tuple(notes), sources=DerivationSources(main, events, backend))
 
 
@@ -254,4 +253,4 @@ def _drop_kinds(table: Table, config: Config) -> Table:
     """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
-    return select(table, table.schema.without(gone)) if gone else table
+    return table.select(table.schema.without(gone)) if gone else table

@@ -19,8 +19,9 @@ from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import CheckedSource, Source
 from gpupipe.io.source_reader import input_files, read_arrow
-from gpupipe.pipeline.dispatch import AnyTable, find_broken_rules
 from gpupipe.rules import ColumnRules, RuleViolation, describe_violations
+from gpupipe.rules.check import find_violations
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import KINDS, DeclaredColumn, Schema
@@ -106,7 +107,7 @@ def include_ruled_columns(config: Config) -> Config:
     return config.model_copy(update={"source": CheckedSource.model_construct(**fields, also=(*gone, *kept))})
 
 
-def enforce(table: AnyTable, config: Config, backend: Backend) -> RuleResults:
+def enforce(table: EncodedTable, config: Config, backend: Backend) -> RuleResults:
     """Judge the whole table as it was read, with the columns that are there for their rules alone.
 
     Raises
@@ -161,9 +162,9 @@ def _declared(schema: Schema, name: str) -> DeclaredColumn:
     return DeclaredColumn(column.kind, time_format=column.time_format)
 
 
-def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
-    texts = [name for name in rules if isinstance(getattr(table, "texts", {}).get(name), DeviceText)]
-    broken = find_broken_rules(table, {name: given for name, given in rules.items() if name not in texts}, backend)
+def _broken(table: EncodedTable, rules: Rules, config: Config, backend: Backend) -> list[RuleViolation]:
+    texts = [name for name in rules if isinstance(table.texts.get(name), DeviceText)]
+    broken = find_violations(table, {name: given for name, given in rules.items() if name not in texts}, backend)
     if not texts:
         return broken
     backend.fall_back(
@@ -171,7 +172,7 @@ def _broken(table: AnyTable, rules: Rules, config: Config, backend: Backend) -> 
     )
     loaded = read_joined(config.source, config.tables, columns=texts)
     on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
-    return [*broken, *find_broken_rules(on_host, {name: rules[name] for name in texts}, backend.host)]
+    return [*broken, *find_violations(on_host, {name: rules[name] for name in texts}, backend.host)]
 
 
 def settle(
@@ -217,7 +218,7 @@ def enforce_served(
         return []
     declared = {each.column: each.declared for each in found}
     table = encode(arrow.select(list(declared)), backend.host, declared)
-    return settle_served(find_broken_rules(table, by_column(found), backend.host), label, fix)
+    return settle_served(find_violations(table, by_column(found), backend.host), label, fix)
 
 
 def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -17,8 +17,6 @@ from gpupipe.config.redacted_output import redact_output
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import undefined_notes
 from gpupipe.models import Resources
-from gpupipe.partitions.out_of_core.workers import out_of_core_workers
-from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
@@ -40,6 +38,9 @@ from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_director
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 PREDICTED_BYTES = 8  # of a row, at the least: one number
 
@@ -98,6 +99,8 @@ def run_pipeline(
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
         if not on_cluster and (plan := plan_out_of_core(config, backend)) is not None:
+            from gpupipe.partitions.out_of_core.workers import out_of_core_workers
+
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend)
@@ -123,7 +126,7 @@ def workers_of(config: Config) -> AbstractContextManager[Workers]:
 
 def evaluate_models(job: Job, entries: Sequence[ModelEntry], folder: Path | None = None) -> LeaderboardResult:
     """Split, and run the leaderboard; that the predictions have room in `folder` is asked for before any training."""
-    with job.host_stage("split") as stage:
+    with job.stage("split", job.backend.host_place) as stage:
         folds = folds_of(job)
         stage.rows = job.table.n_rows
         stage.note(f"{len(folds)} folds" if job.config.split.cv else _shares(folds[0]))
@@ -163,7 +166,7 @@ def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run
     with job.stage("explain") as stage:
         importances = measure_importances(job, outcome, stage)
         drawing = draw(job, outcome) if job.config.report.enabled else ModelPlots()
-    with job.host_stage("export") as stage:
+    with job.stage("export", job.backend.host_place) as stage:
         best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
         parity = export_model(
             directory.path / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
@@ -178,6 +181,6 @@ def write_run(directory: RunDirectory, job: Job, outcome: LeaderboardResult, run
     if job.config.report.enabled:
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
 
-        with job.host_stage("report"):
+        with job.stage("report", job.backend.host_place):
             write_report(directory.path, job, outcome, importances, drawing)
     directory.write_json("timeline.json", job.timeline.to_json())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import ModelSettings
-from gpupipe.pipeline.dispatch import AnyTable, take_rows
 from gpupipe.settings import Label
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, Column
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
@@ -52,6 +52,9 @@ class Goal:
         return len(self.labels) if self.task in CLASSIFICATION else 0
 
 
+TableT = TypeVar("TableT", bound=EncodedTable)
+
+
 @dataclass(frozen=True)
 class TargetColumn:
     """The target as it was read.
@@ -67,7 +70,7 @@ class TargetColumn:
     values: Array
 
     @classmethod
-    def of(cls, table: AnyTable, name: str | None, backend: Backend) -> TargetColumn | None:
+    def of(cls, table: EncodedTable, name: str | None, backend: Backend) -> TargetColumn | None:
         """Return the column called `name`, None without a name.
 
         Raises
@@ -202,7 +205,7 @@ def _text(label: Any) -> str:
     return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
 
 
-def known_rows(table: AnyTable, target: TargetColumn | None, backend: Backend) -> tuple[AnyTable, Array]:
+def known_rows(table: TableT, target: TargetColumn | None, backend: Backend) -> tuple[TableT, Array]:
     """Return the rows whose target is known, and which rows of `table` they are (int32; int64 if there are many)."""
     index = np.int32 if table.n_rows < 2**31 else np.int64
     if target is None:
@@ -210,7 +213,7 @@ def known_rows(table: AnyTable, target: TargetColumn | None, backend: Backend) -
     values = target.values
     known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
     rows = np.flatnonzero(known).astype(index)
-    return (table, rows) if len(rows) == table.n_rows else (take_rows(table, known, backend), rows)
+    return (table, rows) if len(rows) == table.n_rows else (table.take(known, backend), rows)
 
 
 def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array | None:

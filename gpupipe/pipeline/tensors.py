@@ -10,14 +10,12 @@ import numpy as np
 from gpupipe.backends import choose
 from gpupipe.backends.cpu.memory import copy_of
 from gpupipe.config import Config
-from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.pipeline.arguments import in_python
-from gpupipe.pipeline.dispatch import whole_matrix, whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
-from gpupipe.table.arrange import take
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.typing import Array
@@ -39,8 +37,8 @@ def make_tensors(
     features, X = fit_view(job.rows(fold.train), view, config.features, backend)
     for text in features.warnings:
         warnings.warn(in_python(text, config), stacklevel=3)
-    X_test = features.transform(take(whole_table(job.table), fold.test, backend), backend)
-    train = _batch(whole_matrix(X), features, job, fold.train, view, codes)
+    X_test = write_matrix(job.table.take(fold.test, backend), features, backend)
+    train = _batch(X, features, job, fold.train, view, codes)
     return train, _batch(X_test, features, job, fold.test, view, codes)
 
 

@@ -1,7 +1,8 @@
 """Timeline of a run: device, reason, rows, seconds and memory of each stage.
 
+>>> from gpupipe.backends.stage import Place
 >>> timeline = Timeline()
->>> with timeline.stage("read", device="cpu", reason="no NVIDIA driver") as stage:
+>>> with timeline.stage("read", Place("cpu", "no NVIDIA driver")) as stage:
 ...     stage.rows = 7043
 ...     stage.note("TotalCharges: 11 nulls")
 >>> timeline.to_json()["stages"][0]["rows"]
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -23,7 +24,7 @@ from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.units import format_duration
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Backend, DeviceUse
+    from gpupipe.backends.stage import Place, StageUse
     from gpupipe.models.progress import ReadProgress
 
 Level = Literal["info", "warning", "error"]
@@ -116,10 +117,13 @@ class Stage:
         for listener in self._listeners:
             listener.noted(note)
 
-    def record_device_use(self, use: DeviceUse) -> None:
-        """Record the use of the device; a stage that fell back to the host is recorded as run there."""
+    def record_use(self, use: StageUse) -> None:
+        """Record the use of device and workers; a stage that fell back to the host is recorded as run there."""
         self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
         self.peak_device_bytes, self.engines = use.peak_bytes, dict(use.engines)
+        for worker in use.workers:
+            address = worker["address"]
+            self.workers.append({"address": address, "rows": self.rows_held.get(address, 0), **worker})
         for text in use.fallbacks:
             self.device, self.reason = "cpu", self._hide(text)
             self.note(f"on the CPU: {text}", "warning")
@@ -208,19 +212,15 @@ class Timeline:
         self._began = datetime.now(UTC)
         self._clock = time.perf_counter()
 
-    def backend_stage(self, backend: Backend, name: str) -> AbstractContextManager[Stage]:
-        """Record what the ``with`` block does on a backend as one stage."""
-        return self.stage(name, device=backend.name, reason=backend.reason, meter=backend)
-
     @contextmanager
-    def stage(self, name: str, *, device: str, reason: str = "", meter: Backend | None = None) -> Iterator[Stage]:
+    def stage(self, name: str, where: Place) -> Iterator[Stage]:
         """Record what the ``with`` block does as one stage; one that raises is recorded as failed.
 
         Parameters
         ----------
-        name, device, reason : str
-        meter : Backend, optional
-            Whose device use is recorded: only work that the device has finished is counted.
+        name : str
+        where : Place
+            What it uses by its meter is recorded, once the work of the stage is done there.
 
         Raises
         ------
@@ -229,17 +229,19 @@ class Timeline:
         """
         if not self._open and not self._is_stop_postponed:
             self.stop_signal.check(f"before {name}")
+        meter = where.meter
         if meter is not None:
             meter.open_stage()
         start, cpu = time.perf_counter(), time.process_time()
-        stage = Stage(name, device, self._hide(reason), len(self._open), start - self._clock)
+        stage = Stage(name, where.device, self._hide(where.reason), len(self._open), start - self._clock)
         stage._listeners, stage._hide = self.listeners, self._hide
         self.stages.append(stage)
         self._open.append(stage)
         for listener in self.listeners:
             listener.started(stage)
         try:
-            yield stage
+            with nullcontext() if where.progress is None else self.show_progress(where.progress):
+                yield stage
             if meter is not None:
                 meter.synchronize()
             stage.status = "done"
@@ -251,7 +253,7 @@ class Timeline:
             stage.seconds, stage.cpu_seconds = time.perf_counter() - start, time.process_time() - cpu
             stage.peak_host_bytes = machine.peak_bytes()
             if meter is not None:
-                stage.record_device_use(meter.close_stage())
+                stage.record_use(meter.close_stage())
                 for text in meter.take_remarks():
                     stage.note(text, "warning")
             for listener in self.listeners:

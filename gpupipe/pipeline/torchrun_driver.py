@@ -17,12 +17,12 @@ def torchrun_driver() -> Iterator[bool]:
     if not is_launched():
         yield True
     elif is_worker_rank():
-        from gpupipe.models.neural.ranks.rank_process import serve_torchrun_trainings
+        from gpupipe.models.neural.ranks.group import serve_torchrun
 
-        serve_torchrun_trainings()
+        serve_torchrun()
         yield False
     else:
-        from gpupipe.models.neural.ranks.collectives import release_ranks
-
         yield True
-        release_ranks()
+        from gpupipe.models.neural.ranks.group import release_torchrun
+
+        release_torchrun()

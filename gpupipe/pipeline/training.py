@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
 from gpupipe.features.history.derivation import Derivation, derived_ops, key_columns
 from gpupipe.features.ops.base import FeatureOp
-from gpupipe.features.program.fitted import FittedFeatures, fit_features
+from gpupipe.features.program.fitted import FittedFeatures, fit_features, write_training_matrix
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.training import Statistics
-from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Prediction, Resources
-from gpupipe.pipeline.dispatch import (
-    AnyMatrix,
-    AnyTable,
-    fit_model,
-    keep_columns,
-    predict_rows,
-    statistics_of,
-    take_rows,
-    write_matrix,
-    write_training_matrix,
-)
+from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Resources
+from gpupipe.models.matrix import fit_matrix
 from gpupipe.pipeline.target import Goal
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
-from gpupipe.typing import Array
+from gpupipe.typing import Array, Matrix
 
 
 @dataclass(frozen=True)
@@ -47,14 +39,6 @@ class TrainedModel:
     features: FittedFeatures
     model: FittedModel
     seconds: float = 0.0
-
-    def predict(self, table: AnyTable, backend: Backend) -> Prediction:
-        """Return what the model says of the rows of `table`."""
-        return self.predict_matrix(write_matrix(self.features, table, backend), backend)
-
-    def predict_matrix(self, X: AnyMatrix, backend: Backend) -> Prediction:
-        """Return what the model says of the rows of a matrix; of some at a time where memory is short."""
-        return predict_rows(self.model, X, backend)
 
 
 @dataclass
@@ -81,7 +65,7 @@ class TrainingSet:
     derivation: Derivation | None = None
     withheld: Mapping[str, str] = field(default_factory=dict)
     features: dict[View, FittedFeatures] = field(default_factory=dict)
-    matrices: dict[View, AnyMatrix] = field(default_factory=dict)
+    matrices: dict[View, Matrix] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let go of the encoded rows: the matrices of all views that will be asked for have been written."""
@@ -89,7 +73,7 @@ class TrainingSet:
 
 
 def select_rows(
-    table: AnyTable,
+    table: EncodedTable,
     y: Array | None,
     mask: Array,
     goal: Goal,
@@ -99,11 +83,10 @@ def select_rows(
 ) -> TrainingSet:
     """Return the rows where `mask` is true, ready to be fitted."""
     withheld = withheld_columns(goal.target, config)
-    inputs = keep_columns(table, table.schema.without(withheld))
-    rows = take_rows(inputs, mask, backend)
+    rows = table.select(table.schema.without(withheld)).take(mask, backend)
     values = None if y is None else y[mask]
     target = None if values is None else Target(values, goal.n_classes)
-    return TrainingSet(rows.n_rows, values, statistics_of(rows, backend, target, config.seed), derivation, withheld)
+    return TrainingSet(rows.n_rows, values, make_statistics(rows, backend, target, config.seed), derivation, withheld)
 
 
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
@@ -119,9 +102,7 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     return names | ({target: "it is the target"} if target else {})
 
 
-def fit_view(
-    rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend
-) -> tuple[FittedFeatures, AnyMatrix]:
+def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Any]:
     """Return the features of one view and the matrix of the training rows; made once."""
     return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
@@ -134,11 +115,11 @@ def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> F
     return rows.features[view]
 
 
-def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> AnyMatrix:
+def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Any:
     """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
-        rows.matrices[view] = write_training_matrix(rows.features[view], rows.statistics.table, backend)
+        rows.matrices[view] = write_training_matrix(rows.statistics.table, rows.features[view], backend)
     return rows.matrices[view]
 
 
@@ -159,5 +140,5 @@ def train(
         [str(label) for label in goal.labels], resources,
     )  # fmt: skip
     start = time.perf_counter()
-    model = fit_model(entry.params, X, rows.y, context)
+    model = fit_matrix(X, entry.params, rows.y, context)
     return TrainedModel(entry, features, model, time.perf_counter() - start)

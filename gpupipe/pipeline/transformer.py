@@ -17,13 +17,12 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
 from gpupipe.config.ops import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.features.history.derivation import derivation_backend, derive, derived_ops, key_columns
+from gpupipe.features.history.derivation import derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.fitted import FittedFeatures, fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.arrange import move_table, select
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.frames import frame_to_arrow, is_frame
@@ -139,13 +138,11 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         backend = choose(self.device)
         arrow = self._arrow(X, reset=True)
         derived = derived_ops(ops)
-        first = derivation_backend(derived, backend)  # as in `FittedFeatures.encode`
-        table, derivation = encode(arrow, first, declared), None
+        table, derivation = encode(arrow, backend, declared), None
         if derived:
-            table, derivation = derive(
-                derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, first)
-            )
-            table = move_table(select(table, table.schema.without(key_columns(ops))), backend)
+            main = HistoryRows.of_arrow(table, arrow, "the table")
+            table, derivation = derive(derived, DerivationSources(main, {}, backend))
+            table = table.select(table.schema.without(key_columns(ops)))
         statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpupipe.rules.numbers import NumberChecker
 from gpupipe.rules.predicate import RulePredicate, block_rows
 from gpupipe.rules.settings import ABLE, ColumnRules
 from gpupipe.rules.violation import ROWS_SHOWN, RuleViolation
-from gpupipe.table.blocks import Table
+from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.schema import TEXT_KINDS, Column
 from gpupipe.typing import Array
 
@@ -44,13 +45,14 @@ class ViolatingCells:
     rows: Array
 
 
-def find_violations(table: Table, rules: Rules, backend: Backend) -> list[RuleViolation]:
+@singledispatch
+def find_violations(table: EncodedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the violations, in the order of `rules`.
 
     Parameters
     ----------
-    table : Table
-        Where `backend` computes; columns of text are on the host, as Arrow holds them.
+    table : Table or PartitionedTable
+        A `Table` is where `backend` computes; text columns are on the host, as Arrow holds them.
     rules : mapping of str to sequence of ColumnRules
         By column, each of which the table has.
     backend : Backend
@@ -62,6 +64,11 @@ def find_violations(table: Table, rules: Rules, backend: Backend) -> list[RuleVi
     SchemaError
         If whole numbers may repeat that the encoded table does not tell apart.
     """
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@find_violations.register(Table)
+def _(table: Table, rules: Rules, backend: Backend) -> list[RuleViolation]:
     pairs = [(name, each) for name, of_column in rules.items() for each in of_column]
     found = backend.map(lambda pair: _violations(table, *pair, backend), pairs)
     return [broken for each in found for broken in each]

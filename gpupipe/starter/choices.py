@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -14,7 +15,6 @@ from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.facts import ColumnFacts
-from gpupipe.starter.places import two_places
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
 from gpupipe.tasks import Task
@@ -42,6 +42,11 @@ AUTO = (
     "Each column as its kind asks for. Linear models: numbers filled by the median and scaled, categories one-hot, "
     "times on a circle. Trees: numbers as they are, categories as ids, parts of times."
 )
+COORDINATES = {
+    "latitude": ({"lat", "latitude"}, 90.0),
+    "longitude": ({"lon", "lng", "long", "longitude"}, 180.0),
+}
+Place = tuple[str, str]
 METRICS: dict[Task, list[str]] = {
     "binary": ["roc_auc", "average_precision", "accuracy", "f1", "log_loss"],
     "multiclass": ["log_loss", "accuracy", "balanced_accuracy", "f1", "roc_auc"],
@@ -129,6 +134,33 @@ def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Seque
         document.list("      to", places[1])
         document.line("      unit: km")
         document.line("      as: distance_km")
+
+
+def two_places(columns: TableColumns, names: Sequence[str]) -> tuple[Place, Place] | None:
+    """Return latitude and longitude of the one place and of the other; None unless there are two places, no more.
+
+    Which is the start is taken from the order of the columns: the distance is the same either way.
+    """
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for name in names:
+        if columns.kind(name) == "numeric":
+            coordinate, place = _coordinate(name, columns.facts[name].range)
+            if coordinate:
+                # Two names that read the same leave open which is meant.
+                taken = found.setdefault(place, {})
+                taken[coordinate] = "" if coordinate in taken else name
+    places = [(place["latitude"], place["longitude"]) for place in found.values() if len(place) == len(COORDINATES)]
+    return (places[0], places[1]) if len(places) == 2 and all(map(all, places)) else None
+
+
+def _coordinate(name: str, bounds: tuple[float, float]) -> tuple[str, tuple[str, ...]]:
+    """Return which coordinate a column is, ``""`` for none, and of which place: the rest of the words of its name."""
+    words = re.findall(r"[a-z]+|\d+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    for coordinate, (spellings, most) in COORDINATES.items():
+        rest = tuple(word for word in words if word not in spellings)
+        if len(rest) == len(words) - 1 and -most <= bounds[0] and bounds[1] <= most:
+            return coordinate, rest
+    return "", ()
 
 
 def write_models(document: YamlDocument, analysis: TargetAnalysis, device: DeviceReport) -> None:

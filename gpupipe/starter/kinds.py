@@ -6,14 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
-from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import find_files
-from gpupipe.io.formats.csv.header import read_head
-from gpupipe.io.settings import WHITESPACE
+from gpupipe.io.formats.csv.reader import read_texts
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.source_table import SourceTable
 from gpupipe.table.time_formats import time_formats, time_unit
@@ -21,7 +17,6 @@ from gpupipe.units import MIB, is_number
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
 MAX_BYTES_TWICE = 256 * MIB  # larger files are not read once more to count blanks
-BLOCK_BYTES = 16 * MIB  # every row must fit into one
 
 
 @dataclass(frozen=True)
@@ -74,35 +69,18 @@ def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
 
 
 def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[str, int]:
-    """Return how many cells of some columns of CSV files hold nothing but blanks; those with none are left out.
+    """Return the number of cells with nothing but blanks in each of some columns of CSV files, where there are any.
 
-    A reader that took such a column for text would lose its numbers: it is worth saying that they are some.
+    The reader makes them null; the declaration says so, and other readers would take such a column for text.
     """
     names = list(names)
     files = find_files(source_table.source)
     if not names or any(f.format != "csv" for f in files) or sum(f.size for f in files) > MAX_BYTES_TWICE:
         return {}
     found = dict.fromkeys(names, 0)
-    csv = source_table.source.csv
     for file in files:
-        with open_file(file, unpack=True) as stream:
-            head = read_head(stream, file, csv)
-        if head.delimiter == WHITESPACE:  # no field of such a file is blank
-            continue
-        header = csv.names or tuple(cell.strip() for cell in head.rows[0][1])
-        here = [name for name in names if name in header]
-        layout = arrow_csv.ReadOptions(
-            column_names=header,
-            skip_rows=0 if csv.names else head.rows[0][0],
-            encoding=csv.encoding,
-            block_size=BLOCK_BYTES,
-        )
-        parse = arrow_csv.ParseOptions(
-            delimiter=head.delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-        )
-        as_text = arrow_csv.ConvertOptions(include_columns=here, column_types=dict.fromkeys(here, pa.string()))
-        with open_file(file, unpack=True) as stream:
-            table = arrow_csv.read_csv(stream, layout, parse, as_text)
-        for name in here:
-            found[name] += pc.sum(pc.utf8_is_space(table.column(name))).as_py() or 0
+        table = read_texts(file, names, source_table.source)
+        if table is not None:
+            for name in found.keys() & table.column_names:
+                found[name] += pc.sum(pc.utf8_is_space(table[name])).as_py() or 0
     return {name: n for name, n in found.items() if n}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,12 +62,16 @@ def alone(name: str, sample: NumericSample, max_steps: int | None = None) -> Arr
         return level_means(level_codes(x), targets, sample.fold)
     from sklearn.tree import DecisionTreeRegressor
 
-    X = x.astype(np.float32)[:, None]
+    tree = DecisionTreeRegressor(min_samples_leaf=MIN_LEAF, max_leaf_nodes=max_steps, random_state=0)
+    return out_of_fold(tree, x.astype(np.float32)[:, None], targets, sample.fold)
+
+
+def out_of_fold(model: Any, X: Array, targets: Array, fold: Array) -> Array:
+    """Return what a regressor of scikit-learn predicts for each fold, fitted to the others; shape as `targets`."""
     predicted = np.empty_like(targets)
     for k in range(FOLDS):
-        test = sample.fold == k
-        tree = DecisionTreeRegressor(min_samples_leaf=MIN_LEAF, max_leaf_nodes=max_steps, random_state=0)
-        predicted[test] = tree.fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
+        test = fold == k
+        predicted[test] = model.fit(X[~test], targets[~test]).predict(X[test]).reshape(test.sum(), -1)
     return predicted
 
 

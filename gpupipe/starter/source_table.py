@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,19 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import EncodingError, FieldCountError
-from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.csv.header import CsvHead, read_head
+from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
+from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.starter.facts import collect_facts
-from gpupipe.starter.header import is_header
 from gpupipe.units import is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-WORDS = {"unknown", "unk", "missing", "not available", "n.a.", "na.", "nil", "undefined", "error", "invalid", "blank"}
+ENCODING_REMARK = "it is not UTF-8: look whether the accents are right"
 
 
 @dataclass(frozen=True)
@@ -116,29 +113,15 @@ class _Attempt:
 
     def look_at_head(self, file: SourceFile) -> None:
         """Find the encoding, the delimiter, and whether there is a header."""
-        head = self._head(file)
-        if head.is_blank_separated(self.source().csv):
-            self.say("delimiter", WHITESPACE, "runs of blanks")
-            head = self._head(file)
-        elif head.delimiter != ",":
-            self.say("delimiter", head.delimiter, "")
-        rows = [row for _, row in head.rows]
-        width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-        stray = next((i for i, row in enumerate(rows) if len(row) == width), 0)
-        if width and "names" not in self.given and not is_header(rows[stray:]):
-            names = [f"c{i}" for i in range(1, width + 1)]
+        stated = CsvSettings.model_validate(self.csv)
+        dialect = detect_dialect(file, stated)
+        if dialect.encoding != stated.encoding:
+            self.say("encoding", dialect.encoding, ENCODING_REMARK if dialect.encoding in GUESSES.values() else "")
+        if dialect.delimiter != ",":
+            self.say("delimiter", dialect.delimiter, "runs of blanks" if dialect.delimiter == WHITESPACE else "")
+        if not dialect.has_header:
+            names = [f"c{i}" for i in range(1, dialect.width + 1)]
             self.say("names", names, "the file has no header: put names here, in the order of its columns")
-
-    def _head(self, file: SourceFile) -> CsvHead:
-        with open_file(file, unpack=True) as stream:
-            if bytes(stream.read(2)) in UTF16_MARKS:
-                self.say("encoding", "utf-16", "")
-        while True:
-            try:
-                with open_file(file, unpack=True) as stream:
-                    return read_head(stream, file, CsvSettings.model_validate(self.csv))
-            except EncodingError as error:
-                self._other_encoding(error)
 
     def read(self) -> pa.Table:
         """Read the table; where the settings do not do, add one and try again."""
@@ -151,19 +134,13 @@ class _Attempt:
                 self.say("bad_rows", "skip", "rows with another number of fields are left out")
                 continue
             except EncodingError as error:
-                self._other_encoding(error)
+                if "encoding" in self.given:
+                    raise
+                self.say("encoding", next_encoding(error), ENCODING_REMARK)
                 continue
             if n := loaded.n_skipped:
                 self.remarks["bad_rows"] = f"leaves out {n} {'row' if n == 1 else 'rows'} with another number of fields"
             return loaded.table
-
-    def _other_encoding(self, error: EncodingError) -> None:
-        """Go on to the next encoding, or raise `error` if there is none, or the user has stated one."""
-        order = ["utf8", "cp1252", "latin-1"]
-        tried = self.csv.get("encoding", "utf8")
-        if "encoding" in self.given or tried not in order[:-1]:
-            raise error
-        self.say("encoding", order[order.index(tried) + 1], "it is not UTF-8: look whether the accents are right")
 
     def look_at_texts(self, table: pa.Table) -> bool:
         """Find marks for missing values and decimal commas; return whether the files must be read again."""
@@ -190,8 +167,7 @@ def find_null_marks(texts: list[str]) -> list[str]:
     if "?" in texts:
         return ["?"]
     others = [text for text in texts if not is_number(text)]
-    are_marks = all(text.lower() in WORDS or not any(map(str.isalnum, text)) for text in others)
-    return others if others and are_marks and len(others) < len(texts) else []
+    return others if others and all(map(is_missing, others)) and len(others) < len(texts) else []
 
 
 def _has_decimal_commas(texts: list[str]) -> bool:

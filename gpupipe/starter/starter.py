@@ -1,4 +1,4 @@
-"""From a table and a target to the text of a configuration that runs as it is."""
+"""The two outputs of ``gpupipe init``: a configuration that runs as it is, and a list of columns without a target."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from gpupipe.starter.document import YamlDocument
 from gpupipe.starter.leaks import MIN_ROWS
 from gpupipe.starter.power import MAX_TOGETHER
 from gpupipe.starter.source import about_target, path_from, write_source
+from gpupipe.starter.target import suggest_targets
 from gpupipe.starter.target_analysis import TargetAnalysis, analyse_target
+from gpupipe.starter.useless_columns import shown
 
 MOST_LINES = 20  # of one kind in the summary
+EXAMPLES = 3  # values of a column in the list of columns
+LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,36 @@ def _cut(lines: list[str], what: str) -> list[str]:
     """Return the first lines about columns, and how many more the configuration lists."""
     more = len(lines) - MOST_LINES
     return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more:,} more columns {what}: see the configuration"]
+
+
+def list_columns(path: str, source: TableSource | None = None) -> str:
+    """Return a line for each column of the table at `path`, and suggestions for ``--target``.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    columns = inspect_columns(path, source)
+    width = min(LONGEST_NAME, max(map(len, columns.facts)))
+    header = "" if columns.source_table.has_header else "; the file has no header, so they are numbered"
+    lines = [f"{Path(path).name}: {columns.n_rows:,} rows, {len(columns.facts)} columns{header}", ""]
+    lines += [_line(name, columns, width) for name in columns.facts]
+    lines += ["", *_suggestions(path, columns)]
+    return "\n".join(map(printable, lines))
+
+
+def _line(name: str, columns: TableColumns, width: int) -> str:
+    facts = columns.facts[name]
+    missing = f", {facts.n_null:,} missing" if facts.n_null else ""
+    about = columns.dropped.get(name) or ", ".join(shown(v) for v in facts.distinct.slice(0, EXAMPLES).to_pylist())
+    return f"  {name:{width}}  {columns.kind(name):11}  {facts.n_distinct:,} distinct{missing}; {about}"
+
+
+def _suggestions(path: str, columns: TableColumns) -> list[str]:
+    likely = suggest_targets(columns.facts, columns.dropped)
+    if not likely:
+        return [f"Choose what to predict: gpupipe init {quote(path)} --target COLUMN"]
+    lines = ["Choose what to predict. Likely targets:", ""]
+    command = f"gpupipe init {quote(path)} --target"
+    return lines + [f"  {command} {quote(name)}  # {reason}" for name, reason in likely.items()]

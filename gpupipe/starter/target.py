@@ -10,7 +10,7 @@ from typing import Any
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.kinds import ColumnDeclaration
-from gpupipe.starter.useless_columns import is_count, shown
+from gpupipe.starter.useless_columns import is_count, name_words, shown
 from gpupipe.table.column_summary import FEW_LEVELS
 
 MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
@@ -148,8 +148,7 @@ def _can_be_target(column: ColumnFacts) -> bool:
 
 
 def _reasons(column: ColumnFacts, is_last: bool) -> list[str]:
-    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.name).lower())
-    reasons = ["its name"] if TARGET_WORDS.intersection(words) else []
+    reasons = ["its name"] if TARGET_WORDS.intersection(name_words(column.name)) else []
     if is_last:
         reasons.append("it is the last column")
     if column.n_distinct == 2:

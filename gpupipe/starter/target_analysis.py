@@ -12,14 +12,12 @@ import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
-from gpupipe.starter.categories import find_categories
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.leaks import find_leaks
+from gpupipe.starter.numbers import find_categories, find_long_tails
 from gpupipe.starter.sample import NumericSample, draw_sample
-from gpupipe.starter.tails import find_long_tails
 from gpupipe.starter.target import PositiveLabel, choose_positive, classes_in_numbers, find_target
 from gpupipe.starter.uninformative_columns import find_uninformative_columns
 
@@ -94,8 +92,7 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     table, backend = columns.encoded(), choose("cpu")
     read = TargetColumn.of(table, target, backend)
     goal, positive = _goal(read, columns.facts[target])
-    known, rows = known_rows(table, read, backend)
-    table = whole_table(known)
+    table, rows = known_rows(table, read, backend)
     y = target_values(read, rows, goal, [positive.label] if positive else [])
     assert y is not None
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []

@@ -12,12 +12,13 @@ from gpupipe.starter.power import (
     can_join,
     level_codes,
     level_means,
+    out_of_fold,
     smaller,
     strongest,
     targets_of,
     together,
 )
-from gpupipe.starter.sample import FOLDS, NumericSample
+from gpupipe.starter.sample import NumericSample
 from gpupipe.starter.useless_columns import are_integers
 from gpupipe.typing import Array
 
@@ -81,12 +82,7 @@ def _prediction(name: str, remainder: Array, sample: NumericSample) -> Array:
     from sklearn.neighbors import KNeighborsRegressor
 
     ranks = level_codes(x).astype(np.float64)[:, None]
-    predicted = np.empty_like(remainder)
-    for k in range(FOLDS):
-        test = sample.fold == k
-        model = KNeighborsRegressor(NEIGHBOURS).fit(ranks[~test], remainder[~test])
-        predicted[test] = model.predict(ranks[test]).reshape(test.sum(), -1)
-    return predicted
+    return out_of_fold(KNeighborsRegressor(NEIGHBOURS), ranks, remainder, sample.fold)
 
 
 def _correlation(predicted: Array, remainder: Array) -> float:

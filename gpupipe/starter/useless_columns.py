@@ -118,15 +118,16 @@ def is_count(column: ColumnFacts) -> bool:
 
 def is_named_as_identifier(name: str) -> bool:
     """Return whether a name speaks of an identifier: ``customerID``, ``obs_id``, ``row number``."""
-    return bool(ID_WORDS.intersection(_words(name)))
+    return bool(ID_WORDS.intersection(name_words(name)))
 
 
 def is_named_as_key(name: str) -> bool:
     """Return whether a name speaks of a key that may repeat: ``user_id``, but not ``number of calls``."""
-    return bool(KEY_WORDS.intersection(_words(name)))
+    return bool(KEY_WORDS.intersection(name_words(name)))
 
 
-def _words(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
+    """Return the words of a column name in lower case: ``customerID`` and ``customer_id`` are customer, id."""
     return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 

@@ -1,10 +1,9 @@
-"""Row selections of an encoded table, and the same rows under another schema: other levels, other layout."""
+"""Rearranged tables: row ranges, added columns, and the same rows under another schema (other levels or layout)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 from gpupipe.backends.base import Backend
@@ -13,35 +12,6 @@ from gpupipe.table.blocks import Table, allocate, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN, Column, Schema
 from gpupipe.table.string_columns import bucket_codes
 from gpupipe.typing import ArrayNamespace
-
-
-def select(table: Table, schema: Schema) -> Table:
-    """Return the table with only the columns of `schema`, which are its own; nothing is copied."""
-    places = {column.name: table.places[column.name] for column in schema if column.storage}
-    texts = {column.name: table.texts[column.name] for column in schema if column.name in table.texts}
-    return Table(schema, table.n_rows, table.blocks, places, texts)
-
-
-def take(table: Table, mask: Any, backend: Backend) -> Table:
-    """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
-    return take_each([(table, mask)], backend)
-
-
-def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
-    """Return the rows of several tables of one schema as one, of each as `take` does; each row is copied once."""
-    xp, (first, _) = backend.xp, pieces[0]
-    rows = [xp.flatnonzero(backend.to_device(mask)).astype("int32") for _, mask in pieces]
-    ends = list(accumulate(map(len, rows)))
-    blocks, places = allocate(first.schema, ends[-1], xp)
-
-    def copy(name: str) -> None:
-        block, row = places[name]
-        for (table, _), own, end in zip(pieces, rows, ends, strict=True):
-            backend.take(table.column(name), own, blocks[block][row][end - len(own) : end])
-
-    backend.map(copy, places)
-    texts = {name: _one([table.texts[name].filter(_arrow(mask)) for table, mask in pieces]) for name in first.texts}
-    return Table(first.schema, ends[-1], blocks, places, texts)
 
 
 def slice_rows(table: Table, start: int, stop: int) -> Table:
@@ -76,21 +46,6 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
             places[name] = storage, row
         blocks[storage] = block
     return Table(Schema((*table.schema.columns, *columns)), table.n_rows, blocks, places, table.texts)
-
-
-def _arrow(mask: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(mask)
-
-
-def _one(texts: Sequence[Any]) -> Any:
-    """Return texts one behind the other as one column."""
-    import pyarrow as pa
-
-    if len(texts) == 1:
-        return texts[0]
-    return pa.chunked_array([chunk for text in texts for chunk in text.chunks], texts[0].type)
 
 
 def drop_unused_levels(table: Table, counts: dict[str, Any], backend: Backend) -> Table:

@@ -7,18 +7,62 @@ float64 where it is not; times are int64 microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import accumulate
+from typing import Any, Protocol, Self
 
+from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.table.schema import Schema
-from gpupipe.typing import ArrayNamespace
+from gpupipe.typing import Array, ArrayNamespace
+
+
+class EncodedTable(Protocol):
+    """An encoded table: a `Table` in the memory of one process, or one in partitions on workers."""
+
+    @property
+    def schema(self) -> Schema:
+        """Columns, with their levels and storage."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the encoded columns."""
+
+    @property
+    def bounds(self) -> Sequence[int]:
+        """First row of each partition, then the number of rows."""
+
+    @property
+    def texts(self) -> Mapping[str, Any]:
+        """Text columns that this process holds."""
+
+    def column(self, name: str) -> Any:
+        """Return one encoded column, shape (n_rows,)."""
+
+    def text_nulls(self, name: str) -> int:
+        """Return the number of nulls of a text column."""
+
+    def values_at(self, name: str, rows: Array, backend: Backend) -> Array:
+        """Return the encoded values of a column at some rows (int64, shape (m,)), on the host."""
+
+    def take(self, mask: Any, backend: Backend) -> Self:
+        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
+
+    def select(self, schema: Schema) -> Self:
+        """Return the table with only the columns of `schema`, a subset of its own; nothing is copied."""
+
+    def rows_by_worker(self) -> dict[str, int]:
+        """Return the number of rows that each worker of a cluster holds, by its address."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table after reading.
+    """An encoded table in the memory of this process.
 
     Attributes
     ----------
@@ -56,8 +100,31 @@ class Table:
         return self.blocks[block][row]
 
     def text_nulls(self, name: str) -> int:
-        """Return the number of nulls of a column of text."""
+        """Return the number of nulls of a text column."""
         return int(self.texts[name].null_count)
+
+    def values_at(self, name: str, rows: Array, backend: Backend) -> Array:
+        """Return the encoded values of a column at some rows (int64, shape (m,)), on the host."""
+        return backend.to_host(self.column(name)[backend.to_device(rows)])
+
+    def take(self, mask: Any, backend: Backend) -> Table:
+        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
+        return take_each([(self, mask)], backend)
+
+    def select(self, schema: Schema) -> Table:
+        """Return the table with only the columns of `schema`, a subset of its own; nothing is copied."""
+        places = {column.name: self.places[column.name] for column in schema if column.storage}
+        texts = {column.name: self.texts[column.name] for column in schema if column.name in self.texts}
+        return Table(schema, self.n_rows, self.blocks, places, texts)
+
+    def rows_by_worker(self) -> dict[str, int]:
+        """Return an empty dict: no worker holds these rows."""
+        return {}
+
+    @property
+    def bounds(self) -> list[int]:
+        """The first row and the number of rows: the table is in one partition."""
+        return [0, self.n_rows]
 
     @property
     def n_columns(self) -> int:
@@ -121,3 +188,35 @@ def stack(
 def code_storage(n_codes: int) -> str:
     """Return the narrowest block for so many codes."""
     return "int8" if n_codes <= 2**7 else "int16" if n_codes <= 2**15 else "int32"
+
+
+def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
+    """Return the rows that `Table.take` selects of several tables of one schema as one table; each is copied once."""
+    xp, (first, _) = backend.xp, pieces[0]
+    rows = [xp.flatnonzero(backend.to_device(mask)).astype("int32") for _, mask in pieces]
+    ends = list(accumulate(map(len, rows)))
+    blocks, places = allocate(first.schema, ends[-1], xp)
+
+    def copy(name: str) -> None:
+        block, row = places[name]
+        for (table, _), own, end in zip(pieces, rows, ends, strict=True):
+            backend.take(table.column(name), own, blocks[block][row][end - len(own) : end])
+
+    backend.map(copy, places)
+    texts = {name: _one([table.texts[name].filter(_arrow(mask)) for table, mask in pieces]) for name in first.texts}
+    return Table(first.schema, ends[-1], blocks, places, texts)
+
+
+def _arrow(mask: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.array(mask)
+
+
+def _one(texts: Sequence[Any]) -> Any:
+    """Return concatenated texts as one column."""
+    import pyarrow as pa
+
+    if len(texts) == 1:
+        return texts[0]
+    return pa.chunked_array([chunk for text in texts for chunk in text.chunks], texts[0].type)

@@ -130,6 +130,10 @@ class Schema:
         """Return the columns as JSON values, without levels."""
         return [column.to_json() for column in self.columns]
 
+    def levels_to_json(self) -> dict[str, list[str]]:
+        """Return the levels by column, in the order of their codes; columns without any are absent."""
+        return {column.name: list(column.levels) for column in self.columns if column.levels}
+
     @staticmethod
     def from_json(columns: list[dict[str, Any]], levels: dict[str, tuple[str, ...]]) -> Schema:
         """Return the schema that `to_json` described, given each categorical column's levels."""

@@ -187,6 +187,23 @@ def is_simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
+def as_numba(array: Any) -> Any:
+    """Return an array of the device as Numba takes it, without waiting for the stream that it is used on.
+
+    Raises
+    ------
+    ValueError
+        If its elements are not contiguous.
+    """
+    if array.ndim == 1 and array.size > 1 and tuple(array.strides) != (array.dtype.itemsize,):
+        raise ValueError("the elements of an array on the device must be contiguous")
+    if not hasattr(array, "__cuda_array_interface__"):  # the simulator's
+        return array
+    from numba import cuda
+
+    return cuda.as_cuda_array(array, sync=False)
+
+
 def is_on_device(array: Any) -> bool:
     """Return whether an array lies in device memory."""
     return hasattr(array, "__cuda_array_interface__") or type(array).__module__.startswith("numba.cuda")

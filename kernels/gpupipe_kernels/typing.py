@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 HostArray: TypeAlias = "npt.NDArray[Any]"
 """A NumPy array."""
 
+Allocate: TypeAlias = "Callable[[Any, str], Array]"
+"""(shape, dtype) to an uninitialised array of the device, as ``cupy.empty``."""
+
 
 class Array(Protocol):
     """An array on the host or on a device: what NumPy arrays, CuPy arrays and arguments of compiled loops share.

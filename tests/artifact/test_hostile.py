@@ -138,16 +138,6 @@ def with_bytes(name: str, content: Callable[[], bytes]) -> Change:
     return lambda folder: (folder / name).write_bytes(content())
 
 
-def with_levels(table: Callable[[], pa.Table], **options: Any) -> Change:
-    return lambda folder: pq.write_table(table(), folder / "levels.parquet", **options)
-
-
-def repeated() -> pa.Table:
-    """Return a long text that stands 50,000 times in a column, and once in a file."""
-    return pa.table({"column": pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int8()), ["x" * 90_000])})
-
-
-ONES = pa.array(np.zeros(30_000_000, np.int8))
 FILES = {
     "deep": (with_bytes("learned.json", lambda: b"[" * 100_000), r"learned\.json .*(nested|brackets)"),
     "brackets": (with_bytes("learned.json", lambda: b"[" + b"[]," * 2_000_000 + b"[]]"), "little but brackets"),
@@ -190,30 +180,14 @@ FILES = {
         "one name",
     ),
     "members": (with_bytes("program.npz", lambda: npz(*((f"{i}.npy", b"") for i in range(5000)))), "5,000 members"),
-    "rows": (
-        with_levels(lambda: pa.table({"column": ONES.dictionary_encode(), "level": ONES})),
-        "declare|bomb|codec 1",
+    "unknown": (with_bytes("levels.json", lambda: b'{"z": ["x"]}'), "levels of 'z'"),
+    "level twice": (with_bytes("levels.json", lambda: b'{"c": ["x", "x"]}'), "level twice"),
+    "levels of another type": (with_bytes("levels.json", lambda: b'{"c": "xy"}'), "levels of 'c' should be a list"),
+    "a level of another type": (
+        with_bytes("levels.json", lambda: b'{"c": ["x", 1]}'),
+        "levels of 'c' should be a list",
     ),
-    "text": (
-        with_levels(lambda: pa.table({"column": ["c"], "level": ["x" * 20_000_000]}), compression="zstd"),
-        "decompression bomb",
-    ),
-    "repeated": (
-        with_levels(
-            lambda: repeated(),
-            compression="zstd",
-        ),
-        "unfold",
-    ),
-    "codec": (
-        with_levels(lambda: pa.table({"column": ["c"], "level": ["x"]}), compression="gzip"),
-        "compressed by codec 2",
-    ),
-    "unknown": (with_levels(lambda: pa.table({"column": ["z"], "level": ["x"]}), compression="zstd"), "levels of 'z'"),
-    "level twice": (
-        with_levels(lambda: pa.table({"column": ["c", "c"], "level": ["x", "x"]}), compression="zstd"),
-        "level twice",
-    ),
+    "levels in a list": (with_bytes("levels.json", lambda: b"[]"), "levels should be an object"),
     "offset": (
         with_program(lambda a: a["instructions"].__setitem__((slice(None), 5), 1 << 30)),
         "outside the parameters",
@@ -283,7 +257,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reading": ({"reading": {"csv": {"encoding": "evil"}}}, "unknown encoding"),
     "code": ({"kernels": [{"file": "../../etc/passwd", "sha256": "0"}]}, "holds Python code"),
-    "version": ({"format_version": 2}, "that wrote it"),
+    "version": ({"format_version": 3}, "that wrote it"),
     "no estimator": ({"estimator": []}, "not described"),
 }
 
@@ -419,3 +393,8 @@ def test_an_estimator_that_fails_on_sound_rows_is_a_model_error(trees: dict[str,
 def test_json_that_we_do_not_write_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(raw)
+
+
+def test_brackets_within_texts_are_no_containers() -> None:
+    texts = ["[[{", 'a"[\\'] * 2_000
+    assert parse_json(json.dumps(texts, separators=(",", ":")).encode()) == texts

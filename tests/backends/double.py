@@ -31,8 +31,9 @@ from numba.cuda.simulator import kernel as simulator
 from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions, DeviceUse
+from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.backends.gpu.backend import GpuBackend, _Meter
+from gpupipe.backends.stage import StageUse
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.launch import is_simulated
 
@@ -293,7 +294,7 @@ class DeviceDouble(GpuBackend):
         """Begin to count."""
         self._meter.open()
 
-    def close_stage(self) -> DeviceUse:
+    def close_stage(self) -> StageUse:
         """Return what has been counted."""
         return self._meter.close(None)
 

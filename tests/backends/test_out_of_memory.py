@@ -81,7 +81,7 @@ def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
             raise MemoryError("too many")
         return list(range(start, stop))
 
-    with Timeline().backend_stage(backend, "predict") as stage:
+    with Timeline().stage("predict", backend.place) as stage:
         parts = map_row_ranges(work, 10_000, backend, "predict")
     assert np.concatenate(parts).tolist() == list(range(10_000))
     assert [len(part) for part in parts] == [2048, 2048, 2048, 2048, 1808]

@@ -29,8 +29,11 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_it_runs_predicts_and_the_two_agree(gpupipe, small: Path, tmp_path: Path) -> None:
-    done = gpupipe("run", small, "--output", tmp_path / "out", cwd=tmp_path)
+    trace = ("-X", "importtime")
+    done = gpupipe("run", small, "--output", tmp_path / "out", cwd=tmp_path, python=trace)
     assert done.returncode == 0, done.stderr
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not imported & {"dask", "gpupipe.dask", "gpupipe.partitions"}  # the rows are in memory
     assert "cpu: " in done.stderr and "roc_auc" in done.stderr + done.stdout
     assert "\x1b" not in done.stderr  # no control characters where there is no terminal
     from gpupipe.datasets.churn import write

@@ -18,16 +18,16 @@ import pandas as pd
 from gpupipe.backends.base import Backend
 from gpupipe.config import load_config
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.models.matrix import gather_rows
 from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline import job, training
 from gpupipe.pipeline import run as run_module
-from gpupipe.pipeline.dispatch import matrix_rows
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 
 Array = Any
 
-WRITTEN = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.parquet")
+WRITTEN = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.json")
 LOCAL = "cluster.scheduler=local"
 
 
@@ -66,7 +66,7 @@ def _kept(learned: list[tuple[FittedFeatures, Array]]) -> Iterator[None]:
         is_new = view not in rows.matrices
         matrix = made(rows, view, backend)
         if is_new:
-            learned.append((rows.features[view], matrix_rows(matrix, None, backend)))
+            learned.append((rows.features[view], gather_rows(matrix, None, backend)))
         return matrix
 
     with patch.object(job, "training_matrix", kept):

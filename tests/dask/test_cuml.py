@@ -11,15 +11,17 @@ from gpupipe.backends.base import Backend, DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
+from gpupipe.dask.training import fit_on_cluster
 from gpupipe.dask.worker_process import WorkerSettings
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DeviceError
 from gpupipe.models import MODELS, FitContext, fit
+from gpupipe.models.matrix import fit_matrix
 from gpupipe.partitions.matrix import PartitionedMatrix
-from gpupipe.partitions.workers import InlineWorkers, Workers
-from gpupipe.pipeline.partition_training import fit_partitions
+from gpupipe.partitions.training import fit_on_workers
+from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.worker_stages import open_worker_stage
+from tests.inline_workers import InlineWorkers
 
 HEIGHTS = (30, 50)
 
@@ -47,6 +49,9 @@ class OnGpus(InlineWorkers):
         return tuple(self.fallen)
 
 
+fit_on_workers.register(OnGpus, fit_on_cluster)
+
+
 def rows() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = np.asfortranarray(rng.normal(size=(sum(HEIGHTS), 3)), np.float32)
@@ -55,7 +60,7 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 
 def spread(X: np.ndarray, workers: Workers) -> PartitionedMatrix:
     parts = np.split(X, np.cumsum(HEIGHTS)[:-1])
-    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), HEIGHTS, 3, workers)
+    return PartitionedMatrix(tuple(workers.put(np.asfortranarray(part)) for part in parts), workers, HEIGHTS, 3)
 
 
 def context(task: Any = "binary") -> FitContext:
@@ -72,8 +77,8 @@ FALLING = {
 @pytest.mark.parametrize("name", FALLING)
 def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
-    with open_worker_stage(Timeline(), workers, "train") as stage:
-        found = fit_partitions(MODELS.get(name)(), spread(X, workers), y, context())
+    with Timeline().stage("train", workers.place) as stage:
+        found = fit_matrix(spread(X, workers), MODELS.get(name)(), y, context())
     alone = fit(MODELS.get(name)(), X, y, context())
     ours, alike = (model.predict(X).probability for model in (found, alone))
     assert ours is not None and alike is not None
@@ -88,7 +93,7 @@ def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said
 def test_class_weights_are_not_forgotten_on_gpus() -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
     model = MODELS.get("logistic_regression").model_validate({"class_weight": "balanced"})
-    fit_partitions(model, spread(X, workers), y, context())
+    fit_matrix(spread(X, workers), model, y, context())
     assert "takes no weights of rows" in workers.fallen[0]
 
 
@@ -101,7 +106,7 @@ def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy(
         with pytest.raises(
             DeviceError, match="no Gaussian naive Bayes, and fallback to the CPU is forbidden"
         ) as caught:
-            fit_partitions(MODELS.get("gaussian_nb")(), spread(X, workers), y, context())
+            fit_matrix(spread(X, workers), MODELS.get("gaussian_nb")(), y, context())
     assert caught.value.exit_code == 4
     assert caught.value.where == "models: gaussian_nb"
     assert caught.value.fix == "use the model logistic_regression, or set fallback: allow"

@@ -22,10 +22,11 @@ from gpupipe.dask.connect import connect
 from gpupipe.dask.health import key_of, label_of
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError, LimitError
-from gpupipe.partitions.workers import InlineWorkers, ResultHandle, Workers
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.units import MIB
 from tests.dask import chores
 from tests.dask.somebody import processes_below, started
+from tests.inline_workers import InlineWorkers
 
 LIMIT = 400 * MIB
 SECONDS_AT_MOST = 60  # what a test waits for a process before it fails
@@ -148,7 +149,7 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
 
 def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
     with connect(small(deadline=3, retries=3), "cpu") as workers:
-        handle = workers.submit(chores.stuck, worker=0, label="training")
+        (handle,) = workers.start(chores.stuck, [()], ["training"], pinned_to=min(workers.health.workers))
         kill_workers(workers, 0, 1)
         with pytest.raises(ClusterError, match="was lost with all others") as caught:
             workers.gather([handle])
@@ -162,10 +163,10 @@ def test_a_task_that_computes_may_take_longer_than_the_deadline() -> None:
 
 def test_a_worker_that_no_longer_answers_is_replaced() -> None:
     with connect(small(deadline=14), "cpu") as workers:
-        frozen, _ = workers.gather([workers.submit(chores.process, worker=i) for i in (0, 1)])
+        frozen, _ = workers.client.run(os.getpid).values()
         os.kill(frozen, signal.SIGSTOP)
         try:
-            answers = workers.gather([workers.submit(chores.process, worker=0)])
+            answers = workers.gather(workers.map(chores.process, [()] * 8, ["waiting"] * 8))
             assert frozen not in answers
             assert len(workers.remarks()) == 1
         finally:
@@ -207,13 +208,15 @@ def test_a_scheduler_that_does_not_answer_is_told_at_the_deadline(tmp_path: Path
 
 
 def test_a_label_is_read_back_from_the_key_of_a_task() -> None:
-    assert label_of(key_of("read", "12", "reading partition 3 of 7")) == "reading partition 3 of 7"
-    assert label_of(key_of("read", "12", "")) == "read-12"
+    assert label_of(key_of("reading partition 3 of 7")) == "reading partition 3 of 7"
+    assert key_of("reading partition 3 of 7").startswith("reading partition-")
+    assert label_of("fit-12") == "fit-12"
 
 
 # The whole of a program: what it prints, how it ends, what it leaves behind.
 
 PROGRAM = """
+import os
 from tests.dask import chores
 from gpupipe.dask.connect import connect
 from gpupipe.config.cluster import ClusterSettings
@@ -221,7 +224,7 @@ from gpupipe.config.cluster import ClusterSettings
 if __name__ == "__main__":
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)
     with connect(settings, "cpu") as workers:
-        pids = workers.gather([workers.submit(chores.process, worker=i) for i in (0, 1)])
+        pids = workers.client.run(os.getpid).values()
         print(*pids, flush=True)
         {body}
 """

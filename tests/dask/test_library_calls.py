@@ -13,7 +13,8 @@ from distributed import default_client, wait
 
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask.connect import connect
-from gpupipe.dask.library_calls import CALLS, call_library
+from gpupipe.dask.gang import ATTEMPTS
+from gpupipe.dask.library_calls import call_library
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ClusterError
 from tests.dask import chores
@@ -66,8 +67,9 @@ def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> 
 
 
 def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
-    parts = [workers.submit(chores.numbers, 0, 100, worker=i) for i in (0, 1)]
-    victim = workers.gather([workers.submit(chores.process, worker=0)])[0]
+    parts = workers.start(chores.numbers, [(0, 100)] * 2, [""] * 2)
+    workers.wait(parts)
+    victim = workers.client.run(os.getpid)[workers.homes(parts)[0]]
     calls: list[int] = []
 
     def call() -> float:
@@ -111,7 +113,7 @@ def test_a_call_that_loses_workers_every_time_is_an_error_that_says_so(workers: 
             time.sleep(0.02)  # the scheduler tells nobody
         raise RuntimeError("a peer is gone")
 
-    with pytest.raises(ClusterError, match=f"lost in all of {CALLS} attempts") as caught:
+    with pytest.raises(ClusterError, match=f"lost in all of {ATTEMPTS} attempts") as caught:
         call_library(workers, call, "training Ridge")
-    assert len(calls) == CALLS
+    assert len(calls) == ATTEMPTS
     assert (caught.value.where, caught.value.exit_code) == ("training Ridge", 4)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from distributed import Client
@@ -56,7 +57,7 @@ def rows(n: int = 3001, task: str = "binary") -> tuple[Any, Any]:
 
 def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
     parts = [X[start:stop] for start, stop in pairwise([0, *cuts, len(X)])]
-    return PartitionedMatrix(tuple(workers.put(p) for p in parts), tuple(len(p) for p in parts), X.shape[1], workers)
+    return PartitionedMatrix(tuple(map(workers.put, parts)), workers, tuple(map(len, parts)), X.shape[1])
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
@@ -153,7 +154,7 @@ def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
 def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, model = divided(X, [1000, 2000], both), Mlp(**TINY | {"epochs": 60}, patience=None)
-    pids = both.gather([both.submit(chores.process, worker=i) for i in (0, 1)])
+    pids = list(both.client.run(os.getpid).values())
 
     def kill() -> None:
         end = time.monotonic() + SECONDS_AT_MOST
@@ -183,8 +184,10 @@ def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(bot
 
 def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
     with Client(both.client.scheduler.address, set_as_default=False) as other:
+        stubborn = cloudpickle.dumps(chores.wanted)
         begun = [
-            other.submit(run_task, both.settings, chores.wanted, workers=[a], pure=False) for a in both.health.workers
+            other.submit(run_task, both.settings, stubborn, workers=[address], pure=False)
+            for address in both.health.workers
         ]
         await_tasks(both, [1 for _ in begun])
     await_tasks(both, [0 for _ in begun])

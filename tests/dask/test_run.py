@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.backends import Backend
-from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline import preparation
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from tests.dask.run_checks import LOCAL, Left, assert_same_features, assert_same_files, run_on
+from tests.inline_workers import InlineWorkers
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 COUNTS = (1, 2, 3, 7)
@@ -34,7 +34,7 @@ Compare = Callable[..., tuple[Left, list[Left]]]
 
 
 @pytest.fixture
-def compare(tmp_path: Path, workers: InlineWorkers, backend: Backend, small_parts: Any) -> Compare:
+def compare(tmp_path: Path, backend: Backend, small_parts: Any) -> Compare:
     """Return a function that runs a configuration alone and with several partitions, and demands the same of all."""
 
     def check(config: Path, *overrides: str, counts: tuple[int, ...] = COUNTS) -> tuple[Left, list[Left]]:
@@ -42,7 +42,7 @@ def compare(tmp_path: Path, workers: InlineWorkers, backend: Backend, small_part
             alone = run_on(config, tmp_path / "alone", overrides)
             shared = []
             for n in counts:
-                found = run_on(config, tmp_path / f"shared by {n}", overrides, type(workers)(backend, n))
+                found = run_on(config, tmp_path / f"shared by {n}", overrides, InlineWorkers(backend, n, copies=True))
                 assert_same_features(found, alone)
                 assert_same_files(found, alone)
                 shared.append(found)

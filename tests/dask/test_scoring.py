@@ -23,11 +23,12 @@ from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ArtifactError, ClusterError, ConfigError, DataError, LimitError, SchemaError
 from gpupipe.partitions.scoring import SentModel, _cannot_write, score_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk
-from gpupipe.partitions.workers import InlineWorkers, Workers
+from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import cluster, score, score_on_cluster, score_on_workers
 from tests.dask import scorers
+from tests.inline_workers import InlineWorkers
 
 N_ROWS = 1_500
 KERNEL = """\

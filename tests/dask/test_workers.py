@@ -19,10 +19,12 @@ from gpupipe.dask.configuration import BEFORE_START
 from gpupipe.dask.connect import connect
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import DataError, GpupipeError, LimitError
-from gpupipe.partitions.workers import InlineWorkers, Workers, WorkerUsage
+from gpupipe.partitions.collection import PartitionedValues
+from gpupipe.partitions.workers import Workers, WorkerUsage
 from gpupipe.units import GIB
 from tests.dask import chores
 from tests.hostile_modules import imported_modules, write_hostile_modules
+from tests.inline_workers import InlineWorkers
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +78,19 @@ def test_there_are_as_many_as_asked_for(workers: DaskWorkers) -> None:
     assert (workers.n_workers, workers.n_threads, workers.device, workers.reason) == (2, 2, "cpu", "asked for")
 
 
-def test_a_task_runs_on_the_worker_that_it_is_meant_for(workers: DaskWorkers) -> None:
-    asked = [workers.submit(chores.process, worker=i) for i in (0, 1, 0, 1)]
-    first, second, *again = workers.gather(asked)
-    assert first != second
-    assert again == [first, second]
+def test_a_pinned_task_runs_on_its_worker(workers: DaskWorkers) -> None:
+    pids = workers.client.run(os.getpid)
+    asked = [*pids, *pids]
+    tasks = [task for address in asked for task in workers.start(chores.process, [()], ["task"], address)]
+    assert workers.gather(tasks) == [pids[address] for address in asked]
+
+
+def test_a_lambda_travels_with_what_it_captures_and_parts_are_mapped_in_turn(workers: DaskWorkers) -> None:
+    factor = 3.0
+    parts = PartitionedValues(tuple(workers.put(np.full(n, 2.0)) for n in range(5)), workers)
+    scaled = parts.map(lambda backend, rows, by: (rows * factor * by, backend.name), each=[range(5)])
+    sums = scaled.compute(lambda _, pair, unit: (pair[0].sum(), pair[1], unit), "unit")
+    assert sums == [(6.0 * n * n, "cpu", "unit") for n in range(5)]
 
 
 def test_nothing_is_gathered_from_nothing(workers: DaskWorkers) -> None:
@@ -88,7 +98,7 @@ def test_nothing_is_gathered_from_nothing(workers: DaskWorkers) -> None:
 
 
 def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(workers: DaskWorkers) -> None:
-    numbers = workers.gather([workers.submit(chores.backend_number, worker=0) for _ in range(3)])
+    numbers = workers.gather(workers.start(chores.backend_number, [()] * 3, [""] * 3, min(workers.health.workers)))
     assert len(set(numbers)) == 1
     (found,) = workers.gather([workers.submit(chores.surroundings)])
     share = str(max(1, choose("cpu").n_threads // 2))
@@ -107,7 +117,7 @@ def test_an_error_of_ours_arrives_as_itself(workers: DaskWorkers) -> None:
 
 
 def test_of_several_errors_that_of_the_first_handle_is_raised_though_it_comes_last(workers: DaskWorkers) -> None:
-    late, early = workers.submit(chores.unreadable, 0, 1.0, worker=0), workers.submit(chores.unreadable, 1, worker=1)
+    late, early = workers.map(chores.unreadable, [(0, 1.0), (1,)], [""] * 2)
     with pytest.raises(DataError, match="row 0"):
         workers.gather([late, early])
     with pytest.raises(DataError, match="row 1"):
@@ -134,12 +144,13 @@ def test_memory_that_is_not_to_be_had_is_a_limit_with_what_to_do(workers: DaskWo
 def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
     values = np.arange(3_000_000, dtype="float64")
     shared = workers.put(values)
-    assert workers.gather([workers.submit(chores.total, shared, worker=i) for i in (0, 1)]) == [values.sum()] * 2
+    asked = [workers.start(chores.total, [(shared,)], [""], address)[0] for address in workers.health.workers]
+    assert workers.gather(asked) == [values.sum()] * 2
 
 
 def test_each_worker_says_what_it_has_done_and_holds(workers: DaskWorkers) -> None:
     before = {use.address: use for use in workers.usage()}
-    held = [workers.submit(chores.numbers, 0, 100_000, worker=i) for i in (0, 1)]
+    held = [workers.start(chores.numbers, [(0, 100_000)], [""], address)[0] for address in before]
     workers.gather(held)
     after = told_after(workers, lambda uses: min(use.bytes_held for use in uses) >= 800_000)
     assert [use.address for use in after] == list(before)

@@ -34,8 +34,7 @@ from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics.training import PartitionedStatistics
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.pipeline import transformer
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.read_stage import read_table
@@ -49,6 +48,7 @@ from gpupipe_kernels.reduce.engine import CellLayout
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
 from tests.backends import double
 from tests.backends.double import DeviceDouble
+from tests.inline_workers import InlineWorkers
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 N = 120
@@ -338,12 +338,12 @@ def test_partitions_on_devices_have_what_one_host_has() -> None:
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
     workers = InlineWorkers(device, 2)
     cut = [move_table(slice_rows(table, start, stop), device) for start, stop in ((0, n // 2), (n // 2, n))]
-    parts = tuple(TablePartition(workers.put(part), part.n_rows) for part in cut)
+    parts = PartitionedTable(tuple(map(workers.put, cut)), workers, tuple(part.n_rows for part in cut), table.schema)
     with (
         patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
-        many = PartitionedStatistics(PartitionedTable(table.schema, parts, workers), choose("cpu"), target, SEED)
+        many = PartitionedStatistics(parts, choose("cpu"), target, SEED)
         assert len(many.table.partitions) == 2
         one = Statistics(table, choose("cpu"), target, SEED)
         asked = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
@@ -437,7 +437,7 @@ def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> N
 
 def test_an_array_whose_elements_lie_apart_is_refused() -> None:
     device = DeviceDouble()
-    with pytest.raises(ValueError, match="one behind the other"):
+    with pytest.raises(ValueError, match="contiguous"):
         cuda_engine.count(device.to_device(np.zeros(9, np.int8))[::3], device.xp.zeros(1, np.int64))
 
 
@@ -455,7 +455,6 @@ def test_a_target_that_is_not_finite_is_refused() -> None:
 def test_the_transformer_hands_on_what_scikit_learn_takes_and_to_a_device_only_what_is_asked_for_there(
     monkeypatch: pytest.MonkeyPatch, op: dict[str, Any]
 ) -> None:
-    """The second op is the host's, before anything is on the device."""
     frame = pd.DataFrame({"age": [20.0, None, 40.0, 50.0], "note": ["a b", "", "c", None]})
     kinds = {"note": "text"}
     expected = transformer.FeatureProgram([op], schema=kinds, device="cpu").fit_transform(frame)

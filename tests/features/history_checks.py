@@ -10,11 +10,16 @@ import pytest
 
 from gpupipe.backends import choose
 from gpupipe.features.history.derivation import derive
+from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.lag import Lag
+from gpupipe.features.ops.text_counts import TextCounts
+from gpupipe.features.ops.text_hash import TextHash
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.device.frame_columns import DeviceColumn, DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
 from gpupipe.table.device.keys import key_codes, row_codes, sort_by_key
+from gpupipe.table.encode import encode
+from gpupipe.table.schema import declare
 from tests.backends import double
 from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
@@ -76,6 +81,47 @@ def test_every_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device()
     assert list(there.engines) == ["cuda"]
     assert (use.bytes_to_host, strayed(), use.fallbacks) == (0, [], ())
     assert use.bytes_to_device < 4 * 4 * N + 200  # int32 codes of three key columns that the host has read, and tables
+
+
+TEXTS = [
+    None,
+    "",
+    "Été à la PLAGE 😀",
+    "red  retrospot bag, 12",
+    "İstanbul\n½ ß 漢字",
+    "a\0b _c",
+    *map("no {}".format, range(40)),
+]
+HASHES: list[dict[str, Any]] = [
+    {"ngrams": [1, 2]},
+    {"analyzer": "char", "ngrams": [2, 3], "value": "log"},
+    {"analyzer": "char_wb", "ngrams": [3, 4], "value": "binary", "norm": "none"},
+    {"lowercase": False, "alternate_sign": False, "value": "log", "norm": "none"},
+]
+
+
+@pytest.mark.parametrize("is_read_there", [False, True])
+def test_texts_have_the_bits_of_the_host_and_no_row_leaves_the_device(is_read_there: bool) -> None:
+    device, host = DeviceDouble(), choose("cpu")
+    settings = [{"columns": "note", "buckets": 8, "prefix": f"{i}", **more} for i, more in enumerate(HASHES)]
+    counts = TextCounts.model_validate({"columns": "note", "patterns": {"d": "[0-9]"}})
+    ops = [*map(TextHash.model_validate, settings), counts]
+    arrow = pa.table({"note": TEXTS * 2})
+    there, here = (
+        DerivationSources(
+            HistoryRows.of_arrow(encode(arrow, backend, {"note": declare("text")}), arrow, "the table"), {}, backend
+        )
+        for backend in (device, host)
+    )
+    if is_read_there:
+        codes = np.tile(np.append(np.int32(-1), np.arange(1, len(TEXTS), dtype=np.int32)), 2)
+        values = pa.array(["no row has it", *TEXTS[1:]])
+        there.main.raw_columns = {"note": DeviceDictionary(device.to_device(codes), values)}
+    double.uncounted.clear()
+    device.open_stage()
+    found, _ = derive(ops, there)
+    assert (device.close_stage().fallbacks, strayed()) == ((), [])
+    assert_same(found, derive(ops, here)[0], device)
 
 
 def test_where_the_device_is_full_keys_come_in_parts_and_the_answer_is_the_same() -> None:

@@ -78,6 +78,19 @@ def test_texts_and_several_columns_are_keys(folder: Path) -> None:
         np.testing.assert_array_equal(found[name], values)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_texts_are_hashed_and_counted_as_on_the_host(folder: Path, kind: str) -> None:
+    grams: dict[str, Any] = {"columns": ["shop", "kind"], "buckets": 16, "analyzer": "char_wb", "ngrams": [2, 3]}
+    hashes = [grams | {"value": value, "prefix": value} for value in ("count", "binary", "log")]
+    counts = {"columns": ["shop"], "patterns": {"has_o": "o"}}
+    config = configured(folder, kind, [*({"text_hash": each} for each in hashes), {"text_counts": counts}])
+    (expected, _), (found, use) = (derived_columns(config, device) for device in ("cpu", "gpu"))
+    assert use.fallbacks == ()
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=2e-7, err_msg=name)
+
+
 @pytest.mark.parametrize("op", OPS_BY_NAME)
 def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
     backend = choose("gpu")

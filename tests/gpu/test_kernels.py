@@ -29,8 +29,8 @@ def test_a_kernel_is_its_reference(name: str) -> None:
 def test_a_launch_writes_what_the_numpy_interpreter_writes(order: str, specialised: bool) -> None:
     from numba import cuda
 
+    from benchmarks.device.twenty_columns import table, twenty_columns
     from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
-    from gpupipe_kernels.proof.twenty_columns import table, twenty_columns
 
     program, blocks, n_rows = twenty_columns(), table(100_003), 100_003
     expected = np.empty((n_rows, program.n_columns), np.float32, order="F")

@@ -19,7 +19,7 @@ from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.settings import CsvSettings, TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.partitions.source_chunks import read_chunks
-from gpupipe.partitions.workers import InlineWorkers
+from tests.inline_workers import InlineWorkers
 
 ROWS = "".join(f"{i},{i / 2},x{i % 3}\n" for i in range(40))
 BASE = "a,b,s\n" + ROWS

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpupipe_kernels.proof import machine_code
 from gpupipe_kernels.proof.device_compilers import ARCHITECTURES, INSTALL, missing_compiler
-from gpupipe_kernels.proof.machine_code import COUNTS, REGISTER_MARGIN, differences, parse
+from gpupipe_kernels.proof.machine_code import parse
+from tools.machine_code.record import COUNTS, RECORD, REGISTER_MARGIN, differences
 
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """
@@ -91,7 +91,7 @@ def compilers() -> None:
 
 @pytest.mark.usefixtures("compilers")
 def test_no_loop_is_worse_than_it_was_recorded() -> None:
-    measured = json.loads(run_python("-m", "gpupipe_kernels.proof.machine_code"))
+    measured = json.loads(run_python("-m", "tools.machine_code.record"))
     recorded = json.loads(RECORDED.read_text())
     libnvvm = [document["compilers"]["libnvvm"] for document in (recorded, measured)]
     if libnvvm[0] != libnvvm[1] and not os.environ.get("CI"):
@@ -103,7 +103,7 @@ def test_no_loop_is_worse_than_it_was_recorded() -> None:
             "\nthe machine code of kernels has changed:",
             *found,
             f"recorded with {recorded['compilers']}, compiled with {measured['compilers']}.",
-            f"Look at each. Where it is meant to be so, record it: {machine_code.RECORD}",
+            f"Look at each. Where it is meant to be so, record it: {RECORD}",
         ]
     )
 

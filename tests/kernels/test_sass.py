@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpupipe_kernels.proof.sass import SassCode, SassRegisters, SassThread
+from tools.machine_code.sass import SassCode, SassRegisters, SassThread
 
 LOOP = """
 .text.kernel:

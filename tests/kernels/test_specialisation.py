@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.device.twenty_columns import twenty_columns
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.interpreters.cuda import specialisation
 from gpupipe_kernels.interpreters.cuda.opcodes import DeviceOpcode, device_op
@@ -23,7 +24,6 @@ from gpupipe_kernels.program.program import (
     TIME_BLOCK,
     Program,
 )
-from gpupipe_kernels.proof.twenty_columns import twenty_columns
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,33 +19,18 @@ from gpupipe.partitions import row_selection
 from gpupipe.partitions import table as partitions
 from gpupipe.partitions.statistics import categories as merging
 from gpupipe.partitions.statistics import rank_selection
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers, ResultHandle, Workers
+from gpupipe.partitions.table import PartitionedTable
+from gpupipe.partitions.workers import Workers
 from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
-
-
-class Sent(InlineWorkers):
-    """Workers of this process that get copies of everything, as if it had been sent to another one."""
-
-    def submit(self, function: Any, *arguments: Any, worker: int | None = None, label: str = "") -> ResultHandle[Any]:
-        """See `Workers.submit`."""
-        function = pickle.loads(pickle.dumps(function))
-        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
-        done = super().submit(function, *given, worker=worker, label=label)
-        return super().put(pickle.loads(pickle.dumps(self.gather([done])[0])))
-
-    def put(self, value: Any) -> ResultHandle[Any]:
-        """See `Workers.put`."""
-        return super().put(pickle.loads(pickle.dumps(value)))
+from tests.inline_workers import InlineWorkers
 
 
 def divided(table: Table, cuts: Sequence[int], workers: Workers) -> PartitionedTable:
     """Return a table in partitions that end at `cuts`, and with the last row."""
-    found = []
-    for start, stop in pairwise([0, *cuts, table.n_rows]):
-        found.append(TablePartition(workers.put(slice_rows(table, start, stop)), stop - start))
-    return PartitionedTable(table.schema, tuple(found), workers, table.places)
+    parts = [slice_rows(table, start, stop) for start, stop in pairwise([0, *cuts, table.n_rows])]
+    handles, heights = tuple(map(workers.put, parts)), tuple(part.n_rows for part in parts)
+    return PartitionedTable(handles, workers, heights, table.schema, table.places)
 
 
 @contextmanager
@@ -73,7 +57,7 @@ def backend() -> Backend:
 @pytest.fixture(scope="session")
 def workers(backend: Backend) -> Workers:
     """Return workers that everything is sent to."""
-    return Sent(backend, 2)
+    return InlineWorkers(backend, 2, copies=True)
 
 
 @pytest.fixture(scope="session")

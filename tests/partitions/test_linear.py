@@ -34,7 +34,7 @@ def X() -> Array:
 def in_parts(X: Array, workers: Workers) -> PartitionedMatrix:
     parts = [X[a:b] for a, b in pairwise(CUTS)]
     handles = tuple(workers.put(np.asfortranarray(part)) for part in parts)
-    return PartitionedMatrix(handles, tuple(map(len, parts)), X.shape[1], workers)
+    return PartitionedMatrix(handles, workers, tuple(map(len, parts)), X.shape[1])
 
 
 def fitted(model: ModelSettings, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:

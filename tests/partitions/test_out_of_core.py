@@ -15,11 +15,11 @@ from gpupipe.backends import Backend
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, fit
 from gpupipe.models.boosting import XGBoost
+from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, FileStore
 from gpupipe.partitions.out_of_core.workers import out_of_core_workers
-from gpupipe.pipeline.partition_training import fit_partitions
 
 Array = Any
 N_CELLS = KEPT_IN_MEMORY  # of 8 bytes: large enough for a file
@@ -106,8 +106,8 @@ def test_xgboost_learns_from_files_what_it_learns_from_memory(
     expected = fit(model, X, y.astype(np.float64), context)
     with out_of_core_workers(backend, "asked for", tmp_path) as workers:
         parts = [workers.submit(_part, X[a:b]) for a, b in ((0, 2500), (2500, 2500), (2500, 6000))]
-        matrix = PartitionedMatrix(tuple(parts), (2500, 0, 3500), 5, workers)
-        found = fit_partitions(model, matrix, y.astype(np.float64), context)
+        matrix = PartitionedMatrix(tuple(parts), workers, (2500, 0, 3500), 5)
+        found = fit_matrix(matrix, model, y.astype(np.float64), context)
     assert found.classes == expected.classes
     for name in ("probability", "value"):
         ours, theirs = (getattr(m.predict(X), name) for m in (found, expected))

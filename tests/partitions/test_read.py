@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import random
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,10 @@ from gpupipe.datasets.churn import write
 from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.partitions import source_chunks
 from gpupipe.partitions.read import LoadedPartitions, partition_table, read_partitions
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers, ResultHandle
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from tests.inline_workers import InlineWorkers
 
 COUNTS = (1, 2, 3, 7)
 
@@ -36,16 +35,6 @@ COUNTS = (1, 2, 3, 7)
 @pytest.fixture(scope="module")
 def backend() -> Backend:
     return choose("cpu")
-
-
-class Pickling(InlineWorkers):
-    """Workers that get and give nothing that is not pickled, as those of another process."""
-
-    def submit(self, function: Any, *arguments: Any, **options: Any) -> ResultHandle[Any]:
-        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
-        made: Any = super().submit(pickle.loads(pickle.dumps(function)), *given, **options)
-        sent: ResultHandle[Any] = type(made)(pickle.loads(pickle.dumps(made.result)))
-        return sent
 
 
 def config(**source: Any) -> Config:
@@ -57,8 +46,8 @@ def assert_same(got: LoadedPartitions, expected: Table) -> None:
     table = got.table
     assert table.schema == expected.schema
     assert (table.n_rows, dict(table.places)) == (expected.n_rows, dict(expected.places))
-    parts = [part.table.result for part in table.partitions]  # type: ignore[attr-defined]
-    assert [part.n_rows for part in table.partitions] == [part.n_rows for part in parts]
+    parts = table.workers.gather(table.partitions)
+    assert list(table.heights) == [part.n_rows for part in parts]
     for name, block in expected.blocks.items():
         start = 0
         for part in parts:
@@ -70,7 +59,7 @@ def assert_same(got: LoadedPartitions, expected: Table) -> None:
 
 
 def compare(
-    asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, like: type[InlineWorkers] = InlineWorkers
+    asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, copies: bool = False
 ) -> list[LoadedPartitions]:
     """Read both ways; both refuse with the same class of error, or both give the same table and notes."""
     try:
@@ -78,11 +67,11 @@ def compare(
     except GpupipeError as error:
         for count in counts:
             with pytest.raises(type(error)) as caught:
-                read_partitions(asked, like(backend, 2), count)
+                read_partitions(asked, InlineWorkers(backend, 2, copies=copies), count)
             assert caught.value.names == error.names
         raise
     assert isinstance(expected.table, Table)
-    found = [read_partitions(asked, like(backend, 2), count) for count in counts]
+    found = [read_partitions(asked, InlineWorkers(backend, 2, copies=copies), count) for count in counts]
     for read in found:
         assert_same(read, expected.table)
         assert sorted(read.notes) == sorted(expected.notes)
@@ -154,9 +143,9 @@ def test_parquet_files_of_every_type_come_out_the_same_or_are_refused_alike(data
     assert n_read >= 20
 
 
-@pytest.mark.parametrize("like", [InlineWorkers, Pickling])
-def test_row_groups_come_out_the_same(churn: Path, backend: Backend, like: type[InlineWorkers]) -> None:
-    found = compare(config(path=str(churn), target="Churn"), backend, like=like)
+@pytest.mark.parametrize("copies", [False, True])
+def test_row_groups_come_out_the_same(churn: Path, backend: Backend, copies: bool) -> None:
+    found = compare(config(path=str(churn), target="Churn"), backend, copies=copies)
     assert n_parts(found) == [1, 2, 3, 7]
 
 
@@ -326,7 +315,7 @@ def test_what_is_refused_is_refused_in_the_same_words(
     tmp_path: Path, backend: Backend, odd: dict[str, str], source: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
-        compare(config(path=str(big_csv(tmp_path / "t.csv", **odd)), **source), backend, (1, 3), Pickling)
+        compare(config(path=str(big_csv(tmp_path / "t.csv", **odd)), **source), backend, (1, 3), copies=True)
 
 
 def test_of_several_columns_that_are_wrong_the_same_one_is_refused(tmp_path: Path, backend: Backend) -> None:
@@ -478,13 +467,13 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
     expected = read_table(asked, backend)
     with connect(ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30), "cpu") as workers:
         found = read_partitions(asked, workers, 5)
-        tables = workers.gather([part.table for part in found.table.partitions])
+        tables = workers.gather(found.table.partitions)
         wrong = config(path=str(tmp_path / "t.csv"), schema={"Churn": "float"})
         with pytest.raises(SchemaError, match="data row 1, 2"):
             read_partitions(wrong, workers, 5)
     here = InlineWorkers(backend, 2)
-    parts = tuple(TablePartition(here.put(table), table.n_rows) for table in tables)
-    table = PartitionedTable(found.table.schema, parts, here, found.table.places)
+    parts, heights = tuple(map(here.put, tables)), tuple(table.n_rows for table in tables)
+    table = PartitionedTable(parts, here, heights, found.table.schema, found.table.places)
     assert len(parts) == 5 and found.notes == expected.notes
     assert isinstance(expected.table, Table)
     assert_same(LoadedPartitions(table, (), ()), expected.table)

@@ -27,7 +27,6 @@ from gpupipe.partitions.statistics.rank_selection import keys_of, value_of
 from gpupipe.partitions.statistics.training import PartitionedStatistics
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.partitions.workers import Workers
-from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import FIRST_LEVEL, Column, declare
@@ -186,8 +185,8 @@ def test_it_is_whatever_the_rows_and_the_partitions(
     table = encode_chunks(make(seed, 310), backend)
     mask = np.arange(310) < n
     with small_parts(rows_a_part, few_values):
-        parted = divide(table, cuts, workers).take(mask)
-        one, many = both(take(table, mask, backend), parted, targets(seed, n)[kind], backend)
+        parted = divide(table, cuts, workers).take(mask, backend)
+        one, many = both(table.take(mask, backend), parted, targets(seed, n)[kind], backend)
         assert answers(many) == answers(one)
 
 
@@ -261,16 +260,16 @@ def test_a_fit_and_its_matrices_are_those_of_one_machine(
     with small_parts(32):
         target = Target(targets(5, N)["two classes"].values[rows], 2)  # type: ignore[union-attr]
         parted = divide(table, cuts, workers)
-        one, many = both(take(table, rows, backend), parted.take(rows), target, backend)
+        one, many = both(table.take(rows, backend), parted.take(rows, backend), target, backend)
         alone, shared = fitted(one, view), fitted(many, view)
         assert (shared.schema, shared.features, shared.notes) == (alone.schema, alone.features, alone.notes)
         assert repr(shared.states) == repr(alone.states)
         for ours, theirs in ((shared.program, alone.program), (shared.training_program, alone.training_program)):
             assert pickle.dumps(ours) == pickle.dumps(theirs)
-        trained = transform_training(shared, many.table, backend)
+        trained = transform_training(many.table, shared, backend)
         assert trained.shape == (rows.sum(), len(alone.features))
         assert trained.gather().tobytes() == alone.transform_training(one.table, backend).tobytes()
-        assert transform(shared, parted, backend).gather().tobytes() == alone.transform(table, backend).tobytes()
+        assert transform(parted, shared, backend).gather().tobytes() == alone.transform(table, backend).tobytes()
 
 
 def test_nothing_that_was_reduced_is_asked_for_again(
@@ -312,7 +311,7 @@ def test_the_driver_chooses_the_interpreter_of_all_partitions(
         statistics = PartitionedStatistics(divide(table, [400], workers), backend, targets(0, N)["two classes"], 0)
         monkeypatch.setattr(type(backend), "run_program", noting)
         features = fitted(statistics, "dense")
-        transform_training(features, statistics.table, backend)
+        transform_training(statistics.table, features, backend)
         statistics.quantiles(columns(), SHARES)
     assert set(named) == {"numpy"}  # None: chosen by a worker
 

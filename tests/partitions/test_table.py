@@ -15,12 +15,13 @@ from gpupipe.backends import Backend
 from gpupipe.errors import SchemaError
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import InlineWorkers, Workers
+from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.column_quality import column_quality
-from gpupipe.table.arrange import arrange, select, take
+from gpupipe.table.arrange import arrange
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema, declare
+from tests.inline_workers import InlineWorkers
 
 N = 100
 CUTS = [[], [50], [1, 2], [0, 30, 30, 31, 90, 100]]  # the last has empty partitions
@@ -42,7 +43,7 @@ def table(backend: Backend) -> Table:
 
 
 def texts_of(table: PartitionedTable, name: str) -> list[str | None]:
-    parts = table.workers.gather([part.table for part in table.partitions])
+    parts = table.workers.gather(table.partitions)
     return [text for part in parts for text in part.texts[name].to_pylist()]
 
 
@@ -70,11 +71,11 @@ def test_partitions_have_the_rows_of_the_table(
     assert parted.bounds == [0, *cuts, N]
     assert_same(parted, table)
     few = Schema(tuple(table.schema[name] for name in ("since", "plan", "words")))
-    assert_same(parted.select(few), select(table, few))
-    assert_same(parted.select(few).arrange(few), select(table, few))
+    assert_same(parted.select(few), table.select(few))
+    assert_same(parted.select(few).arrange(few), table.select(few))
     mask = np.random.default_rng(1).random(N) < 0.3
-    assert_same(parted.select(few).take(mask), take(select(table, few), mask, backend))
-    assert_same(parted.take(np.zeros(N, bool)), take(table, np.zeros(N, bool), backend))
+    assert_same(parted.select(few).take(mask, backend), table.select(few).take(mask, backend))
+    assert_same(parted.take(np.zeros(N, bool), backend), table.take(np.zeros(N, bool), backend))
 
 
 def test_another_schema_is_that_of_every_partition(
@@ -102,10 +103,10 @@ def test_aligned_partitions_begin_at_whole_parts_and_none_is_empty(
 ) -> None:  # fmt: skip
     mask = np.arange(N) < n
     with small_parts(rows_a_part):
-        aligned = divide(table, cuts, workers).take(mask).align()
+        aligned = divide(table, cuts, workers).take(mask, backend).align()
         assert all(bound % rows_a_part == 0 for bound in aligned.bounds[:-1])
-        assert all(part.n_rows for part in aligned.partitions) or (n == 0 and len(aligned.partitions) == 1)
-        assert_same(aligned, take(table, mask, backend))
+        assert all(aligned.heights) or (n == 0 and len(aligned.partitions) == 1)
+        assert_same(aligned, table.take(mask, backend))
         assert aligned.align() is aligned
 
 
@@ -132,9 +133,9 @@ def _tripled(backend: Backend, array: Any, factor: int, own: int) -> Any:
 def test_a_matrix_is_gathered_in_the_order_of_its_rows(workers: Workers) -> None:
     whole = np.arange(21, dtype=np.float32).reshape(7, 3)
     parts = tuple(workers.put(np.asfortranarray(part)) for part in (whole[:2], whole[2:2], whole[2:]))
-    matrix = PartitionedMatrix(parts, (2, 0, 5), 3, workers)
+    matrix = PartitionedMatrix(parts, workers, (2, 0, 5), 3)
     assert matrix.shape == (7, 3)
     assert matrix.gather().flags.f_contiguous
     np.testing.assert_array_equal(matrix.gather(), whole)
-    mapped = workers.gather(matrix.map(_tripled, 3, each=[[1, 2, 3]]))
+    mapped = matrix.compute(_tripled, 3, each=[[1, 2, 3]])
     np.testing.assert_array_equal(mapped[2], whole[2:] * 3 + 3)

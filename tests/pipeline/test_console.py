@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpupipe.backends.stage import Place
 from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
@@ -28,14 +29,14 @@ CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
 def a_run(console: Console) -> None:
     with console:
         timeline = Timeline([console])
-        with timeline.stage("read", device="cpu", reason="no NVIDIA driver found") as stage:
+        with timeline.stage("read", Place("cpu", "no NVIDIA driver found")) as stage:
             stage.rows = 7043
             stage.note("TotalCharges: 11 nulls imputed")
             stage.note("column \x1b[31m\x07 is [bold]odd[/bold]")
         timeline.note("task binary")
         with (
-            timeline.stage("train", device="cpu", reason="no NVIDIA driver found"),
-            timeline.stage("boost", device="gpu", reason="asked for"),
+            timeline.stage("train", Place("cpu", "no NVIDIA driver found")),
+            timeline.stage("boost", Place("gpu", "asked for")),
         ):
             pass
         console.finished(ROWS, METRICS, Path("runs/churn-1"))
@@ -145,7 +146,7 @@ def test_a_stage_that_fails_is_marked_and_ends_the_display() -> None:
     with (
         pytest.raises(ZeroDivisionError),
         Console(err=err) as console,
-        Timeline([console]).stage("train", device="cpu"),
+        Timeline([console]).stage("train", Place("cpu")),
     ):
         1 / 0  # noqa: B018
     assert err.getvalue().splitlines()[-1].startswith("✗ train")
@@ -154,6 +155,7 @@ def test_a_stage_that_fails_is_marked_and_ends_the_display() -> None:
 PROLOGUE = """
 import sys
 from pathlib import Path
+from gpupipe.backends.stage import Place
 from gpupipe.pipeline.display.console import Console
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.data import LeaderboardRow
@@ -161,7 +163,7 @@ from gpupipe.report.data import LeaderboardRow
 RUN = f"""{PROLOGUE}
 with Console() as console:
     timeline = Timeline([console])
-    with timeline.stage("lesen", device="cpu", reason="kein GPU – é") as stage:
+    with timeline.stage("lesen", Place("cpu", "kein GPU – é")) as stage:
         stage.rows = 10
     console.finished([LeaderboardRow(model="baum", metrics={{"auc": 0.5, "auc_std": 0.1}}, best=True)], {{}}, Path("r"))
 """
@@ -178,7 +180,7 @@ def test_on_a_terminal_the_spinner_is_gone_at_the_end_and_the_cursor_is_back(tmp
 def test_on_a_terminal_the_cursor_comes_back_after_an_interruption(tmp_path: Path) -> None:
     code = f"""{PROLOGUE}
 try:
-    with Console() as console, Timeline([console]).stage("train", device="cpu"):
+    with Console() as console, Timeline([console]).stage("train", Place("cpu")):
         raise KeyboardInterrupt
 except KeyboardInterrupt:
     sys.exit(0)
@@ -197,7 +199,7 @@ def test_an_ascii_stream_gets_ascii_signs_and_no_error() -> None:
 
 def test_rich_is_imported_only_when_there_is_something_to_print() -> None:
     code = f"""{PROLOGUE}
-with Console(quiet=True) as console, Timeline([console]).stage("read", device="cpu"):
+with Console(quiet=True) as console, Timeline([console]).stage("read", Place("cpu")):
     pass
 heavy = {{"rich", "numpy", "pandas", "pyarrow", "sklearn", "matplotlib", "jinja2"}}
 print(sorted(heavy & set(sys.modules)))

@@ -19,10 +19,10 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.datasets.churn import customers, events
 from gpupipe.errors import ConfigError, DataError, SchemaError
-from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline import run as run_module
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
+from tests.inline_workers import InlineWorkers
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
 

@@ -11,16 +11,17 @@ import pytest
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.energy import ConstantPower, EnergyMeter, RaplMeter
 from gpupipe.backends.energy import EnergyUnavailable as NotMeasured
+from gpupipe.backends.stage import Place
 from gpupipe.config import parse_config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError, DeviceError, LimitError
-from gpupipe.partitions.workers import InlineWorkers
 from gpupipe.pipeline.limits.budget import Budget
 from gpupipe.pipeline.limits.energy import RunHardware, meters_of
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.plan.run_plan import make_plan
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
+from tests.inline_workers import InlineWorkers
 
 CHURN = {
     "source": {"generate": "churn", "rows": 600, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
@@ -103,10 +104,10 @@ def test_a_limit_of_time_ends_the_run_with_what_was_used_and_what_to_do(tmp_path
 def test_the_message_names_the_models_that_are_done_and_the_stage_that_is_not() -> None:
     timeline = Timeline()
     for name in ("read", "train ridge", "predict ridge", *(f"fold {i}: train lasso" for i in range(1, 9))):
-        with timeline.stage(name, device="cpu"):
+        with timeline.stage(name, Place("cpu")):
             pass
     budget = Budget(limits(time=1e-9), timeline)
-    with timeline.stage("train mlp", device="cpu"), pytest.raises(LimitError) as raised:
+    with timeline.stage("train mlp", Place("cpu")), pytest.raises(LimitError) as raised:
         budget.check("after epoch 3")
     assert "trained by then: ridge, fold 1: lasso, " in str(raised.value)
     assert "fold 5: lasso and 3 more" in str(raised.value)

@@ -77,7 +77,7 @@ def test_a_word_in_a_column_of_numbers_is_named_with_its_row(churn_run: Run, row
         load_model(churn_run.path).predict(bad)
 
 
-@pytest.mark.parametrize("part", ["program.npz", "levels.parquet", "schema.json", "manifest.json", "features.json"])
+@pytest.mark.parametrize("part", ["program.npz", "levels.json", "schema.json", "manifest.json", "features.json"])
 def test_one_flipped_byte_is_refused_by_name(churn_run: Run, tmp_path: Path, part: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(churn_run.path / "model", folder)

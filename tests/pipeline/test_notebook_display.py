@@ -30,8 +30,9 @@ with Console() as console:
     console.finished(leaderboard_rows(run.leaderboard), run.document, run.path)
 """
 FAILING = """\
+from gpupipe.backends.stage import Place
 from gpupipe.pipeline.timeline import Timeline
-with Console() as console, Timeline([console]).stage("read <b>", device="cpu"):
+with Console() as console, Timeline([console]).stage("read <b>", Place("cpu")):
     raise KeyboardInterrupt
 """
 

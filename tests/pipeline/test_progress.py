@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from gpupipe.backends.stage import Place
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.display.lines import LineDisplay
 from gpupipe.pipeline.display.progress import ProgressMeter, describe
@@ -133,8 +134,8 @@ def test_a_training_that_cannot_be_read_ends_no_display() -> None:
 
 def test_the_progress_is_that_of_the_innermost_stage_and_what_it_was_read_from_is_released() -> None:
     timeline, training = Timeline(), Training(done=3)
-    with timeline.show_progress(training.read), timeline.stage("train", device="cpu") as outer:  # outside of all stages
-        with timeline.stage("boost", device="cpu") as inner, timeline.show_progress(training.read):
+    with timeline.show_progress(training.read), timeline.stage("train", Place("cpu")) as outer:  # outside of all stages
+        with timeline.stage("boost", Place("cpu")) as inner, timeline.show_progress(training.read):
             training.done = 7
         assert outer.progress is None
         assert inner.progress is not None and inner.progress.report == training.read()
@@ -161,7 +162,7 @@ def test_without_a_terminal_a_long_stage_shows_that_it_is_alive() -> None:
     training, log = Training(done=120), Log("round 120 of 300")
     display = LineDisplay(log, report_seconds=0.0, sample_seconds=0.001)
     timeline = Timeline([display])
-    with timeline.stage("train boost", device="cpu") as stage, timeline.show_progress(training.read):
+    with timeline.stage("train boost", Place("cpu")) as stage, timeline.show_progress(training.read):
         assert log.is_there.wait(LONG)
     lines = log.getvalue().splitlines()
     alive = [line for line in lines if "so far" in line]
@@ -175,6 +176,6 @@ def test_without_a_terminal_a_long_stage_shows_that_it_is_alive() -> None:
 def test_without_a_terminal_a_short_stage_is_one_line() -> None:
     log = io.StringIO()
     display = LineDisplay(log)
-    with Timeline([display]).stage("train boost", device="cpu"):
+    with Timeline([display]).stage("train boost", Place("cpu")):
         pass
     assert [line[:13] for line in log.getvalue().splitlines()] == ["cpu", "✓ train boost"]

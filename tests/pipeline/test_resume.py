@@ -17,6 +17,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import LimitError
+from gpupipe.models.matrix import predict_matrix
 from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
@@ -208,7 +209,7 @@ def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_pat
         X = one.matrices["test"]
         np.testing.assert_array_equal(X, other.matrices["test"])
         assert one.trained.seconds == other.trained.seconds and one.trained.model.notes == other.trained.model.notes
-        for prediction in (other.predictions["test"], other.trained.predict_matrix(X, choose("cpu"))):
+        for prediction in (other.predictions["test"], predict_matrix(X, other.trained.model, choose("cpu"))):
             np.testing.assert_array_equal(one.predictions["test"].probability, prediction.probability)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from gpupipe.cli import main
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError, SchemaError
 from gpupipe.partitions import rules
-from gpupipe.partitions.workers import InlineWorkers, ResultHandle
 from gpupipe.pipeline.api import Pipeline
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.read_stage import read_on_workers, read_table
@@ -28,6 +26,7 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.scoring import score_on_workers
 from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import encode
+from tests.inline_workers import InlineWorkers
 
 N = 240
 RULES: dict[str, Any] = {
@@ -80,15 +79,6 @@ def bad() -> pd.DataFrame:
     return frame
 
 
-class Sent(InlineWorkers):
-    """Workers that get and give nothing that is not pickled, as those of another process."""
-
-    def submit(self, function: Any, *arguments: Any, **options: Any) -> ResultHandle[Any]:
-        given = [a if isinstance(a, ResultHandle) else pickle.loads(pickle.dumps(a)) for a in arguments]
-        (made,) = self.gather([super().submit(function, *given, **options)])
-        return super().put(pickle.loads(pickle.dumps(made)))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("rules")
@@ -132,9 +122,9 @@ def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> 
 @pytest.mark.parametrize("n", [1, 3, 7])
 def test_workers_find_what_one_machine_finds(folder: Path, backend: Backend, n: int) -> None:
     with pytest.raises(SchemaError) as caught:
-        read_on_workers(configured(folder / "bad.parquet"), Sent(backend, n), backend)
+        read_on_workers(configured(folder / "bad.parquet"), InlineWorkers(backend, n, copies=True), backend)
     assert str(caught.value).startswith(BROKEN)
-    spread = read_on_workers(configured(folder / "good.parquet"), Sent(backend, n), backend)
+    spread = read_on_workers(configured(folder / "good.parquet"), InlineWorkers(backend, n, copies=True), backend)
     assert spread.table.schema.names == ("tenure", "plan", "since", "left")
 
 
@@ -144,7 +134,7 @@ def test_texts_that_are_too_many_to_gather_at_once_are_gathered_in_shares(
     monkeypatch.setattr(rules, "TEXTS_AT_ONCE", 1_000)
     config = configured(folder / "bad.parquet", {"id": {"unique": True}, "mail": {"unique": True}})
     with pytest.raises(SchemaError, match=r"broken:\n  id: 2 rows .*row 4: 'c230'; row 231: 'c230'"):
-        read_on_workers(config, Sent(backend, 3), backend)
+        read_on_workers(config, InlineWorkers(backend, 3, copies=True), backend)
 
 
 def test_rows_of_several_files_are_those_of_their_file(folder: Path, backend: Backend) -> None:
@@ -303,7 +293,7 @@ def test_levels_that_training_never_saw_are_judged_by_what_they_are(run: Run, fo
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_workers_judge_all_rows_before_they_score_one(folder: Path, model: Model, tmp_path: Path, n: int) -> None:
-    workers = Sent(model.backend, n)
+    workers = InlineWorkers(model.backend, n, copies=True)
     model.backend.take_remarks()
     with pytest.raises(SchemaError) as caught:
         score_on_workers(model, str(folder / "bad.parquet"), tmp_path, workers)

@@ -65,7 +65,7 @@ def test_the_saved_configuration_runs_to_the_same_figures(churn_run: Run, tmp_pa
 
 def test_the_same_seed_gives_the_same_bytes(churn_run: Run, tmp_path: Path) -> None:
     again = run_pipeline(churn_run.config, tmp_path / "again")
-    for name in ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.parquet"):
+    for name in ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.json"):
         assert (again.path / name).read_bytes() == (churn_run.path / name).read_bytes(), name
 
 

@@ -20,6 +20,7 @@ from urllib.parse import quote, quote_plus, unquote
 import pytest
 
 import gpupipe as gp
+from gpupipe.backends.stage import Place
 from gpupipe.cli import main
 from gpupipe.config import load_config, resolved_yaml
 from gpupipe.config.redaction import Redactor
@@ -204,7 +205,7 @@ def test_an_error_of_a_run_has_the_name_of_a_variable_and_not_its_value(tmp_path
 
 def test_a_note_has_no_password_of_a_url() -> None:
     timeline = Timeline(hide=Redactor({"KEY": "s3cr3t"}).hide)
-    with timeline.stage("read", device="cpu", reason="s3cr3t") as stage:
+    with timeline.stage("read", Place("cpu", "s3cr3t")) as stage:
         stage.note("read s3://me:p@ss@store/a.csv?X-Amz-Signature=abc&x=1 with s3cr3t; 12345 rows")
     (told,) = (note.text for note in timeline.all_notes())
     assert told == "read s3://***@store/a.csv?X-Amz-Signature=***&x=*** with ${KEY}; 12345 rows"

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpupipe.backends.base import DeviceUse
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.machine import peak_bytes
+from gpupipe.backends.stage import Place, StageUse
 from gpupipe.config import parse_config
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.run import run_pipeline
@@ -21,13 +21,13 @@ def work(n: int = 200_000) -> float:
 
 
 def a_run(timeline: Timeline) -> None:
-    with timeline.stage("read", device="cpu", reason="no driver") as stage:
+    with timeline.stage("read", Place("cpu", "no driver")) as stage:
         work()
         stage.rows = 1000
         stage.note("charges: 11 nulls", "warning")
-    with timeline.stage("train", device="cpu"):
+    with timeline.stage("train", Place("cpu")):
         for model in ("forest", "linear"):
-            with timeline.stage(model, device="cpu"):
+            with timeline.stage(model, Place("cpu")):
                 work()
 
 
@@ -83,11 +83,11 @@ def test_a_stage_that_raises_is_recorded_as_failed_and_closes_the_stages_around_
     timeline = Timeline()
     with (
         pytest.raises(ZeroDivisionError),
-        timeline.stage("train", device="cpu"),
-        timeline.stage("forest", device="cpu"),
+        timeline.stage("train", Place("cpu")),
+        timeline.stage("forest", Place("cpu")),
     ):
         1 / 0  # noqa: B018
-    with timeline.stage("after", device="cpu"):
+    with timeline.stage("after", Place("cpu")):
         pass
     assert [(stage.status, stage.depth) for stage in timeline.stages] == [("failed", 0), ("failed", 1), ("done", 0)]
 
@@ -102,12 +102,12 @@ def test_notes_are_found_by_level_whether_made_inside_or_outside_of_a_stage() ->
 
 def test_the_peak_of_host_memory_never_falls_and_sees_what_a_stage_allocates() -> None:
     timeline = Timeline()
-    with timeline.stage("small", device="cpu"):
+    with timeline.stage("small", Place("cpu")):
         pass
     held = 64 * 2**20 + peak_bytes()
-    with timeline.stage("large", device="cpu"):
+    with timeline.stage("large", Place("cpu")):
         np.ones(held, dtype=np.uint8)
-    with timeline.stage("after", device="cpu"):
+    with timeline.stage("after", Place("cpu")):
         pass
     small, large, after = (stage.peak_host_bytes for stage in timeline.stages)
     assert small < large <= after
@@ -118,7 +118,7 @@ def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path
     with JsonLog(tmp_path / "log.jsonl") as log:
         timeline = Timeline([log])
         a_run(timeline)
-        with pytest.raises(ValueError, match="wrong"), timeline.stage("export", device="cpu"):
+        with pytest.raises(ValueError, match="wrong"), timeline.stage("export", Place("cpu")):
             raise ValueError("wrong")
         timeline.note("línea\nnueva \x1b[31m")
     timeline.note("after the log was closed")
@@ -149,7 +149,7 @@ class Metered(CpuBackend):
 
     name = "gpu"
 
-    def __init__(self, *uses: DeviceUse) -> None:
+    def __init__(self, *uses: StageUse) -> None:
         super().__init__("NVIDIA H100")
         self.uses = list(uses)
         self.calls: list[str] = []
@@ -160,7 +160,7 @@ class Metered(CpuBackend):
     def synchronize(self) -> None:
         self.calls.append("synchronize")
 
-    def close_stage(self) -> DeviceUse:
+    def close_stage(self) -> StageUse:
         self.calls.append("close")
         return self.uses.pop(0)
 
@@ -169,8 +169,8 @@ class Metered(CpuBackend):
 
 
 def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
-    timeline, device = Timeline(), Metered(DeviceUse(1000, 24, 5000))
-    with timeline.backend_stage(device, "features"):
+    timeline, device = Timeline(), Metered(StageUse(1000, 24, 5000))
+    with timeline.stage("features", device.place):
         pass
     (stage,) = timeline.to_json()["stages"]
     assert (stage["device"], stage["reason"]) == ("gpu", "NVIDIA H100")
@@ -180,7 +180,7 @@ def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
 
 def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> None:
     timeline = Timeline()
-    with timeline.backend_stage(Metered(DeviceUse(0, 800, 10, ("no such model there",))), "train"):
+    with timeline.stage("train", Metered(StageUse(0, 800, 10, ("no such model there",))).place):
         pass
     (stage,) = timeline.stages
     assert (stage.device, stage.reason) == ("cpu", "no such model there")
@@ -188,8 +188,8 @@ def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> N
 
 
 def test_a_stage_that_fails_is_closed_on_the_device_too() -> None:
-    timeline, device = Timeline(), Metered(DeviceUse(7, 0, 9))
-    with pytest.raises(ZeroDivisionError), timeline.backend_stage(device, "train"):
+    timeline, device = Timeline(), Metered(StageUse(7, 0, 9))
+    with pytest.raises(ZeroDivisionError), timeline.stage("train", device.place):
         1 / 0  # noqa: B018
     assert device.calls == ["open", "close"]
     assert timeline.stages[0].bytes_to_device == 7

@@ -22,12 +22,12 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.partitions.features import transform_training
 from gpupipe.partitions.statistics.training import PartitionedStatistics
-from gpupipe.partitions.table import PartitionedTable, TablePartition
-from gpupipe.partitions.workers import InlineWorkers
-from gpupipe.table.arrange import select, slice_rows, take
+from gpupipe.partitions.table import PartitionedTable
+from gpupipe.table.arrange import slice_rows
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
+from tests.inline_workers import InlineWorkers
 from tests.properties.tables import Drawn
 
 Array = Any
@@ -89,7 +89,7 @@ class Fitted:
         made = [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
         self.table, derivation = self._table(arrow, kinds, made)
         train = np.ones(arrow.num_rows, bool) if train is None else train
-        rows = take(self.table, train, self.backend)
+        rows = self.table.take(train, self.backend)
         target = None if target is None else Target(target.values[train], target.n_classes)
         statistics = self._statistics(rows, target, cuts)
         self.features = fit_features(made, statistics, view, derivation)  # type: ignore[arg-type]
@@ -106,23 +106,20 @@ class Fitted:
             derived, DerivationSources(HistoryRows.of_arrow(table, arrow, "the table"), {}, self.backend)
         )
         gone = [name for name in key_columns(ops) if name in table.schema]
-        return select(table, table.schema.without(gone)), derivation
+        return table.select(table.schema.without(gone)), derivation
 
     def _statistics(self, rows: Table, target: Target | None, cuts: Sequence[int] | None) -> Statistics:
         if cuts is None:
             return Statistics(rows, self.backend, target, 7)
         workers = InlineWorkers(self.backend, 2)
-        bounds = pairwise([0, *cuts, rows.n_rows])
-        parts = tuple(
-            TablePartition(workers.put(slice_rows(rows, start, stop)), stop - start) for start, stop in bounds
-        )
-        return PartitionedStatistics(
-            PartitionedTable(rows.schema, parts, workers, rows.places), self.backend, target, 7
-        )
+        parts = [slice_rows(rows, start, stop) for start, stop in pairwise([0, *cuts, rows.n_rows])]
+        handles, heights = tuple(map(workers.put, parts)), tuple(part.n_rows for part in parts)
+        divided = PartitionedTable(handles, workers, heights, rows.schema, rows.places)
+        return PartitionedStatistics(divided, self.backend, target, 7)
 
     def _matrix(self, statistics: Statistics) -> dict[str, Array]:
         if isinstance(statistics, PartitionedStatistics):
-            parts = transform_training(self.features, statistics.table, self.backend).partitions
+            parts = transform_training(statistics.table, self.features, self.backend).partitions
             X: Any = np.concatenate(statistics.table.workers.gather(parts))
         else:
             X = self.features.transform_training(statistics.table, self.backend)

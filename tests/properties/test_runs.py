@@ -39,7 +39,7 @@ SERVED = {
     "logistic_regression": "classes", "hist_gradient_boosting: {max_iter: 5}": "classes", "ridge": "numbers",
     "random_forest: {n_estimators: 2}": "classes", "xgboost: {n_estimators: 5}": "numbers",
 }  # fmt: skip
-BYTES = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.parquet", "model/learned.json")
+BYTES = ("metrics.json", "predictions.parquet", "model/program.npz", "model/levels.json", "model/learned.json")
 
 
 @pytest.fixture(scope="module")

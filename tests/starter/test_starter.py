@@ -12,8 +12,7 @@ import pytest
 
 from gpupipe.config import load_config
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.starter.column_list import list_columns
-from gpupipe.starter.starter import make_clustering_starter
+from gpupipe.starter.starter import list_columns, make_clustering_starter
 
 Init = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
-from gpupipe.table.arrange import arrange, drop_unused_levels, select, take
+from gpupipe.table.arrange import arrange, drop_unused_levels
 from gpupipe.table.schema import Column, Schema
 from gpupipe.table.string_columns import bucket_codes
 
@@ -41,7 +41,7 @@ def columns(rows: list[tuple]) -> pa.Table:
 def test_rows_that_are_taken_are_those_of_arrow(encoded, meaning, backend, rows: list[tuple]) -> None:
     arrow, mask = columns(rows), np.array([row[-1] for row in rows])
     whole = encoded(arrow)
-    taken = take(whole, mask, backend)
+    taken = whole.take(mask, backend)
     direct = encoded(arrow.filter(pa.array(mask)), frozen=whole.schema)
     assert taken.n_rows == mask.sum()
     for name in NAMES:
@@ -51,7 +51,7 @@ def test_rows_that_are_taken_are_those_of_arrow(encoded, meaning, backend, rows:
 @settings(deadline=None, max_examples=40)
 @given(rows=ROWS)
 def test_levels_that_no_row_holds_are_dropped_and_the_others_stay(encoded, meaning, backend, rows: list) -> None:
-    table = take(encoded(columns(rows)), np.array([row[-1] for row in rows]), backend)
+    table = encoded(columns(rows)).take(np.array([row[-1] for row in rows]), backend)
     counts = {"c": np.bincount(table.column("c"), minlength=table.schema["c"].n_codes)}
     dropped = drop_unused_levels(table, counts, backend)
     assert dropped.schema["c"].levels == tuple(sorted({row[0] for row in rows if row[-1] and row[0]}))
@@ -67,7 +67,7 @@ def test_nothing_is_copied_where_nothing_is_dropped(encoded, backend) -> None:
 
 def test_a_narrower_vocabulary_lies_in_a_narrower_block(encoded, meaning, backend) -> None:
     table = encoded({"c": [str(i) for i in range(300)], "x": np.arange(300.0)}, c="category")
-    part = take(table, np.arange(300) < 5, backend)
+    part = table.take(np.arange(300) < 5, backend)
     counts = {"c": np.bincount(part.column("c"), minlength=table.schema["c"].n_codes)}
     dropped = drop_unused_levels(part, counts, backend)
     assert (part.column("c").dtype, dropped.column("c").dtype) == (np.int16, np.int8)
@@ -77,7 +77,7 @@ def test_a_narrower_vocabulary_lies_in_a_narrower_block(encoded, meaning, backen
 
 def test_a_selection_of_columns_is_a_view(encoded, backend) -> None:
     table = encoded({"x": [1.0], "c": ["a"], "y": [2.0]})
-    part = select(table, table.schema.select(["y"]))
+    part = table.select(table.schema.select(["y"]))
     assert part.schema.names == ("y",)
     assert np.shares_memory(part.column("y"), table.column("y"))
     with pytest.raises(SchemaError, match="there is no column 'x'"):

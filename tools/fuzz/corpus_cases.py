@@ -1,7 +1,7 @@
 """The corpus: files that once broke a promise, in a folder per kind, each named after the error.
 
 ``csv/nul-in-a-header.csv`` is given to every command of its kind. A file of a model or a cache replaces the one
-that its folders name: ``model/linear/levels.parquet/cut.bin``.
+that its folders name: ``model/linear/levels.json/cut.bin``.
 """
 
 from __future__ import annotations

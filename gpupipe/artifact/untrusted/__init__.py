@@ -1,8 +1,8 @@
-"""Parsers and checks of files that may come from anywhere, applied before a library that believes what they declare.
+"""Parsers and checks of untrusted files, applied before a library that believes what the files declare.
 
-``documents``  JSON    ``archives``  zip and npz    ``parquet``  the pages of a Parquet file    ``ubjson``  XGBoost's
-binary JSON    ``protobuf``  the fields of an ONNX file. They take bytes and raise ValueError, as the caller knows the
-file. ``failures``  makes whatever a library raises an error of gpupipe.
+``json_documents``  JSON    ``archives``  zip and npz    ``ubjson``  XGBoost's binary JSON    ``protobuf``  the fields
+of an ONNX file. They take bytes and raise ValueError; the caller knows the file. ``failures``  turns any exception of
+a library into an error of gpupipe.
 """
 
 from __future__ import annotations

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from gpupipe.names import duplicates
 
 BYTES_A_CONTAINER = 8  # an empty list takes three in a file and 64 in memory: a file of them only is a bomb
 SLACK = 1000
+_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # possessive: one pass, whatever the bytes
 
 
 def parse_json(raw: bytes) -> Any:
@@ -21,7 +23,8 @@ def parse_json(raw: bytes) -> Any:
         If it is not UTF-8 or not JSON, is nested too deeply, or has NaN, infinity, a key twice, half of a surrogate
         pair, or little but brackets.
     """
-    if raw.count(b"[") + raw.count(b"{") > SLACK + len(raw) // BYTES_A_CONTAINER:
+    most = SLACK + len(raw) // BYTES_A_CONTAINER
+    if _count_brackets(raw) > most and _count_brackets(_TEXTS.sub(b"", raw)) > most:
         raise ValueError("it holds little but brackets")
     try:
         values = json.loads(
@@ -32,6 +35,10 @@ def parse_json(raw: bytes) -> Any:
         return values
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _count_brackets(raw: bytes) -> int:
+    return raw.count(b"[") + raw.count(b"{")
 
 
 def _refuse_constant(text: str) -> float:

@@ -15,7 +15,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, DeviceUse, Item, MemoryFigures, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, Item, MemoryFigures, Result
+from gpupipe.backends.stage import StageUse
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 from gpupipe_kernels.engines import choose_engine
 
@@ -231,9 +232,9 @@ class CpuBackend(Backend):
         """Begin to note what computes."""
         self._stage_engines.append({})
 
-    def close_stage(self) -> DeviceUse:
+    def close_stage(self) -> StageUse:
         """Return the use of the CPU; no device is involved."""
-        return DeviceUse(engines=self._stage_engines.pop())
+        return StageUse(engines=self._stage_engines.pop())
 
     def synchronize(self) -> None:
         """Wait for nothing: on the host a call is over when it returns."""

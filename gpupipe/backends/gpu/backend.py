@@ -16,11 +16,11 @@ from gpupipe.backends.base import (
     HOST_STEP,
     Backend,
     DeviceOptions,
-    DeviceUse,
     Item,
     MemoryFigures,
     Result,
 )
+from gpupipe.backends.stage import StageUse
 from gpupipe.errors import DeviceError
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 
@@ -202,7 +202,7 @@ class GpuBackend(Backend):
         before = push_statistics()
         self._meter.open(0 if before is None else before.current_bytes)
 
-    def close_stage(self) -> DeviceUse:
+    def close_stage(self) -> StageUse:
         """Return what has been counted; see `Backend.close_stage`."""
         from rmm.statistics import pop_statistics
 
@@ -235,11 +235,11 @@ class _Meter:
         """Begin to count; `held` bytes are allocated since the stage around it began, or at all without one."""
         self._open.append(_Count(held + (self._open[-1].held if self._open else 0)))
 
-    def close(self, peak_bytes: int | None) -> DeviceUse:
+    def close(self, peak_bytes: int | None) -> StageUse:
         """Return what was counted; `peak_bytes` are those beyond what was held: RMM begins each stage with 0."""
         count = self._open.pop()
         peak = None if peak_bytes is None else count.held + peak_bytes
-        return DeviceUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
+        return StageUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
 
     def add(self, to_device: int = 0, to_host: int = 0) -> None:
         for count in self._open:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, SchemaError
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
@@ -58,15 +58,7 @@ class DerivedColumn:
 
 
 class DerivedOp(FeatureOp):
-    """An op whose columns are made before the split.
-
-    Attributes
-    ----------
-    runs_on_device : bool
-        Whether it works on a device's arrays; texts are the host's.
-    """
-
-    runs_on_device: ClassVar[bool] = False
+    """An op whose columns are made before the split."""
 
     def resolve(self, rows: HistoryRows) -> DerivedOp:
         """Return the op as a model keeps it: its selection is resolved to the columns of `rows`."""
@@ -83,6 +75,10 @@ class DerivedOp(FeatureOp):
     def key_columns(self) -> tuple[str, ...]:
         """Return the columns of the main table that identify the entity of a row and are not features."""
         return ()
+
+    def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of the main table that may be needed as they were read; `texts` may hold text."""
+        return self.key_columns()
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Do nothing: the columns are in the table, for later ops to select."""
@@ -116,7 +112,7 @@ class Derivation:
     ) -> Table:
         """Return `table` with the derived columns; see `gpupipe.features.program.fitted.FittedFeatures.encode`.
 
-        `table` is where `backend` computes, which is that of `derivation_backend`.
+        `table` is stored where `backend` computes.
 
         Raises
         ------
@@ -171,16 +167,6 @@ class DerivedTable:
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
     """Return those of `ops` that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
-
-
-def host_only_ops(ops: Iterable[DerivedOp]) -> tuple[DerivedOp, ...]:
-    """Return those of `ops` that run on the host only: with one of them, all columns are derived there."""
-    return tuple(op for op in ops if not op.runs_on_device)
-
-
-def derivation_backend(ops: Iterable[DerivedOp], backend: Backend) -> Backend:
-    """Return the backend that derives the columns of `ops`: `backend`, or its host."""
-    return backend.host if host_only_ops(ops) else backend
 
 
 def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[str, ...]:

@@ -27,8 +27,8 @@ class HistoryRows:
     ----------
     table : Table
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        The same rows as they were read, for keys and texts: their values, not their codes. Of what a device has read,
-        only the columns of keys.
+        The same rows as they were read, for keys and texts: their values, not their codes. Of a table that a device has
+        read, only these columns.
     label : str
         What the table is called in messages.
     unknown : sequence of str

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 class KeyedOp(DerivedOp):
     """An op over the history of a key: of earlier rows of this table, or of the events of another one."""
-
-    runs_on_device: ClassVar[bool] = True
 
     table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
     key: Names | None = Field(

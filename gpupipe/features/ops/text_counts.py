@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, buffers
+from gpupipe.features.ops.text_op import TextOp, run_kernel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -56,20 +56,17 @@ class TextCounts(TextOp):
         """Return the names of the counts and of the patterns."""
         return [*self.counts, *self.patterns]
 
-    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
+    def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return counts and flags of distinct texts, shape (len(counts) + len(patterns), len(texts))."""
-        import numpy as np
+        from gpupipe_kernels.text import TextCount, count_texts
 
-        from gpupipe_kernels.text import TextCount, count_texts, n_bytes
-
-        values = np.empty((len(self.column_names()), len(texts)), np.float32)
+        values = backend.xp.empty((len(self.column_names()), len(texts)), "float32")
         if self.counts:
-            rows = [TextCount[count.upper()] for count in self.counts]
-            data, offsets = buffers(texts)
-            engine = host.choose_engine("text", n_bytes(offsets))
-            values[: len(rows)] = count_texts(data, offsets, host.n_threads, engine)[rows]
+            found = run_kernel(count_texts, texts, backend)
+            for i, count in enumerate(self.counts):
+                values[i] = found[TextCount[count.upper()]]
         for i, pattern in enumerate(self.patterns.values(), start=len(self.counts)):
-            values[i] = _found(pattern, texts)
+            values[i] = backend.to_device(_found(pattern, texts))
         return values
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
 from gpupipe.errors import SchemaError
 from gpupipe.features.ops.base import OPS
-from gpupipe.features.ops.text_op import TextOp, buffers
+from gpupipe.features.ops.text_op import TextOp, run_kernel
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -54,12 +55,11 @@ class TextHash(TextOp):
         """Return ``hash_0``, ``hash_1``, …"""
         return [f"hash_{i}" for i in range(self.buckets)]
 
-    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
+    def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the vectors of distinct texts, shape (buckets, len(texts))."""
-        from gpupipe_kernels.text import hash_texts, n_bytes
+        from gpupipe_kernels.text import hash_texts
 
-        data, offsets = buffers(self._lowered(texts, name))
-        return hash_texts(data, offsets, self._grams(), host.n_threads, host.choose_engine("text", n_bytes(offsets)))
+        return run_kernel(partial(hash_texts, grams=self._grams()), self._lowered(texts, name), backend)
 
     def _lowered(self, texts: pa.Array, name: str) -> pa.Array:
         import pyarrow as pa

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from gpupipe.backends.base import Backend
+    from gpupipe.features.history.tables import RawColumn
+    from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
 MUCH = 1 << 26  # bytes: less needs no look at what is free
 FEW_ROWS = 10_000  # they are taken sooner than threads are started
@@ -38,11 +40,16 @@ class TextOp(DerivedOp, SelectingOp):
 
     @abstractmethod
     def column_names(self) -> list[str]:
-        """Return what the columns that are made of a text are called, after its own name."""
+        """Return the suffixes of the columns that are made of a text column."""
 
     @abstractmethod
-    def values(self, texts: pa.Array, name: str, host: Backend) -> Array:
+    def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
         """Return the columns of distinct texts, none of them null: float32, shape (len(column_names()), len(texts))."""
+
+    def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that the selection may mean: those that it names, if it names columns only, or all."""
+        listed = self._listed()
+        return tuple(listed if set(listed) <= set(texts) else [*listed, *texts])
 
     def resolve(self, rows: HistoryRows) -> TextOp:
         """Return the op with the names of its columns: there may be others where a model serves."""
@@ -53,15 +60,16 @@ class TextOp(DerivedOp, SelectingOp):
         columns, names = self._columns(sources.main), self.column_names()
         self._require_room(len(columns) * len(names), sources)
         for column in columns:
-            texts, codes = sources.once(("texts", column), partial(encode_texts, sources.main.raw(column)))
-            values = self.values(texts, column, sources.backend.host)
+            raw = sources.main.raw(column)
+            texts, codes = sources.once(("texts", column), partial(encode_texts, raw, sources.backend))
+            values = self.values(texts, column, sources.backend)
             values[:, len(texts) - 1] = self.NULL
             for name, rows in zip(names, _of_rows(values, codes, sources.backend), strict=True):
                 yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,))
 
     def _columns(self, rows: HistoryRows) -> list[str]:
         """Return the columns that the selection means."""
-        listed = [self.columns] if isinstance(self.columns, str) else self.columns
+        listed = self._listed()
         schema = rows.table.schema
         selectable = [column for column in schema if not column.derived or column.name in listed]
         kinds: dict[str, str] = {column.name: column.kind for column in selectable if column.name not in rows.unknown}
@@ -77,9 +85,12 @@ class TextOp(DerivedOp, SelectingOp):
                 )
         return names
 
+    def _listed(self) -> list[str]:
+        return [self.columns] if isinstance(self.columns, str) else self.columns
+
     def _require_room(self, n_columns: int, sources: DerivationSources) -> None:
         n_bytes = 4 * n_columns * sources.main.n_rows
-        if n_bytes >= MUCH and 2 * n_bytes > (free := sources.backend.memory().available):
+        if n_bytes >= MUCH and 2 * n_bytes > (free := sources.backend.free_bytes()):
             raise LimitError(
                 f"{self.OP} would make {n_columns:,} columns of {sources.main.n_rows:,} rows: {n_bytes / 1e9:.1f} GB, "
                 f"and as much again to put them into the table; {free / 1e9:.1f} GB are free",
@@ -87,15 +98,34 @@ class TextOp(DerivedOp, SelectingOp):
             )
 
 
-def encode_texts(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
-    """Return the distinct texts of a column with an empty one behind them, and which of them each row holds.
+def encode_texts(column: RawColumn, backend: Backend) -> tuple[pa.Array, Array]:
+    """Return the distinct texts of a column with an empty one after them, and the position of the text of each row.
 
     Returns
     -------
     texts : pyarrow.StringArray or pyarrow.LargeStringArray
-    codes : ndarray of int32, shape (len(column),)
-        Rows without a text have that of the last one.
+    codes : array of int32, shape (len(column),), where `backend` computes
+        Rows without a text have the position of the last one.
     """
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        texts, codes = _encode_on_host(column)
+        return texts, backend.to_device(codes)
+    return _encode_on_device(column, backend)
+
+
+def _encode_on_device(column: DeviceNumbers | DeviceDictionary, backend: Backend) -> tuple[pa.Array, Array]:
+    """Return what `encode_texts` does; the distinct values of `column` are on the host already, or copied there."""
+    from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
+    from gpupipe.table.string_columns import format_values
+
+    codes, values = column.distinct(backend) if isinstance(column, DeviceNumbers) else (column.codes, column.values)
+    found = DeviceDictionary(codes, format_values(values)).trim(backend)
+    return _with_empty(found.values), backend.xp.where(found.codes < 0, len(found.values), found.codes).astype("int32")
+
+
+def _encode_on_host(column: pa.ChunkedArray) -> tuple[pa.Array, HostArray]:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -116,7 +146,13 @@ def encode_texts(column: pa.ChunkedArray) -> tuple[pa.Array, Array]:
     for chunk in coded.chunks:
         codes[start : start + len(chunk)] = pc.fill_null(chunk.indices, len(texts)).to_numpy(zero_copy_only=False)
         start += len(chunk)
-    return pa.concat_arrays([texts, pa.array([""], kind)]), codes
+    return _with_empty(texts), codes
+
+
+def _with_empty(texts: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.concat_arrays([texts, pa.array([""], texts.type)])
 
 
 def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -129,7 +165,24 @@ def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), dictionary)
 
 
-def buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
+def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) -> Array:
+    """Return the result of `kernel` on the bytes and offsets of `texts`, computed where `backend` computes.
+
+    Parameters
+    ----------
+    kernel : callable
+        `gpupipe_kernels.text.hash_texts` or `gpupipe_kernels.text.count_texts`.
+    texts : pyarrow.StringArray or pyarrow.LargeStringArray
+        Without nulls.
+    backend : Backend
+    """
+    data, offsets = (backend.to_device(buffer) for buffer in _buffers(texts))
+    if backend.name == "gpu":
+        return kernel(data, offsets, allocate=backend.xp.empty)
+    return kernel(data, offsets, n_threads=backend.n_threads, engine=backend.choose_engine("text", len(data)))
+
+
+def _buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
     """Return the bytes of texts without nulls, uint8 and not copied, and their offsets, int64, shape (texts + 1,)."""
     import numpy as np
     import pyarrow as pa
@@ -137,13 +190,12 @@ def buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
     wide = pa.types.is_large_string(texts.type)
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data or b"", np.uint8), ends.astype(np.int64)
+    return np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]], ends.astype(np.int64) - ends[0]
 
 
 def _of_rows(values: Array, codes: Array, backend: Backend) -> Array:
     """Return the values of every row, shape (columns, rows), of those of distinct texts."""
     xp = backend.xp
-    values, codes = xp.asarray(values), xp.asarray(codes)
     if len(codes) < FEW_ROWS:
         of_rows: Array = values[:, codes]
         return of_rows

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges, too_large
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.features.history.derivation import Derivation, derivation_backend
+from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.ops.auto import Auto
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.builder import ProgramBuilder
@@ -17,8 +18,8 @@ from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import OutputColumn, TextExpr
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.features.statistics.training_summary import TrainingSummary, summarize
-from gpupipe.table.arrange import arrange, move_table, same_codes, slice_rows
-from gpupipe.table.blocks import Table, layout
+from gpupipe.table.arrange import arrange, same_codes, slice_rows
+from gpupipe.table.blocks import EncodedTable, Table, layout
 from gpupipe.table.encode import encode_served
 from gpupipe.table.schema import Schema
 from gpupipe.tasks import View
@@ -148,9 +149,8 @@ class FittedFeatures:
         """
         if self.derivation is None:
             return encode_served(arrow, backend, self.input_schema)
-        where = derivation_backend(self.derivation.ops, backend)
-        table = encode_served(arrow, where, self.input_schema)
-        return move_table(self.derivation.run(table, arrow, events or {}, where, as_of), backend)
+        table = encode_served(arrow, backend, self.input_schema)
+        return self.derivation.run(table, arrow, events or {}, backend, as_of)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
@@ -193,6 +193,31 @@ class FittedFeatures:
         except KernelError as error:
             raise DataError(error.what, where=error.where, fix=error.fix) from error
         return out
+
+
+@singledispatch
+def write_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
+    """Return the feature matrix of rows that were not fitted, of the type that belongs to that of the table.
+
+    A `Table` gives an array (see `FittedFeatures.transform`), a partitioned table a partitioned matrix.
+    """
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@write_matrix.register(Table)
+def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
+    return features.transform(table, backend)
+
+
+@singledispatch
+def write_training_matrix(table: EncodedTable, features: FittedFeatures, backend: Backend) -> Any:
+    """Return the feature matrix of the rows of the statistics that were fitted; otherwise as `write_matrix`."""
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@write_training_matrix.register(Table)
+def _(table: Table, features: FittedFeatures, backend: Backend) -> Array:
+    return features.transform_training(table, backend)
 
 
 def _matrix(n_rows: int, n_columns: int, backend: Backend) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpupipe.features.statistics.categories import CategoryCounter, regroup, sum
 from gpupipe.features.statistics.numbers import NumberStatistics
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.arrange import arrange, used_levels
-from gpupipe.table.blocks import Table, code_storage
+from gpupipe.table.blocks import EncodedTable, Table, code_storage
 from gpupipe.table.schema import FIRST_LEVEL, Column, Schema
 from gpupipe.typing import Array
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
@@ -176,3 +177,14 @@ def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> Targ
 def _without_zeros(count: Array) -> Array:
     levels = count[FIRST_LEVEL:]
     return np.concatenate([count[:FIRST_LEVEL], levels[levels > 0]])
+
+
+@singledispatch
+def make_statistics(table: EncodedTable, backend: Backend, target: Target | None, seed: int) -> Statistics:
+    """Return the statistics of training rows, for the type of their table; parameters as of `Statistics`."""
+    raise TypeError(f"expected an encoded table, got {type(table).__name__}")
+
+
+@make_statistics.register(Table)
+def _(table: Table, backend: Backend, target: Target | None, seed: int) -> Statistics:
+    return Statistics(table, backend, target, seed)

@@ -25,8 +25,8 @@ from gpupipe.table.device.frame_columns import (
     DeviceColumn,
     DeviceDictionary,
     DeviceNumbers,
-    TextCodes,
     distinct_texts,
+    has_texts,
     strings,
 )
 from gpupipe.table.time_columns import MICROS
@@ -79,7 +79,7 @@ def known_columns(columns: dict[str, Any], rules: TextRules, backend: Backend) -
 def _known(name: str, column: Any, rules: TextRules, backend: Backend) -> DeviceColumn:
     if isinstance(column, DeviceNumbers | DeviceDictionary):
         return column
-    if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
+    if not has_texts(column):
         return DeviceNumbers.of(column, backend)
     codes, found = distinct_texts(column, backend)
     return DeviceDictionary(codes, rules.read(name, strings(backend.to_arrow(found))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,9 @@ from gpupipe.io.device.filter import known_columns
 from gpupipe.io.join import joined_names, match_note, require_column, require_unique
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules
-from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers
+from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, has_texts
 from gpupipe.table.device.keys import key_codes
+from gpupipe.table.schema import TEXT_KINDS, DeclaredColumn
 from gpupipe.typing import Array
 
 
@@ -55,6 +57,33 @@ def key_columns(
     chosen = [name for name in dict.fromkeys(names) if name in columns]
     known = known_columns({name: columns[name] for name in chosen}, rules, backend)
     return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))
+
+
+class RawColumns(UserDict[str, Any]):
+    """Some columns of a frame, those of texts decoded by the rules of their reader once they are requested.
+
+    Parameters
+    ----------
+    columns : mapping of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
+    names : sequence of str
+        The columns to take; names that there are not are ignored.
+    rules : TextRules
+    backend : Backend
+    """
+
+    def __init__(self, columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: Backend) -> None:
+        super().__init__({name: columns[name] for name in names if name in columns})
+        self._rules, self._backend = rules, backend
+
+    def __getitem__(self, name: str) -> DeviceColumn:
+        known = known_columns({name: self.data[name]}, self._rules, self._backend)
+        self.data.update(known)
+        return known[name]
+
+
+def may_be_text(column: Any, declared: DeclaredColumn | None) -> bool:
+    """Return whether a column of any device type holds texts, or is encoded as such."""
+    return has_texts(column) or (declared is not None and declared.kind in TEXT_KINDS)
 
 
 def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: Backend) -> list[DeviceColumn]:

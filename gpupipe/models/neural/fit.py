@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.ranks.group import open_group
 from gpupipe.models.neural.ranks.torchrun import local_world_size
+from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.torch_state import preserve_torch_state
-from gpupipe.models.neural.trainer import Progress
-from gpupipe.models.neural.training_problem import make_training_problem
-from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
+from gpupipe.models.neural.shard_training import (
+    ShardedProblem,
+    ShardRows,
+    TrainedNetwork,
+    TrainingShard,
+    train_shard,
+)
+from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
 from gpupipe.models.resources import Resources
 from gpupipe.tensors.allocator import share_memory
-from gpupipe.tensors.batch import TensorBatch
-from gpupipe.tensors.handover import hand_over
+from gpupipe.tensors.receipt import Receipt
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -64,43 +68,35 @@ def fit_network(
         If the ids are not the last columns, there are more processes than rows, or the loss is no number.
     """
     problem = make_training_problem(model, X.shape[1], y, weights, classes, context)
+    n_processes, resources = _n_processes(context), context.resources
     share_memory(context.backend)
-    # PyTorch has no memory that is read-only: of such a matrix it gets a copy, and the receipt says so.
-    matrix, receipt = hand_over(X, "torch", copy=not getattr(X.flags, "writeable", True))
-    device = matrix.device
-    architecture = problem.architecture
-    n_numbers, cardinalities = architecture.n_numbers, architecture.cardinalities
-    rows = TensorBatch(
-        matrix[:, :n_numbers],
-        matrix[:, n_numbers:].to(torch.int32) if cardinalities else None,
-        torch.as_tensor(problem.target, device=device),
-        None if weights is None else torch.as_tensor(problem.weight, device=device),
-    )
-    n_processes = _n_processes(context)
-    each = max(1, threads // max(n_processes, local_world_size()))
-    with preserve_torch_state(device, each), open_group(n_processes, device, each) as processes:
-        spec = make_training_spec(model, context.task, context.seed, len(problem.training), processes.size, device)
-        indices = (torch.as_tensor(chosen, device=device) for chosen in (problem.training, problem.validation))
-        job = BroadcastJob(architecture, spec, rows, *indices)
-        resources = context.resources
-        checkpoint = open_checkpoint(resources)
-        network, progress = broadcast_and_train(
-            job, processes, checkpoint, resources.safe_point, resources.show_progress
-        )
-    if network.categories is not None and rows.ids is not None:
-        seen = rows.ids[job.training]
-        network.categories.fill_unseen([seen[:, j].bincount(minlength=n) for j, n in enumerate(cardinalities)])
+    shard, receipt = _only_shard(X, problem)
+    n_threads = max(1, threads // max(n_processes, local_world_size()))
+    trained = train_shard(
+        ShardedProblem(model, problem.architecture, context.task, context.seed, (len(problem.training),)),
+        shard, n_threads, partial(open_group, n_processes, n_threads), open_checkpoint(resources),
+        resources.safe_point, resources.show_progress,
+    )  # fmt: skip
     return FittedNeural(
-        Served(network, context.task, problem.center, problem.scale).eval(),
+        Served(trained.network, context.task, problem.center, problem.scale).eval(),
         context.task,
         tuple(context.feature_names),
         context.n_classes,
         classes,
-        tuple(describe_training(progress, spec, processes.size, context.resources)),
+        tuple(describe_training(trained, resources)),
         backend=context.backend if context.backend.name == "gpu" else None,
         receipts=(receipt,),
-        history=tuple(asdict(epoch) for epoch in progress.epochs),
+        history=tuple(asdict(epoch) for epoch in trained.progress.epochs),
     )
+
+
+def _only_shard(X: Array, problem: TrainingProblem) -> tuple[TrainingShard, Receipt]:
+    rows, receipt = ShardRows(X, problem.target, problem.weight).to_batch(problem.architecture.n_numbers)
+    training, validation = (
+        take_rows(rows, torch.as_tensor(chosen, device=rows.features.device))
+        for chosen in (problem.training, problem.validation)
+    )
+    return TrainingShard(training, validation, sample=training.features), receipt
 
 
 def refusal(backend: Backend) -> EstimatorRefusal | None:
@@ -127,12 +123,11 @@ def open_checkpoint(resources: Resources) -> Checkpoint | None:
     return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
 
 
-def describe_training(
-    progress: Progress, spec: TrainingSpec, n_processes: int, resources: Resources, who: str = "processes"
-) -> Iterator[str]:
-    """Yield what should be known of a training that `n_processes` have shared."""
+def describe_training(trained: TrainedNetwork, resources: Resources, who: str = "processes") -> Iterator[str]:
+    """Yield what should be known of a training; `who` shared it."""
+    progress, spec, n_ranks = trained.progress, trained.spec, trained.n_ranks
     best = progress.epochs[progress.best]
-    shared = f", shared by {n_processes} {who}" if n_processes > 1 else ""
+    shared = f", shared by {n_ranks} {who}" if n_ranks > 1 else ""
     yield (
         f"{len(progress.epochs)} epochs of batches of {spec.batch_size:,} rows{shared}, {spec.precision}; the best "
         f"is epoch {progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
@@ -141,5 +136,5 @@ def describe_training(
         yield f"what was kept is damaged, so from the start: {progress.damage}"
     elif resources.checkpoint is not None and resources.resume:
         yield f"resumed after epoch {progress.resumed}" if progress.resumed else "nothing to resume: from the start"
-    if progress.micro_batch < spec.batch_size // n_processes:
+    if progress.micro_batch < spec.batch_size // n_ranks:
         yield f"memory was short: batches went through in parts of {progress.micro_batch:,} rows, gradients added up"

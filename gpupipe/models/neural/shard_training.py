@@ -1,41 +1,39 @@
-"""A training whose rows are in shards: each rank trains on its own and never sees those of the others.
+"""Training of a network on shards of rows, by one rank for each shard, or by ranks that share the only one.
 
-The result equals that of one process, except for the order of rows: a batch takes equally many rows of each shard, and
-an epoch shuffles within each shard. With one shard it is the training of one process.
+One process is the case of one shard and one rank. Ranks that share a shard take parts of the same batches: they learn
+what one process learns, to rounding. Of several shards, a batch takes equally many rows of each, and an epoch shuffles
+within each: they learn what one process learns, but for the order of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gpupipe.errors import DeviceError
+from gpupipe.errors import ConfigError
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.bin_edges import bin_edges
-from gpupipe.models.neural.broadcast_training import new_network, run_trainer
 from gpupipe.models.neural.checkpoint import Checkpoint
-from gpupipe.models.neural.fit import refusal
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
-from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group
+from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.torch_state import preserve_torch_state
 from gpupipe.models.neural.trainer import Progress, Trainer
 from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.progress import ShowProgress, show_nothing
+from gpupipe.models.resources import never_stop
 from gpupipe.tasks import Task
-from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 from gpupipe.tensors.handover import hand_over
+from gpupipe.tensors.receipt import Receipt
+from gpupipe.tensors.shuffle import RankBatches
 from gpupipe.typing import Array
-
-if TYPE_CHECKING:
-    from gpupipe.backends.base import Backend
 
 
 @dataclass(frozen=True)
@@ -46,21 +44,39 @@ class ShardRows:
     target: Array
     weight: Array | None
 
+    def to_batch(self, n_numbers: int) -> tuple[TensorBatch[Tensor], Receipt]:
+        """Return the rows as tensors where the matrix is, `n_numbers` columns of which are numbers, and its receipt."""
+        matrix, receipt = matrix_tensor(self.matrix)
+        batch = TensorBatch(
+            matrix[:, :n_numbers],
+            matrix[:, n_numbers:].to(torch.int32) if matrix.shape[1] > n_numbers else None,
+            torch.tensor(self.target, device=matrix.device),
+            None if self.weight is None else torch.tensor(self.weight, device=matrix.device),
+        )
+        return batch, receipt
+
+
+def matrix_tensor(matrix: Array) -> tuple[Tensor, Receipt]:
+    """Return a matrix as a tensor where it is, and its receipt."""
+    # PyTorch has no memory that is read-only: of such a matrix it gets a copy, and the receipt says so.
+    return hand_over(matrix, "torch", copy=not getattr(matrix.flags, "writeable", True))
+
 
 @dataclass(frozen=True)
 class TrainingShard:
-    """The rows of one rank.
+    """The rows of a shard.
 
     Attributes
     ----------
-    training, validation : ShardRows
-    sample : array of float32, shape (m, d)
+    training, validation : TensorBatch
+        Rows that the weights are fitted to, and rows that decide when to stop; row-major.
+    sample : Tensor of float32, shape (m, n_numbers), optional
         On rank 0, a sample of the training rows of all shards, from which the bin edges of numbers are computed.
     """
 
-    training: ShardRows
-    validation: ShardRows
-    sample: Array
+    training: TensorBatch[Tensor]
+    validation: TensorBatch[Tensor]
+    sample: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +90,7 @@ class ShardedProblem:
     task : Task
     seed : int
     heights : tuple of int
-        Training rows of each shard.
+        Training rows of each shard: one for each rank, or one that all ranks share.
     """
 
     model: NeuralSettings
@@ -86,114 +102,123 @@ class ShardedProblem:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network on the host with its best weights; the progress has no weights."""
+    """A trained network with its best weights, and how many ranks trained it."""
 
     network: Network
     progress: Progress
     spec: TrainingSpec
+    n_ranks: int
 
 
 def train_shard(
     problem: ShardedProblem,
     shard: TrainingShard,
-    rendezvous: Rendezvous,
-    checkpoint: Checkpoint | None,
-    backend: Backend,
     n_threads: int,
-    safe_point: Callable[[str], None],
-    show_progress: ShowProgress,
-) -> TrainedNetwork | None:
-    """Train on one shard together with the ranks of the others; return the trained network on rank 0, else None.
+    join: Callable[[torch.device], AbstractContextManager[Communicator]],
+    checkpoint: Checkpoint | None = None,
+    safe_point: Callable[[str], None] = never_stop,
+    show_progress: ShowProgress = show_nothing,
+) -> TrainedNetwork:
+    """Train on one shard with the ranks that `join` joins on the device of the rows.
 
-    Every rank calls `safe_point` after each epoch but the last; what it raises ends the training. Rank 0 alone reports
-    to `show_progress`.
+    Every rank that has a shard calls `safe_point` after each epoch but the last; what it raises ends the training. Rank
+    0 alone reports to `show_progress`. Ranks without a shard (`serve_trainings`) are sent the only one.
 
     Raises
     ------
-    DeviceError
-        If PyTorch cannot use the device that the rows are on.
-    ConfigError, RuntimeError
-        As `Trainer.run` and `join_group`.
+    ConfigError
+        If there are more ranks than rows, the network cannot be compiled, or as `Trainer.run`.
     """
-    refused = refusal(backend)
-    if refused is not None:
-        raise DeviceError(f"a worker cannot train networks: {refused.what}", where="models", fix=refused.fix)
-    share_memory(backend)
-    n_numbers = problem.architecture.n_numbers
-    training, validation = (_batch(rows, n_numbers) for rows in (shard.training, shard.validation))
-    device = training.features.device
-    with preserve_torch_state(device, n_threads), join_group(rendezvous, device) as processes:
-        shown = show_nothing if rendezvous.rank else show_progress
-        trained = _trained(problem, shard, training, validation, processes, checkpoint, safe_point, shown)
-    return None if rendezvous.rank else trained
+    device = shard.training.features.device
+    with preserve_torch_state(device, n_threads), join(device) as processes:
+        if len(problem.heights) < processes.size:
+            processes.broadcast((problem, replace(shard, sample=None)))
+        return train_rank(problem, shard, processes, checkpoint, safe_point, show_progress)
 
 
-def _trained(
+def serve_trainings(processes: Communicator) -> None:
+    """Train on the shards that rank 0 sends, until it has no more."""
+    while (job := processes.broadcast()) is not None:
+        problem, shard = job
+        train_rank(problem, shard, processes)
+
+
+def train_rank(
     problem: ShardedProblem,
     shard: TrainingShard,
-    training: TensorBatch[Tensor],
-    validation: TensorBatch[Tensor],
     processes: Communicator,
-    checkpoint: Checkpoint | None,
-    safe_point: Callable[[str], None],
-    show_progress: ShowProgress,
+    checkpoint: Checkpoint | None = None,
+    safe_point: Callable[[str], None] = never_stop,
+    show_progress: ShowProgress = show_nothing,
 ) -> TrainedNetwork:
-    """Train; on return nothing holds the process group (see `join_group`)."""
-    architecture, device = problem.architecture, training.features.device
-    n_rows = sum(problem.heights)
-    asked = make_training_spec(problem.model, problem.task, problem.seed, n_rows, processes.size, device)
+    """Train on one shard as one of the ranks; on return nothing holds their process group."""
+    architecture, device = problem.architecture, shard.training.features.device
+    asked = make_training_spec(problem.model, problem.task, problem.seed, sum(problem.heights), processes.size, device)
     spec: TrainingSpec = processes.broadcast(asked)
-    network = new_network(architecture, spec.seed, _edges(shard, architecture)).to(device)
-    trainer = _trainer(network, spec, training, validation, problem.heights, processes)
-    progress = run_trainer(trainer, checkpoint, safe_point, show_progress)
+    network = _new_network(architecture, spec.seed, shard.sample).to(device)
+    trainer = _trainer(network, spec, shard, problem.heights, processes)
+    with _compiler_explained(spec.compile):
+        progress = trainer.run(checkpoint, safe_point, show_nothing if processes.rank else show_progress)
     if network.categories is not None:
-        network.categories.fill_unseen(_counts(training, architecture, processes))
-    return TrainedNetwork(network.cpu(), replace(progress, weights={}), spec)
+        network.categories.fill_unseen(_counts(shard.training, architecture, processes))
+    return TrainedNetwork(network, progress, spec, processes.size)
 
 
-def _batch(rows: ShardRows, n_numbers: int) -> TensorBatch[Tensor]:
-    matrix, _ = hand_over(rows.matrix, "torch", copy=not getattr(rows.matrix.flags, "writeable", True))
-    device = matrix.device
-    return TensorBatch(
-        matrix[:, :n_numbers].contiguous(),
-        matrix[:, n_numbers:].to(torch.int32) if matrix.shape[1] > n_numbers else None,
-        torch.tensor(rows.target, device=device),
-        None if rows.weight is None else torch.tensor(rows.weight, device=device),
-    )
-
-
-def _edges(shard: TrainingShard, architecture: Architecture) -> list[Tensor]:
-    """Return the bin edges, on rank 0 only; the others receive them with the weights."""
-    if not len(shard.sample):
-        return []
-    sample, _ = hand_over(shard.sample, "torch", copy=not getattr(shard.sample.flags, "writeable", True))
-    return [bin_edges(sample[:, j], architecture.n_bins) for j in range(architecture.n_numbers)]
+def _new_network(architecture: Architecture, seed: int, sample: Tensor | None) -> Network:
+    """Return the initial network on the host; without a sample, it gets its bins from rank 0 as it is wrapped."""
+    torch.manual_seed(seed)
+    network = Network(architecture)
+    if network.numbers is not None and sample is not None:
+        columns = (sample[:, j] for j in range(architecture.n_numbers))
+        network.numbers.set_edges([bin_edges(column, architecture.n_bins) for column in columns])
+    return network
 
 
 def _trainer(
-    network: Network,
-    spec: TrainingSpec,
-    training: TensorBatch[Tensor],
-    validation: TensorBatch[Tensor],
-    heights: tuple[int, ...],
-    processes: Communicator,
+    network: Network, spec: TrainingSpec, shard: TrainingShard, heights: Sequence[int], processes: Communicator
 ) -> Trainer:
-    each = spec.batch_size // processes.size
+    n_sharers = processes.size // len(heights)  # ranks that take parts of the batches of one shard
+    sharer, each = processes.rank % n_sharers, spec.batch_size // processes.size
     # All take as many steps. Where a shard has a row more than the others, one row may be left out of an epoch.
-    n_steps = -(-min(heights) // each)
-    rows_of_steps = [sum(min(each, height - step * each) for height in heights) for step in range(n_steps)]
+    n_steps = min(len(RankBatches(height, each, sharer, n_sharers, drop_last=False)) for height in heights)
+    n_rows = each * n_sharers  # of a shard in a step
+    rows_of_steps = [sum(min(n_rows, height - step * n_rows) for height in heights) for step in range(n_steps)]
     mean_weight = 1.0
-    if training.weight is not None:
-        mean_weight = float(processes.all_reduce_sum(training.weight.double().sum())) / sum(heights)
-    shuffled = Batches(training, each, seed=spec.seed)
-    held = Batches(validation, spec.batch_size, shuffle=False)
-    return Trainer(network, spec, shuffled, held, rows_of_steps, mean_weight, processes)
+    if shard.training.weight is not None:
+        total = float(processes.all_reduce_sum(shard.training.weight.double().sum()))
+        mean_weight = total / (sum(heights) * n_sharers)
+    shuffled = Batches(shard.training, each, seed=spec.seed, rank=sharer, world_size=n_sharers)
+    held = shard.validation
+    if n_sharers > 1:
+        held = take_rows(held, torch.arange(sharer, len(held), n_sharers, device=held.features.device))
+    return Trainer(
+        network, spec, shuffled, Batches(held, spec.batch_size, shuffle=False), rows_of_steps, mean_weight, processes
+    )
 
 
 def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes: Communicator) -> list[Tensor]:
-    """Return how many training rows of all shards have each id, for each column."""
+    """Return how many training rows of all ranks have each id, for each column."""
     assert training.ids is not None
     return [
         processes.all_reduce_sum(training.ids[:, j].bincount(minlength=n))
         for j, n in enumerate(architecture.cardinalities)
     ]
+
+
+@contextmanager
+def _compiler_explained(compiles: bool) -> Iterator[None]:
+    """Raise errors of PyTorch's compiler as ConfigError with what to do."""
+    try:
+        yield
+    except Exception as error:
+        if not compiles:
+            raise
+        from torch._dynamo.exc import TorchDynamoException  # a second of imports
+
+        if not isinstance(error, TorchDynamoException):
+            raise
+        raise ConfigError(
+            f"PyTorch cannot compile the network: {str(error).strip().splitlines()[0]}",
+            where="models: compile",
+            fix="leave compile out, or install what it needs: a C++ compiler on the CPU, Triton on a GPU",
+        ) from error

@@ -55,9 +55,7 @@ def _train(model: XGBoost, settings: dict[str, Any], made: _Matrices, context: F
     """Return the Booster. The matrices end with this call: their files must go before the folder does."""
     resources = context.resources
     rounds = BoostingRounds(model.n_estimators, model.early_stopping_rounds is not None, resources.safe_point)
-    held = None
-    if model.early_stopping_rounds is not None:
-        held = np.random.default_rng(context.seed).random(len(made.y)) < model.validation_fraction
+    held = model.draw_validation_rows(len(made.y), context.seed)
     training = made.matrix(None if held is None else ~held)
     validation = [] if held is None else [(made.matrix(held, training), "validation")]
     with resources.show_progress(rounds.read):

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Concatenate
+from typing import Any
 
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.models.progress import ProgressReport
 from gpupipe.partitions.out_of_core.file_backed import FileBackedValue, FileStore
 from gpupipe.partitions.workers import Result, ResultHandle, Workers, WorkerUsage, pass_progress
 
@@ -52,48 +51,27 @@ class OutOfCoreWorkers(Workers):
     def __init__(self, backend: Backend, store: FileStore, reason: str = "") -> None:
         self.backend, self.store, self.reason = backend, store, reason
         self._tasks, self._seconds = 0, 0.0
-        self._progress: ProgressReport | None = None
-
-    def submit(
-        self,
-        function: Callable[Concatenate[Backend, ...], Result],
-        *arguments: Any,
-        worker: int | None = None,
-        label: str = "",
-    ) -> ResultHandle[Result]:
-        """See `Workers.submit`: it is run at once, and an error comes out of here."""
-        start = time.perf_counter()
-        result = function(self.backend, *[a.load() if isinstance(a, _FileHandle) else a for a in arguments])
-        handle: _FileHandle[Result] = self._save(result)
-        del result
-        pa.default_memory_pool().release_unused()  # what was read would else stay with Arrow beside the next partition
-        self._tasks, self._seconds = self._tasks + 1, self._seconds + time.perf_counter() - start
-        return handle
 
     def map(
         self,
-        function: Callable[Concatenate[Backend, ...], Result],
+        function: Callable[..., Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
     ) -> list[ResultHandle[Result]]:
-        """See `Workers.map`: one after the other."""
+        """See `Workers.map`: tasks run at once, one after the other, and errors are raised here."""
         handles: list[ResultHandle[Result]] = []
         for arguments, label in zip(each, labels, strict=True):
             self._progress = pass_progress(label, len(handles), len(labels))
-            handles.append(self.submit(function, *arguments, label=label))
+            handles.append(self._run(function, arguments))
         self._progress = None
         return handles
-
-    def progress(self) -> ProgressReport | None:
-        """See `Workers.progress`."""
-        return self._progress
 
     def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
         """See `Workers.gather`; arrays are maps of the files."""
         return [handle.load() for handle in handles if isinstance(handle, _FileHandle)]
 
     def put(self, value: Any) -> ResultHandle[Any]:
-        """See `Workers.put`; it stays in memory, where it is anyway."""
+        """See `Workers.put`; the value stays in memory, where it is already."""
         return _FileHandle(value)
 
     def usage(self) -> list[WorkerUsage]:
@@ -101,13 +79,19 @@ class OutOfCoreWorkers(Workers):
         peak, spilled = self.backend.memory().peak, self.store.n_bytes
         return [WorkerUsage(NAME, self._tasks, self._seconds, 0, spilled, peak)]
 
-    def homes(self, handles: Any) -> list[str]:
+    def homes(self, handles: Sequence[Any]) -> list[str]:
         """See `Workers.homes`."""
         return [NAME for _ in handles]
 
-    def _save(self, result: Any) -> _FileHandle[Any]:
-        kept = self.store.save(result)
-        return _FileHandle(result if kept is None else kept)
+    def _run(self, function: Callable[..., Result], arguments: Sequence[Any]) -> _FileHandle[Result]:
+        start = time.perf_counter()
+        result = function(self.backend, *[a.load() if isinstance(a, _FileHandle) else a for a in arguments])
+        saved = self.store.save(result)
+        handle: _FileHandle[Result] = _FileHandle(result if saved is None else saved)
+        del result
+        pa.default_memory_pool().release_unused()  # Arrow would keep what was read beside the next partition
+        self._tasks, self._seconds = self._tasks + 1, self._seconds + time.perf_counter() - start
+        return handle
 
 
 @contextmanager

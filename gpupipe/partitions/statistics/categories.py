@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.categories import CategoryCounter, Tables, add_tables
+from gpupipe.partitions.collection import PartitionedValues
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import ResultHandle, Workers
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
+
+Item = TypeVar("Item")
 
 AT_ONCE = 8  # tables that a worker adds up: each of them has to come to it
 
@@ -35,15 +38,16 @@ class PartitionedCounter:
 
     def codes(self, names: Sequence[str]) -> list[Array]:
         """See `CategoryCounter.codes`."""
-        return self._summed(self.table.map(_codes, list(names), label="counts"))
+        return self._summed(lambda counter: counter.codes(names))
 
     def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
         """See `CategoryCounter.indices`."""
-        return self._summed(self.table.map(_indices, _lighter(columns), label="counts"))
+        lighter = _lighter(columns)
+        return self._summed(lambda counter: counter.indices(lighter))
 
     def groups(
         self, seed: int, n_folds: int, target: Target | None
-    ) -> tuple[list[ResultHandle[Array]], list[ResultHandle[Array]]]:
+    ) -> tuple[Sequence[ResultHandle[Array]], Sequence[ResultHandle[Array]]]:
         """Return the fold of each row, and the number of its fold and class, where the rows are.
 
         See `CategoryCounter.groups`.
@@ -57,33 +61,37 @@ class PartitionedCounter:
         values = [None] * len(self.table.partitions) if target is None else target.values
         each, given = [self.table.bounds[:-1], values], (seed, n_folds, n_classes)
         # Each is soon computed, and a task that takes one of two results would cost more.
-        fold, group = (self.table.map(_groups, at, *given, each=each, label="folds") for at in (0, 1))
+        fold, group = (self.table.map(_group, at, *given, each=each, label="folds").partitions for at in (0, 1))
         return fold, group
 
     def targets(
         self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[ResultHandle[Array]], n_folds: int
     ) -> list[Tables]:
         """See `CategoryCounter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
-        each, given = [target.values, group], (_lighter(columns), target.n_classes, n_folds)
-        found = self.table.map(_found_targets, *given, each=each, label="target statistics")
-        workers = self.table.workers
-        if target.n_classes:
-            handle = tree_reduce(workers, _added, found)
+        lighter, n_classes, workers = _lighter(columns), target.n_classes, self.table.workers
+
+        def count(backend: Backend, table: Table, values: Array, group: Array) -> list[list[Tables]]:
+            return _counter(backend, table).target_parts(lighter, Target(values, n_classes), group, n_folds, 0)
+
+        found = self.table.map(count, each=[target.values, group], label="target statistics")
+        if n_classes:
+            handle = tree_reduce(_added, found)
         else:
-            handle = reduce(lambda before, own: workers.submit(_added, before, own, label="sums"), found)
+            handle = reduce(lambda before, own: workers.submit(_added, before, own, label="sums"), found.partitions)
         ((*tables,),) = workers.gather([workers.submit(_added, handle, label="sums")])
         return [table for (table,) in tables]
 
-    def _summed(self, handles: Sequence[ResultHandle[list[Array]]]) -> list[Array]:
-        merged: ResultHandle[list[Array]] = tree_reduce(self.table.workers, _sum, handles)
-        return self.table.workers.gather([merged])[0]
+    def _summed(self, count: Callable[[CategoryCounter], list[Array]]) -> list[Array]:
+        counts = self.table.map(lambda backend, table: count(_counter(backend, table)), label="counts")
+        return self.table.workers.gather([tree_reduce(_sum, counts)])[0]
 
 
-def tree_reduce(workers: Workers, function: Any, handles: Sequence[ResultHandle[Any]]) -> ResultHandle[Any]:
-    """Return the result of a function of any number of results, over all handles: of some at a time, and of those."""
+def tree_reduce(function: Callable[..., Item], values: PartitionedValues[Item]) -> ResultHandle[Item]:
+    """Return the result of a function of any number of values, over all partitions: of some at a time, and of those."""
+    handles: Sequence[ResultHandle[Item]] = values.partitions
     while len(handles) > 1:
         groups = [handles[at : at + AT_ONCE] for at in range(0, len(handles), AT_ONCE)]
-        handles = [workers.submit(function, *group, label="merged counts") for group in groups]
+        handles = values.workers.map(function, groups, ["merged counts"] * len(groups))
     return handles[0]
 
 
@@ -96,35 +104,15 @@ def _counter(backend: Backend, table: Table, first_row: int = 0) -> CategoryCoun
     return CategoryCounter(table, backend, backend.reductions(table.n_rows * table.n_columns), first_row)
 
 
-def _codes(backend: Backend, table: Table, names: list[str]) -> list[Array]:
-    return _counter(backend, table).codes(names)
-
-
-def _indices(backend: Backend, table: Table, columns: list[CategoryExpr]) -> list[Array]:
-    return _counter(backend, table).indices(columns)
-
-
 def _sum(backend: Backend, *found: list[Array]) -> list[Array]:
     return [reduce(np.add, tables) for tables in zip(*found, strict=True)]
 
 
-def _groups(
+def _group(
     backend: Backend, table: Table, at: int, seed: int, n_folds: int, n_classes: int, first_row: int, values: Array
 ) -> Array:
     target = None if values is None else Target(values, n_classes)
     return _counter(backend, table, first_row).groups(seed, n_folds, target)[at]
-
-
-def _found_targets(
-    backend: Backend,
-    table: Table,
-    columns: list[CategoryExpr],
-    n_classes: int,
-    n_folds: int,
-    values: Array,
-    group: Array,
-) -> list[list[Tables]]:
-    return _counter(backend, table).target_parts(columns, Target(values, n_classes), group, n_folds, 0)
 
 
 def _added(backend: Backend, *found: list[list[Tables]]) -> list[list[Tables]]:

@@ -25,16 +25,14 @@ def mode(table: PartitionedTable, column: NumberColumn) -> float:
     a time, by a hash, so that all counts of a value come together.
     """
     counted = table.map(_counted, column, label="values")
-    workers = table.workers
-    sizes, highest = zip(*workers.gather(workers.submit(_extent, own, label="values") for own in counted), strict=True)
-    least = -(-max(highest) // len(counted))
+    extents = counted.compute(lambda _, own: (len(own[0]), int(own[1].max(initial=0))), label="values")
+    sizes, highest = zip(*extents, strict=True)
+    least = -(-max(highest) // len(extents))
     n_turns = -(-sum(sizes) // MOST_SENT)
     best = 0.0, 0
     for turn in range(n_turns):
-        sent = workers.gather(workers.submit(_frequent, own, least, turn, n_turns, label="values") for own in counted)
-        values = np.unique(np.concatenate(sent))
-        counts = workers.gather(workers.submit(_counts_of, own, values, label="counts of values") for own in counted)
-        value, count = find_mode(values, np.add.reduce(counts))
+        values = np.unique(np.concatenate(counted.compute(_frequent, least, turn, n_turns, label="values")))
+        value, count = find_mode(values, np.add.reduce(counted.compute(_counts_of, values, label="counts of values")))
         if (count, -value) > (best[1], -best[0]):
             best = value, count
     return best[0]
@@ -47,13 +45,8 @@ def _counted(backend: Backend, table: Table, column: NumberColumn) -> Counted:
     return backend.to_host(values), backend.to_host(counts)
 
 
-def _extent(backend: Backend, counted: Counted) -> tuple[int, int]:
-    """Return how many values there are, and the rows of the most frequent one."""
-    return len(counted[0]), int(counted[1].max(initial=0))
-
-
 def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns: int) -> Array:
-    """Return the values of at least so many rows whose turn it is."""
+    """Return the values that occur in at least `least` rows, of one of the turns."""
     values, counts = counted
     bits = values.view(f"uint{8 * values.itemsize}").astype(np.uint64)
     hashed = mix((bits ^ bits >> np.uint64(32)).astype(np.uint32))

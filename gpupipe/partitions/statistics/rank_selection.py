@@ -1,7 +1,7 @@
 """Exact selection of values by rank over all partitions, without moving the values.
 
-Each worker sorts its own values as unsigned integers of the same order. The driver finds the integer of a rank bit by
-bit, from the first: it asks how many integers are below each value of the next bits.
+Each worker sorts its own values as unsigned integers of the same order. The driver finds the integer of a rank from its
+first bits on: the workers count how many integers are below each value of the next bits.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.quantiles import FEW_VALUES
+from gpupipe.partitions.collection import PartitionedValues
 from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 BITS_A_PASS = 12
-BITS_OF_MANY = 8  # where so many ranks are looked for that the questions would be long
+BITS_OF_MANY = 8  # for more than FEW_RANKS prefixes, whose edges would be many
 FEW_RANKS = 16
 
 
@@ -33,7 +33,7 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
     """
     keys = table.map(sort_keys, column, label="ordered values")
     if table.n_rows <= FEW_VALUES:
-        together = np.sort(np.concatenate(table.workers.gather(keys)))
+        together = np.sort(np.concatenate(table.workers.gather(keys.partitions)))
         return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
     n_bits = 8 * np.dtype(dtype).itemsize
     known, left = dict.fromkeys(ranks, 0), n_bits  # the first bits of each rank's key; how many are not known
@@ -45,7 +45,7 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
             prefix: np.uint64(prefix) + (np.arange(1 << step, dtype=np.uint64) << np.uint64(left))
             for prefix in prefixes
         }
-        counts = _counts(table, keys, [edges[prefix].astype(f"uint{n_bits}") for prefix in prefixes])
+        counts = _counts(keys, [edges[prefix].astype(f"uint{n_bits}") for prefix in prefixes])
         found = dict(zip(prefixes, counts, strict=True))
         for rank, prefix in known.items():
             at = int(np.searchsorted(found[prefix], rank, side="right")) - 1
@@ -53,10 +53,10 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
     return {rank: value_of(key, dtype) for rank, key in known.items()}
 
 
-def _counts(table: PartitionedTable, keys: Sequence[ResultHandle[Array]], edges: Sequence[Array]) -> Sequence[Array]:
+def _counts(keys: PartitionedValues[Array], edges: Sequence[Array]) -> Sequence[Array]:
     """Return how many keys of all partitions are below each edge of several lists."""
     together = np.concatenate(edges)
-    found = table.workers.gather(table.workers.submit(count_below, own, together, label="ranks") for own in keys)
+    found = keys.compute(lambda _, own: np.searchsorted(own, together), label="ranks")
     return np.split(np.add.reduce(found), np.cumsum([len(part) for part in edges])[:-1])
 
 
@@ -79,8 +79,3 @@ def value_of(key: int, dtype: str) -> float:
     sign = 1 << (n_bits - 1)
     bits = key ^ sign if key & sign else key ^ (2 * sign - 1)
     return float(np.array([bits], f"uint{n_bits}").view(dtype)[0])
-
-
-def count_below(backend: Backend, keys: Array, edges: Array) -> Array:
-    """Return how many of the sorted keys are less than each edge, int64."""
-    return np.searchsorted(keys, edges)

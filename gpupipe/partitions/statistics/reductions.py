@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ class PartitionedReducer(Reducer):
         The host of the driver.
     engine : ReductionEngine
 
-    Columns are `Asked`: what stands for an array where the rows are on workers.
+    Columns are of `NumberColumn`: what stands for an array where the rows are on workers.
     """
 
     def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
@@ -55,11 +56,13 @@ class PartitionedReducer(Reducer):
 
         def first(which: list[int], low: int, high: int) -> list[Array]:
             asked = [columns[at] for at in which]
-            found = self.table.workers.gather(
-                self.table.workers.submit(_first, part.table, asked, low - start, high - start, label="first values")
+            overlaps = [
+                (part, slice(max(low - start, 0), high - start))
                 for part, (start, stop) in zip(self.table.partitions, pairwise(self.table.bounds), strict=True)
                 if start < high and low < stop
-            )
+            ]
+            workers, labels = self.table.workers, ["first values"] * len(overlaps)
+            found = workers.gather(workers.map(partial(_first_values, columns=asked), overlaps, labels))
             return [np.concatenate(parts)[:FIRST_ROWS] for parts in zip(*found, strict=True)]
 
         return find_pivots(first, len(columns), self.table.n_rows)
@@ -69,11 +72,13 @@ class PartitionedReducer(Reducer):
         n_rows = self.table.n_rows
         if not is_bracketing_faster(n_rows, shares):
             return [None for _ in columns]
-        rows = sample_rows(n_rows)
-        cuts = np.searchsorted(rows, self.table.bounds)
-        own = [rows[a:b] - start for (a, b), start in zip(pairwise(cuts), self.table.bounds, strict=False)]
-        found = transpose_results(self.table.compute(_picked, list(columns), each=[own], label="a sample"))
-        samples = [np.concatenate(parts) for parts in found]
+        own, asked = self.table.split_positions(sample_rows(n_rows)), list(columns)
+        found = self.table.compute(
+            lambda backend, table, rows: column_values_at(backend, table, backend.to_device(rows), asked),
+            each=[own],
+            label="a sample",
+        )
+        samples = [np.concatenate(parts) for parts in transpose_results(found)]
         return self.backend.map(lambda sample: find_brackets_in_sample(sample, shares, self.engine, n_rows), samples)
 
     def select_quantiles(
@@ -98,20 +103,32 @@ class PartitionedReducer(Reducer):
         self, columns: Sequence[Any], pivots: Sequence[float], given: Sequence[Array | None]
     ) -> list[list[PassResult]]:
         """See `Reducer.reduce_columns`."""
-        most = MOST_SENT // len(self.table.partitions)
-        return self._joined(_found, list(columns), list(pivots), list(given), most, label="moments")
+        most, asked = MOST_SENT // len(self.table.partitions), list(columns)
+
+        def reduce_partition(backend: Backend, table: Table) -> list[list[PassResult]]:
+            found = _reducer(backend, table).reduce_columns(read_columns(backend, table, asked), pivots, given)
+            return [_sendable(parts, most) for parts in found]
+
+        return self._joined(reduce_partition, "moments")
 
     def reduce_program(self, program: Program, table: Any, engine: str) -> list[list[PassResult]]:
         """See `Reducer.reduce_program`; `table` is the one of this reducer."""
-        return self._joined(_found_made, program, engine, label="moments of computed columns")
+        return self._joined(
+            lambda backend, table: _reducer(backend, table).reduce_program(program, table, engine),
+            "moments of computed columns",
+        )
 
     def reduce_extremes(self, columns: Sequence[Any]) -> list[list[tuple[float, float]]]:
         """See `Reducer.reduce_extremes`."""
-        return self._joined(_found_extremes, list(columns), label="extremes")
+        asked = list(columns)
+        return self._joined(
+            lambda backend, table: _reducer(backend, table).reduce_extremes(read_columns(backend, table, asked)),
+            "extremes",
+        )
 
-    def _joined(self, function: Any, *arguments: Any, label: str) -> list[list[Any]]:
+    def _joined(self, reduce: Callable[[Backend, Table], list[list[Item]]], label: str) -> list[list[Item]]:
         """Return for each column the list of what its parts have, over all partitions."""
-        found = transpose_results(self.table.compute(function, *arguments, label=label))
+        found = transpose_results(self.table.compute(reduce, label=label))
         return [[part for parts in partitions for part in parts] for partitions in found]
 
 
@@ -124,24 +141,8 @@ def _reducer(backend: Backend, table: Table) -> Reducer:
     return make_reducer(backend, backend.reductions(table.n_rows * table.n_columns))
 
 
-def _first(backend: Backend, table: Table, columns: list[NumberColumn], low: int, high: int) -> list[Array]:
-    return [first_finite(x) for x in column_values_at(backend, table, slice(max(low, 0), high), columns)]
-
-
-def _picked(backend: Backend, table: Table, columns: list[NumberColumn], rows: Array) -> list[Array]:
-    return column_values_at(backend, table, backend.to_device(rows), columns)
-
-
-def _found(
-    backend: Backend,
-    table: Table,
-    columns: list[NumberColumn],
-    pivots: list[float],
-    given: list[Array | None],
-    most: int,
-) -> list[list[PassResult]]:
-    found = _reducer(backend, table).reduce_columns(read_columns(backend, table, columns), pivots, given)
-    return [_sendable(parts, most) for parts in found]
+def _first_values(backend: Backend, table: Table, rows: slice, columns: list[NumberColumn]) -> list[Array]:
+    return [first_finite(x) for x in column_values_at(backend, table, rows, columns)]
 
 
 def _sendable(parts: list[PassResult], most: int) -> list[PassResult]:
@@ -154,11 +155,3 @@ def _sendable(parts: list[PassResult], most: int) -> list[PassResult]:
 
 def _lighter(inside: Iterable[Bracket], many: Iterable[bool]) -> Iterable[Bracket]:
     return (replace(b, values=b.values[:0]) if is_many else b for b, is_many in zip(inside, many, strict=True))
-
-
-def _found_made(backend: Backend, table: Table, program: Program, engine: str) -> list[list[PassResult]]:
-    return _reducer(backend, table).reduce_program(program, table, engine)
-
-
-def _found_extremes(backend: Backend, table: Table, columns: list[NumberColumn]) -> list[list[tuple[float, float]]]:
-    return _reducer(backend, table).reduce_extremes(read_columns(backend, table, columns))

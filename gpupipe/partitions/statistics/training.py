@@ -14,8 +14,8 @@ from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.target import Target
 from gpupipe.features.program.transforms import is_source
 from gpupipe.features.statistics.numbers import select_exponent_rows
-from gpupipe.features.statistics.training import Statistics
-from gpupipe.partitions.number_columns import ComputedColumn, NumberColumn, column_values_at
+from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.partitions.number_columns import ComputedColumn, column_values_at
 from gpupipe.partitions.statistics.categories import PartitionedCounter
 from gpupipe.partitions.statistics.modes import mode
 from gpupipe.partitions.statistics.reductions import PartitionedReducer, transpose_results
@@ -28,6 +28,7 @@ from gpupipe.typing import Array
 Result = TypeVar("Result")
 
 
+@make_statistics.register(PartitionedTable)
 class PartitionedStatistics(Statistics):
     """Reductions over the rows of a table in partitions.
 
@@ -60,8 +61,9 @@ class PartitionedStatistics(Statistics):
         if target is not None:
             n = target.n_classes
             values = target.values.astype(code_storage(n)) if n else target.values  # less to send, and to hold
-            own = self.table.map(_kept, each=[self.table.split_rows(values)], label="the target")
-            self.target = Target(own, n)
+            own = self.table.split_rows(values)
+            sent = self.table.map(lambda backend, _, own: backend.to_device(own), each=[own], label="the target")
+            self.target = Target(sent.partitions, n)
 
     def folds(self, k: int) -> list[ResultHandle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
@@ -94,29 +96,18 @@ class PartitionedStatistics(Statistics):
         return [mode(self.table, column) for column in columns]
 
     def _exponent_samples(self, columns: Sequence[Any]) -> list[Array]:
+        n_rows, asked = self.n_rows, list(columns)
+
+        def sample(backend: Backend, table: Table, start: int, stop: int) -> list[Array]:
+            return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), asked)
+
         spans = list(zip(*pairwise(self.table.bounds), strict=True))
-        found = self.table.compute(
-            _exponent_samples, list(columns), self.n_rows, each=spans, label="rows of an exponent"
-        )
+        found = self.table.compute(sample, each=spans, label="rows of an exponent")
         return [np.concatenate(parts) for parts in transpose_results(found)]
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
-        """See `Statistics.map_tables`; `function` is a function of its module."""
+        """See `Statistics.map_tables`; `function` can be pickled by cloudpickle."""
         return self.table.compute(function, names, label="ranges of columns")
 
     def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
-        return self.table.compute(_of_times, ask, source, label=f"times of {source}")
-
-
-def _kept(backend: Backend, table: Table, values: Array) -> Array:
-    return backend.to_device(values)
-
-
-def _exponent_samples(
-    backend: Backend, table: Table, columns: list[NumberColumn], n_rows: int, start: int, stop: int
-) -> list[Array]:
-    return column_values_at(backend, table, select_exponent_rows(start, stop, n_rows, backend.xp), columns)
-
-
-def _of_times(backend: Backend, table: Table, ask: Callable[[Backend, Array], Result], source: str) -> Result:
-    return ask(backend, table.column(source))
+        return self.table.compute(lambda backend, table: ask(backend, table.column(source)), label=f"times of {source}")

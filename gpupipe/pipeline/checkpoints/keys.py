@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,14 +20,15 @@ from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
 from gpupipe.io.source_reader import input_files
-from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Workers
-from gpupipe.pipeline.dispatch import AnyTable
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.target import Goal
 from gpupipe.references import split_reference
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.typing import Array
 from gpupipe_kernels.code_cache import SOURCES as KERNELS
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 # The packages that make a stage. All others but those that make no result count as the code of reading.
 SOURCES = {"features": ("features",), "training": ("models", "tensors")}
@@ -89,13 +90,11 @@ def inputs_key(config: Config, backend: Backend) -> CheckpointKey:
 
 
 def table_key(
-    key: CheckpointKey, table: AnyTable, y: Array | None, goal: Goal, workers: Workers | None
+    key: CheckpointKey, table: EncodedTable, y: Array | None, goal: Goal, workers: Workers | None
 ) -> CheckpointKey:
     """Return the key of a table that was read: what is to be learned of it, and how it is cut for workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
-    cut: list[Any] = []
-    if workers is not None and isinstance(table, PartitionedTable):
-        cut = [workers.n_workers, table.bounds]
+    cut = [] if workers is None else [workers.n_workers, table.bounds]
     return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest([asdict(goal), _sum(y)]))
 
 

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.energy import READ_EVERY, EnergyMeter, EnergyUnavailable
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
-from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.units import format_duration
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 HOUR = 3600.0
 KWH = 3.6e6  # joules

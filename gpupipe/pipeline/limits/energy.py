@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.energy import ConstantPower, EnergyMeter, EnergyUnavailable, NvmlMeter, RaplMeter
@@ -11,7 +12,9 @@ from gpupipe.config import Config
 from gpupipe.config.limits import Limits
 from gpupipe.errors import ConfigError
 from gpupipe.models.neural.ranks.torchrun import local_world_size, world_size
-from gpupipe.partitions.workers import Workers
+
+if TYPE_CHECKING:
+    from gpupipe.partitions.workers import Workers
 
 GIVE_WATTS = "say with how many watts to reckon, as in limits: {power: {cpu: 150, gpu: 700}}"
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.chunks.splittable_files import ROW_BYTES
 from gpupipe.io.source_reader import input_files
-from gpupipe.pipeline.plan.run_plan import RunPlan, make_plan
 from gpupipe.units import GIB
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.plan.run_plan import RunPlan
 
 # Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
 ENOUGH, MANY_TIMES = GIB, 64
@@ -28,6 +32,8 @@ def plan_out_of_core(config: Config, backend: Backend) -> RunPlan | None:
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(config) < backend.memory().available:
         return None
+    from gpupipe.pipeline.plan.run_plan import make_plan
+
     try:
         plan = make_plan(config.model_copy(update={"device": "cpu"}))
     except (ConfigError, DataError):

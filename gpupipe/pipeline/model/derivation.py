@@ -1,20 +1,19 @@
-"""The derived columns of a model in its directory: ``derivation.json``, and the levels of what they read."""
+"""Derived columns of a model in its directory: ``derivation.json``, and the levels of the columns they read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.config.features import read_op, write_op
 from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
+from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
 from gpupipe.pipeline.model.part_checks import read_names, read_schema
 from gpupipe.table.schema import Schema
 
-NAME, LEVELS = "derivation.json", "derivation_levels.parquet"
-MAIN = ""  # how the level table calls the main table
+NAME, LEVELS = "derivation.json", "derivation_levels.json"
+LEVELS_1 = "derivation_levels.parquet"  # of format 1
+MAIN = ""  # the main table, among the tables that have levels
 
 
 def write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
@@ -37,13 +36,7 @@ def write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
     }
     writer.json(NAME, document)
     schemas = {MAIN: derivation.schema} | {name: table.schema for name, table in derivation.tables.items()}
-    writer.table(LEVELS, _levels(schemas))
-
-
-def _levels(schemas: Mapping[str, Schema]) -> pa.Table:
-    rows = [(t, c.name, level) for t, schema in schemas.items() for c in schema for level in c.levels or ()]
-    names = ("table", "column", "level")
-    return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})
+    writer.json(LEVELS, {name: schema.levels_to_json() for name, schema in schemas.items()}, compact=True)
 
 
 def read_derivation(reader: ArtifactReader) -> Derivation | None:
@@ -57,12 +50,10 @@ def read_derivation(reader: ArtifactReader) -> Derivation | None:
     if NAME not in reader.names():
         return None
     document = reader.json(NAME)
-    levels: dict[str, dict[str, list[str]]] = {}
-    for row in reader.table(LEVELS).to_pylist():
-        levels.setdefault(row["table"], {}).setdefault(row["column"], []).append(row["level"])
+    levels = read_levels(reader, LEVELS_1) if is_format_1(reader) else reader.json(LEVELS)
 
     def schema(columns: list[dict[str, Any]], table: str) -> Schema:
-        return read_schema(columns, {name: tuple(v) for name, v in levels.get(table, {}).items()})
+        return read_schema(columns, levels.get(table, {}))
 
     tables = {
         name: DerivedTable(

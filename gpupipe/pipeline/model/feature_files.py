@@ -1,4 +1,4 @@
-"""The features of a model as files of its directory: schema, levels, program, and what each op learned."""
+"""Features of a model as files of its directory: schema, levels, program, and the learned state of each op."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import pyarrow as pa
-
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.pipeline.model.derivation import read_derivation, write_derivation
+from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
 from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_states, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program.program import Call, Program, block_id
 
+LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: of format 1
 TRAINING = "training_summary.json"
 
 
 def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
-    """Write schema, levels, program and what each op learned."""
+    """Write schema, levels, program and the learned state of each op."""
     writer.json("schema.json", features.schema.to_json())
-    writer.table("levels.parquet", levels_table(features.schema))
+    writer.json(LEVELS, features.schema.levels_to_json(), compact=True)
     writer.arrays("program.npz", features.program.arrays())
     writer.json("features.json", [asdict(feature) for feature in features.features])
     writer.json("learned.json", [_plain(state) for state in features.states])
@@ -32,13 +32,6 @@ def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
         writer.json(TRAINING, features.training.to_json())
     if features.derivation is not None:
         write_derivation(writer, features.derivation)
-
-
-def levels_table(schema: Schema) -> pa.Table:
-    """Return the levels of all columns as one table: column, level, in the order of their codes."""
-    pairs = [(column.name, level) for column in schema for level in column.levels or ()]
-    columns = pa.array([c for c, _ in pairs], pa.string()), pa.array([v for _, v in pairs], pa.string())
-    return pa.table({"column": columns[0].dictionary_encode(), "level": columns[1]})
 
 
 def _plain(value: Any) -> Any:
@@ -54,11 +47,8 @@ def _plain(value: Any) -> Any:
 
 def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
     """Return the features that `write_features` wrote; the program is checked."""
-    pairs = reader.table("levels.parquet")
-    levels: dict[str, list[str]] = {}
-    for name, level in zip(pairs["column"].to_pylist(), pairs["level"].to_pylist(), strict=True):
-        levels.setdefault(name, []).append(level)
-    schema = read_schema(reader.json("schema.json"), {name: tuple(v) for name, v in levels.items()})
+    levels = read_levels(reader, LEVELS_1).get("", {}) if is_format_1(reader) else reader.json(LEVELS)
+    schema = read_schema(reader.json("schema.json"), levels)
     described = read_described(reader.json("features.json"))
     program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)

@@ -35,14 +35,17 @@ LABELS = (str, int, float, bool)
 STEEPEST = 1e9  # logits are within 28 of 0: any steeper calibration is a step, and its products stay finite
 
 
-def read_schema(columns: Any, levels: Mapping[str, tuple[str, ...]]) -> Schema:
-    """Return the schema that JSON values and levels describe."""
+def read_schema(columns: Any, levels: Mapping[str, Sequence[str]]) -> Schema:
+    """Return the schema that JSON values of columns, and of levels by column, describe."""
+    if not isinstance(levels, dict):
+        raise ValueError("the levels should be an object")
     for column in _listed(columns, "the schema", dict):
         if strange := [key for key, value in column.items() if type(value) not in TYPES.get(key, ())]:
             raise ValueError(f"the schema has a column whose {strange[0]:.40} is {column[strange[0]]!r:.40}")
         if column.get("kind") not in KINDS or not 0 <= column.get("n_buckets", 0) <= MOST_BUCKETS:
             raise ValueError(f"the schema has a column of kind {column.get('kind')!r:.40}, with buckets out of range")
-    schema = Schema.from_json(columns, dict(levels))
+    tuples = {name: tuple(_listed(values, f"the levels of {name!r:.40}", str)) for name, values in levels.items()}
+    schema = Schema.from_json(columns, tuples)
     _distinct(schema.names, "the schema", "column")
     for column in schema:
         _check_column(column)

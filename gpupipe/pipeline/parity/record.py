@@ -1,4 +1,4 @@
-"""Record of the training side's outputs for trial rows, stored as ``parity.parquet``."""
+"""Record of the training side's outputs for trial rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.errors import DeviceError
@@ -111,40 +110,3 @@ def _spread(values: Array, rows: Array) -> Array:
     everywhere = np.full((len(rows), *values.shape[1:]), np.nan if values.dtype.kind == "f" else -1, values.dtype)
     everywhere[rows] = values
     return everywhere
-
-
-def to_table(recorded: ParityRecord) -> pa.Table:
-    """Return a record as a table: the inputs as one struct, the features as one list a row."""
-    trial = recorded.trial
-
-    def lists(values: Array) -> pa.Array:
-        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
-
-    inputs = pa.StructArray.from_arrays(
-        [column.combine_chunks() for column in trial.inputs.columns], fields=list(trial.inputs.schema)
-    )
-    return pa.table(
-        {
-            "case": pa.array(trial.cases, pa.string()), "row": pa.array(trial.rows), "inputs": inputs,
-            "features": lists(recorded.X), "predicted": pa.array(recorded.predicted),
-            "outputs": lists(recorded.outputs), "label": pa.array(recorded.labels),
-            "target": pa.array(trial.target),
-        }
-    )  # fmt: skip
-
-
-def from_table(table: pa.Table, metrics: tuple[str, ...]) -> ParityRecord:
-    """Return the record that `to_table` wrote."""
-
-    def numbers(name: str) -> Array:
-        values: Array = table[name].combine_chunks().to_numpy(zero_copy_only=False)
-        return values
-
-    def matrix(name: str) -> Array:
-        lists = table[name].combine_chunks()
-        matrix: Array = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), lists.type.list_size)
-        return matrix
-
-    inputs = pa.Table.from_struct_array(table["inputs"].combine_chunks())
-    trial = TrialRows(inputs, table["case"].to_pylist(), numbers("row"), numbers("target"), metrics)
-    return ParityRecord(trial, matrix("features"), numbers("predicted"), matrix("outputs"), numbers("label"))

@@ -20,7 +20,8 @@ from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
-from gpupipe.pipeline.parity.record import ParityRecord, from_table, predict_arrays
+from gpupipe.pipeline.parity.files import ROWS, read_record
+from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
@@ -28,7 +29,7 @@ from gpupipe.table.encode import encode
 from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
 
-NAME, ROWS = "parity.json", "parity.parquet"
+NAME = "parity.json"
 ANEW = "run its configuration again with this version of gpupipe"
 
 
@@ -74,7 +75,7 @@ def verify_model(model: Replayable) -> Verification:
         raise ArtifactError(what, where=where, fix=ANEW)
     document = reader.json(NAME)
     with refuse_failures(f"{NAME} and {ROWS} are not what this version reads", where, ANEW):
-        recorded = from_table(reader.table(ROWS), read_names(document["metrics"], "the metrics"))
+        recorded = read_record(reader, read_names(document["metrics"], "the metrics"))
         said, not_covered = document["tolerance"], tuple(document["not_covered"])
         tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
         if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):

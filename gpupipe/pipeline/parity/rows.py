@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.pipeline.dispatch import AnyTable, values_at
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 from gpupipe.typing import Array
 
@@ -103,9 +103,9 @@ def _packed(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str,
     return [list(limits[row::n]) for row in range(n)]
 
 
-def _values(table: AnyTable, column: Column, rows: Array, backend: Backend) -> list[Any]:
+def _values(table: EncodedTable, column: Column, rows: Array, backend: Backend) -> list[Any]:
     """Return some encoded values as what they were before."""
-    found = values_at(table, column.name, rows, backend).tolist()
+    found = table.values_at(column.name, rows, backend).tolist()
     if column.levels is not None:
         return [_level(column.levels, code, column) for code in found]
     if column.kind == "datetime":
@@ -120,7 +120,7 @@ def _level(levels: Sequence[str], code: int, column: Column) -> str | bool | Non
     return level == "true" if _is_flag(column) else level
 
 
-def _limits(column: Column, table: AnyTable, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
+def _limits(column: Column, table: EncodedTable, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values that a column is tried with, by what they are: those that occur, and those beyond."""
     if column.levels is None:
         return (TIMES, FAR_TIMES) if column.kind == "datetime" else (NUMBERS, FAR_NUMBERS)
@@ -132,7 +132,7 @@ def _limits(column: Column, table: AnyTable, backend: Backend) -> tuple[dict[str
     return usual | {f"{level!r}": level for level in _some(column, table, backend)}, {}
 
 
-def _some(column: Column, table: AnyTable, backend: Backend) -> Iterable[str]:
+def _some(column: Column, table: EncodedTable, backend: Backend) -> Iterable[str]:
     """Return the levels of a column, the rarest first and the others evenly chosen where they are many."""
     assert column.levels is not None
     counts = backend.to_host(backend.xp.bincount(table.column(column.name)[:LEVEL_ROWS], minlength=column.n_codes))

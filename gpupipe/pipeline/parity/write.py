@@ -1,7 +1,7 @@
-"""Parity in a model that is written: what its training side made of some rows, and what its files make of them.
+"""Parity of an exported model: outputs of its training side for some rows, compared with those of its files.
 
-``parity.parquet`` holds the rows, the features and the predictions; ``parity.json`` the tolerance, where they were
-computed, and what the model as it was written made of them on the CPU.
+``parity_rows.json`` and ``parity.npz`` hold the rows, features and predictions; ``parity.json`` the tolerance, where
+they were computed, and the outputs of the exported model on the CPU.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE
-from gpupipe.pipeline.parity.record import record, to_table
-from gpupipe.pipeline.parity.replay import NAME, ROWS, Replayable, replay
+from gpupipe.pipeline.parity.files import write_record
+from gpupipe.pipeline.parity.record import record
+from gpupipe.pipeline.parity.replay import NAME, Replayable, replay
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
@@ -31,7 +32,7 @@ def write_parity(
     goal: Goal,
     backend: Backend,
 ) -> Verification:
-    """Add both files to a model that is written and finished, and is to be finished again; return what came of it.
+    """Add the record to a model that is finished, and must be finished again; return the comparison.
 
     `written` is that model, loaded on the CPU.
 
@@ -51,7 +52,7 @@ def write_parity(
             where="stage export",
             fix="run it with --device cpu" if backend.name == "gpu" else "",
         )
-    writer.table(ROWS, to_table(recorded))
+    write_record(writer, recorded)
     document = {
         "rows": {"of_the_run": int((trial.rows >= 0).sum()), "made": int((trial.rows < 0).sum())},
         "inputs": trial.inputs.column_names,

@@ -22,7 +22,7 @@ from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.refusals import read_refusal, texts_refusal
+from gpupipe.pipeline.plan.refusals import read_refusal
 from gpupipe.tasks import View
 from gpupipe.units import GIB
 
@@ -130,7 +130,7 @@ class Planner:
     ) -> None:  # fmt: skip
         """Add a stage with what it needs for itself, beside what is held."""
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
-        if self.device is not None and (name in HOST_STAGES or (name == "derive" and not self._derives_there)):
+        if self.device is not None and name in HOST_STAGES:
             where, reason = "cpu", HOST_STEP
         if self.device is not None and name.endswith("evaluate") and not self._has_truth:
             where, reason = "cpu", ON_THE_HOST
@@ -212,17 +212,12 @@ class Planner:
         if not seen.n_derived:
             return
         host, device = costs.DERIVED_ROW * seen.n_rows, 0
-        if self._derives_there:
+        if self.device is not None:
             n_events = max(seen.n_rows, seen.n_events)
             host, device = 0, costs.DERIVED_EVENT * n_events + costs.DERIVED_CELL * seen.n_derived * seen.n_rows
         self._add("derive", seen.n_rows, host, device, notes=[f"{seen.n_derived} columns"])
         for ledger in filter(None, (self.host, self.device)):
             ledger.release("tables as they were read")
-
-    @property
-    def _derives_there(self) -> bool:
-        """Whether the device makes the derived columns."""
-        return self.device is not None and texts_refusal(self.config) is None
 
     def _split(self) -> None:
         shares = self.seen.shares

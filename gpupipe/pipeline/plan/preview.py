@@ -20,7 +20,6 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.decision import is_learned
-from gpupipe.pipeline.dispatch import whole_matrix, whole_table
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import ON_A_GPU, choose_entries, folds_of, open_job
@@ -180,8 +179,8 @@ def _measured(
 ) -> Preview:
     rows = job.rows(np.ones(job.table.n_rows, bool))
     views: list[View] = list(dict.fromkeys(entry.params.view for entry in entries))
-    matrices = {view: whole_matrix(fit_view(rows, view, config.features, job.backend)[1]) for view in views}
-    table = whole_table(job.table)
+    matrices = {view: fit_view(rows, view, config.features, job.backend)[1] for view in views}
+    table = job.table
     n_sample, n_read = table.n_rows, arrow.num_rows
     kept = n_sample / main.n_sample_rows if main.n_sample_rows else 1.0
     texts = [arrow.column(name) for name in table.texts if name in arrow.column_names]

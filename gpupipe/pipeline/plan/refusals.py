@@ -10,23 +10,13 @@ import numpy as np
 from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import Config, ModelEntry
-from gpupipe.config.features import op_name
-from gpupipe.features.history.derivation import derived_ops, host_only_ops
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.pipeline.plan.preview import Preview
 
 
-def texts_refusal(config: Config) -> EstimatorRefusal | None:
-    """Return why a device leaves derived columns to the host, or None where it does not."""
-    texts = ", ".join(dict.fromkeys(map(op_name, host_only_ops(derived_ops(config.features)))))
-    return EstimatorRefusal(f"{texts}: texts are read by Arrow", "leave these ops out") if texts else None
-
-
 def read_refusal(config: Config) -> EstimatorRefusal | None:
     """Return why a device cannot read the tables, or None where it can."""
-    if refusal := texts_refusal(config):
-        return refusal
     if config.has_frames:  # the host encodes them by design
         return None
     try:

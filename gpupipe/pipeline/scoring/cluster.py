@@ -17,11 +17,9 @@ from gpupipe.errors import ConfigError
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import ColumnSettings, TableSource
-from gpupipe.partitions.workers import Workers
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.file import ROOM
-from gpupipe.pipeline.dispatch import find_broken_rules
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
@@ -29,9 +27,11 @@ from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.target import Goal
+from gpupipe.rules.check import find_violations
 
 if TYPE_CHECKING:
     from gpupipe.partitions.source_chunks import ArrowChunks
+    from gpupipe.partitions.workers import Workers
 
 PART = "part-00000.parquet"  # the first of the files that are written
 Say = Callable[[str], None]
@@ -174,7 +174,7 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
         return []
     declared = {each.column: each.declared for each in served}
     table = encode_columns(found, list(declared), workers, declared)
-    return settle_served(find_broken_rules(table, by_column(served), model.backend.host), mask(data))
+    return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
 def _opened(folder: Path, backend: Backend, *, allow_code: bool, engine: str | None = None) -> Model:

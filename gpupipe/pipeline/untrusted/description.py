@@ -154,7 +154,7 @@ def _derivation(tables: Any) -> Derivation | None:
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:
-    return read_schema(document["schema"], dict.fromkeys(_names(document["coded"]), ()))
+    return read_schema(document["schema"], {name: [] for name in _names(document["coded"])})
 
 
 def _names(values: Any) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from gpupipe.table.device.frame_columns import (
     DeviceText,
     TextCodes,
     distinct_texts,
+    has_texts,
     strings,
 )
 from gpupipe.table.encode import EncodePlan, enforce, infer, require, require_distinct
@@ -150,10 +151,10 @@ class ColumnEncoder:
         self.numbers = column if isinstance(column, DeviceNumbers) else None
         self.coded = column if isinstance(column, DeviceDictionary) else None
         if self.numbers is None and self.coded is None:
-            if not isinstance(column, TextCodes) and column.dtype.kind in "biufM":
-                self.numbers = DeviceNumbers.of(column, backend)
-            else:
+            if has_texts(column):
                 self.series = column
+            else:
+                self.numbers = DeviceNumbers.of(column, backend)
 
     def infer(self, declared: DeclaredColumn | None) -> EncodePlan:
         """Return the plan of a column of which `declared` is known at most; see `gpupipe.table.encode.infer`."""

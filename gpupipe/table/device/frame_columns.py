@@ -177,6 +177,13 @@ class TextCodes:
         return cls(codes, both.texts)
 
 
+def has_texts(column: Any) -> bool:
+    """Return whether a Series, DeviceNumbers, TextCodes or DeviceDictionary is stored as texts."""
+    if isinstance(column, DeviceNumbers):
+        return False
+    return isinstance(column, TextCodes | DeviceDictionary) or column.dtype.kind not in "biufM"
+
+
 class DeviceText:
     """A text column of a table on a device: which rows have a text, for the report. No text itself is kept.
 

@@ -23,7 +23,7 @@ def fill(out: Any, seed: int, stream: int, start: int) -> None:
     Raises
     ------
     ValueError
-        If the elements of a device's array do not lie one behind the other.
+        If the elements of a device's array are not contiguous.
     """
     if isinstance(out, np.ndarray):
         out[:] = on_host(len(out), seed, stream, start)

@@ -12,9 +12,6 @@ from typing import Any, Protocol
 
 from gpupipe_kernels.typing import Array
 
-Allocate = Callable[[int, str], Array]
-"""(length, dtype) to an uninitialised array of the device."""
-
 MOMENTS = ("count", "sum", "mean", "std")
 """Aggregates that are made of sums; engines know them by their positions here."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpupipe_kernels.engines import HostEngine, choose_engine
-from gpupipe_kernels.keyed.engine import Allocate, History, KeyedColumn, KeyedEngine
-from gpupipe_kernels.typing import Array
+from gpupipe_kernels.keyed.engine import History, KeyedColumn, KeyedEngine
+from gpupipe_kernels.typing import Allocate, Array
 
 MOST_EVENTS = 2**31 - 1  # positions are int32
 

@@ -1,1 +1,1 @@
-"""What proves the kernels: fuzzing against twins, machine code, occupancy; and compiling them ahead."""
+"""Checks of the kernels: fuzzing against references, machine code and occupancy; and compilation ahead of a run."""

@@ -1,4 +1,4 @@
-"""The compilers of device code without a device: numba-cuda to PTX, ptxas to machine code, nvdisasm to text.
+"""The compilers of device code without a device: numba-cuda to PTX, ptxas to machine code.
 
 Numba asks the driver for the current GPU as soon as a loop calls another device function; it is given an architecture
 here. A failed compilation can spoil the next one in a process.
@@ -61,16 +61,6 @@ def find_ptxas() -> Path | None:
     except (PackageNotFoundError, StopIteration):
         toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
         found = find_program("ptxas") or find_program("ptxas", toolkit)
-        return Path(found) if found else None
-
-
-def find_nvdisasm() -> Path | None:
-    """Return the disassembler: that of the wheel, or else what the system has."""
-    try:
-        files = distribution("nvidia-cuda-nvdisasm").files or []
-        return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
-    except (PackageNotFoundError, StopIteration):
-        found = find_program("nvdisasm")
         return Path(found) if found else None
 
 

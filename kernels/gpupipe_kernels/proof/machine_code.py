@@ -1,19 +1,16 @@
-"""What the compilers make of every device loop, for real GPUs and without one: PTX by Numba, machine code by ptxas.
+"""Machine code of every device loop, for real GPUs and without one: PTX by Numba, assembled by ptxas.
 
-``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON, and ``--record FILE`` writes the table that a test
-holds. With it go the machine instructions that 128 rows of a program take (`instruction_counts`), and the share of the
-copy bandwidth that follows for an H100 and an H200.
+``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,22 +18,15 @@ from typing import Any
 
 from gpupipe_kernels.catalog import block_of, device_loops
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof import instruction_counts
 from gpupipe_kernels.proof.device_compilers import (
     ARCHITECTURES,
     INSTALL,
     compiler_versions,
-    find_nvdisasm,
     find_ptxas,
     missing_compiler,
     ptx_of,
 )
 from gpupipe_kernels.proof.occupancy import occupancy
-
-REGISTER_MARGIN = 4  # another release of a compiler may want so many more; they are given out in eights
-INSTRUCTION_MARGIN = 1.02  # the same for machine instructions
-COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
-RECORD = "python -m gpupipe_kernels.proof.machine_code --record tests/kernels/machine_code.json"
 
 
 @dataclass(frozen=True)
@@ -88,44 +78,6 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCH
     return {name: {a: future.result() for a, future in row.items()} for name, row in waiting.items()}
 
 
-def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
-    """Return what is worse than it was recorded, one sentence each; both as `document` returns them."""
-    old, new = recorded["loops"], measured["loops"]
-    found = [f"{name}: recorded, but there is no such loop any more" for name in old if name not in new]
-    found += [f"{name}: not recorded" for name in new if name not in old]
-    for name in old:
-        for architecture, before in old[name].items():
-            after = new.get(name, {}).get(architecture)
-            if after is not None:
-                found += [f"{name} on {architecture}: {text}" for text in _worse(before, after)]
-    return found + _more_instructions(recorded.get(COUNTS, {}), measured.get(COUNTS, {}))
-
-
-def _more_instructions(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
-    """Return which kernels take noticeably more instructions; nothing of those that were not counted."""
-    return [
-        f"{name} on {architecture}: {after} machine instructions for 128 rows (recorded: {before})"
-        for name, row in recorded.items()
-        for architecture, before in row.items()
-        if (after := measured.get(name, {}).get(architecture, before)) > before * INSTRUCTION_MARGIN
-    ]
-
-
-def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
-    looks = {
-        "spill_stores": "bytes of registers spilled to memory: is a loop unrolled, or an array of its own too large?",
-        "spill_loads": "bytes of spilled registers loaded back",
-        "stack": "bytes of stack: an array of its own is indexed by a value that is not known to the compiler",
-        "shared": "bytes of shared memory: fewer blocks fit",
-        "f64": "instructions in float64: is a constant written 0.5 instead of float32(0.5)?",
-    }
-    for field, meaning in looks.items():
-        if after[field] > before[field]:
-            yield f"{after[field]} {meaning} (recorded: {before[field]})"
-    if after["registers"] > before["registers"] + REGISTER_MARGIN:
-        yield f"{after['registers']} registers: fewer warps fit (recorded: {before['registers']})"
-
-
 def document(loops: Mapping[str, DeviceLoop]) -> dict[str, Any]:
     """Return everything about `loops` as it is kept in JSON: ``compilers``, and ``loops`` with their occupancy."""
     table = inspect(loops)
@@ -167,41 +119,13 @@ def parse(said: str, ptx: str) -> MachineCode:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the machine code of all kernels as JSON, or write it to a file; return 1 if a compiler is missing."""
-    parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.proof.machine_code")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="write it to this file")
-    options = parser.parse_args(arguments)
+def main() -> int:
+    """Print the machine code of all kernels as JSON; return 1 if a compiler is missing."""
     if missing := missing_compiler():
         print(f"{missing}: {INSTALL}", file=sys.stderr)
         return 1
-    text = _text(document(device_loops()), _instructions())
-    if options.record:
-        options.record.write_text(text + "\n", encoding="utf8")
-    else:
-        print(text)
+    print(json.dumps(document(device_loops())))
     return 0
-
-
-def _instructions() -> dict[str, Any]:
-    """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
-    if find_nvdisasm() is None:
-        return {}
-    found = instruction_counts.counts()
-    return {COUNTS: found, PREDICTIONS: instruction_counts.predictions(found)}
-
-
-def _text(made: Mapping[str, Any], instructions: Mapping[str, Any]) -> str:
-    """Return JSON with a line for each loop and architecture: a change of one is a change of one line."""
-    loops = []
-    for name, row in made["loops"].items():
-        lines = [f'      "{architecture}": {json.dumps(code)}' for architecture, code in row.items()]
-        loops.append(f'    "{name}": {{\n' + ",\n".join(lines) + "\n    }")
-    parts = [f'  "compilers": {json.dumps(made["compilers"])}', '  "loops": {\n' + ",\n".join(loops) + "\n  }"]
-    for title, table in instructions.items():
-        rows = [f'    "{kernel}": {json.dumps(row)}' for kernel, row in table.items()]
-        parts.append(f'  "{title}": {{\n' + ",\n".join(rows) + "\n  }")
-    return "{\n" + ",\n".join(parts) + "\n}"
 
 
 if __name__ == "__main__":

@@ -7,35 +7,52 @@ with the token pattern ``\\w+``, to the bit.
 ``characters``  the class of each byte's character
 ``numpy``       texts cut into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
 ``walks``       the same for one text, compiled for either processor, with its scalar ``formulas``
-``numba``       loops over texts on the host; ``cuda``: on the device
+``numba``       loops over texts on the host
+``cuda``        loops over texts on the device
 ``kernels``     the declarations
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpupipe_kernels.engines import HostEngine, choose_engine
 from gpupipe_kernels.text.numpy.counts import TextCount, count_characters
 from gpupipe_kernels.text.numpy.grams import Grams, GramValue, hash_grams
 from gpupipe_kernels.text.numpy.items import Analyzer
-from gpupipe_kernels.typing import HostArray
+from gpupipe_kernels.typing import Allocate, Array, HostArray
 
 __all__ = ["Analyzer", "GramValue", "Grams", "TextCount", "count_texts", "hash_texts", "n_bytes"]
 
 
 def hash_texts(
-    data: HostArray, offsets: HostArray, grams: Grams, n_threads: int = 1, engine: HostEngine | None = None
-) -> HostArray:
-    """Return the vectors of texts: see `hash_grams`. Both engines give the same bits.
+    data: Array,
+    offsets: Array,
+    grams: Grams,
+    n_threads: int = 1,
+    engine: HostEngine | None = None,
+    allocate: Allocate | None = None,
+) -> Array:
+    """Return the vectors of texts: see `hash_grams`.
+
+    Both engines of the host give the same bits. The device agrees with them to the rounding of float32.
 
     Parameters
     ----------
-    data, offsets : ndarray
+    data, offsets : array
+        Of the host or of the device; contiguous there.
     grams : Grams
     n_threads : int
-        Of compiled loops.
+        Of compiled loops on the host.
     engine : {"numpy", "numba"}, optional
-        None: see `gpupipe_kernels.engines`.
+        For texts on the host; None: see `gpupipe_kernels.engines`.
+    allocate : Allocate, optional
+        For texts on the device: makes the arrays, as ``cupy.empty`` does. Without, Numba allocates them.
     """
+    if not (isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)):
+        from gpupipe_kernels.text.cuda.engine import hash_on_device
+
+        return hash_on_device(data, offsets, *grams, allocate=allocate)
     if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
         return hash_grams(data, offsets, *grams)
     from gpupipe_kernels.text.numba.engine import hash_on_host
@@ -43,8 +60,18 @@ def hash_texts(
     return hash_on_host(data, offsets, *grams, n_threads=n_threads)
 
 
-def count_texts(data: HostArray, offsets: HostArray, n_threads: int = 1, engine: HostEngine | None = None) -> HostArray:
+def count_texts(
+    data: Array,
+    offsets: Array,
+    n_threads: int = 1,
+    engine: HostEngine | None = None,
+    allocate: Allocate | None = None,
+) -> Array:
     """Return the counts of texts: see `count_characters`, and `hash_texts` for the parameters."""
+    if not (isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)):
+        from gpupipe_kernels.text.cuda.engine import count_on_device
+
+        return count_on_device(data, offsets, allocate=allocate)
     if (engine or choose_engine("text", n_bytes(offsets), n_threads)) == "numpy":
         return count_characters(data, offsets)
     from gpupipe_kernels.text.numba.engine import count_on_host

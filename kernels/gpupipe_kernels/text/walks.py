@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe_kernels.launch import array_formula
+from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.text.characters import (
     CONTINUATION,
     DIGIT,
@@ -143,23 +143,29 @@ def hash_text(
             pad = np.int64(analyzer == BY_RUN)
             hash_characters(data, kinds, begin, stop, pad, n_min, n_max, signed, value, out, i)
         begin = stop
-    weigh(out, i, value, l2)
+    if value == LOG or l2:
+        weigh(out, i, value, l2)
+
+
+@formula
+def weight(count: Any, value: Any) -> Any:
+    """Return what a bucket with this count of n-grams holds before it is scaled, float64."""
+    x = np.float64(count)
+    return math.copysign(math.log1p(abs(x)), x) if value == LOG else x
 
 
 @array_formula
 def weigh(out: Any, i: Any, value: Any, l2: Any) -> None:
-    """Turn the counts in column `i` of `out` into what was asked for."""
-    squares = np.float32(0.0)
+    """Turn the counts in column `i` of `out` into what was asked for, computed in float64 as `grams.weigh_counts`."""
+    squares = np.float64(0.0)
     for b in range(out.shape[0]):
-        x = out[b, i]
-        if value == LOG:
-            x = np.float32(math.copysign(math.log1p(abs(x)), x))
-            out[b, i] = x
-        squares += x * x
-    if l2 and squares > np.float32(0.0):
-        length = np.float32(math.sqrt(squares))
-        for b in range(out.shape[0]):
-            out[b, i] /= length
+        if out[b, i] != 0:
+            x = weight(out[b, i], value)
+            squares += x * x
+    length = math.sqrt(squares) if l2 and squares > 0 else np.float64(1.0)
+    for b in range(out.shape[0]):
+        if out[b, i] != 0:
+            out[b, i] = np.float32(weight(out[b, i], value) / length)
 
 
 @array_formula

@@ -25,12 +25,12 @@ from benchmarks.device.cluster import compare, differences, line_of
 from benchmarks.device.parity import fit_matrices, job_of
 from benchmarks.device.results import StepResults
 from benchmarks.device.steps import STEPS, DeviceStep
+from benchmarks.device.twenty_columns import N_LEVELS
 from gpupipe.config import load_config
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.units import DURATION_UNITS_US
 from gpupipe_kernels import keyed
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
-from gpupipe_kernels.proof.twenty_columns import N_LEVELS
 
 IN_THE_SIMULATOR = """
 import json

@@ -20,7 +20,6 @@ from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.program.fitted import fit_features
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.arrange import take
 from gpupipe.table.encode import encode
 from gpupipe_kernels.program.opcodes import NAT
 
@@ -128,7 +127,7 @@ def test_nothing_is_learned_of_rows_outside_the_training(fit, seed: int, view: A
     backend = choose("cpu")
     table = encode(pa.Table.from_pandas(frame), backend)
     alone = fit(frame[mask], OPS, y=y[mask], view=view)
-    statistics = Statistics(take(table, mask, backend), backend, Target(y[mask].astype(float), 2), 0)
+    statistics = Statistics(table.take(mask, backend), backend, Target(y[mask].astype(float), 2), 0)
     features = fit_features(validated(OPS), statistics, view)
     assert features.names == alone.names
     assert not any("only in the test" in (column.levels or ()) for column in features.schema)

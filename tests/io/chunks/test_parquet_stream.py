@@ -23,7 +23,6 @@ from gpupipe.errors import DataError, GpupipeError, SchemaError
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.planner import Planner
@@ -250,7 +249,7 @@ def test_a_run_reads_in_parts_where_memory_is_short_and_says_so(churn: Path, tmp
     assert "found in the cache" in again
     assert not large.take_remarks()
     loaded = read_arrow(load_config(config).source)
-    assert_same(whole_table(found.table), encode(loaded.table, large))
+    assert_same(found.table, encode(loaded.table, large))
     assert list(found.notes) == loaded.notes.lines()
 
 
@@ -315,7 +314,7 @@ def test_a_device_reads_in_parts_what_the_host_reads_at_once(churn: Path, tmp_pa
     loaded, device, backend = load_config(config), SmallDevice(), CpuBackend()
     found = read_table(loaded, device)
     assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 12 parts"]
-    assert_same_on_device(whole_table(found.table), whole_table(read_table(loaded, backend).table))
+    assert_same_on_device(found.table, read_table(loaded, backend).table)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
@@ -340,7 +339,7 @@ def test_what_few_rows_hold_is_the_same_on_a_device(tmp_path: Path, rows: int) -
     loaded, device = load_config(config), SmallDevice()
     found, expected = read_table(loaded, device), read_table(loaded, CpuBackend())
     assert device.take_remarks()
-    assert_same_on_device(whole_table(found.table), whole_table(expected.table))
+    assert_same_on_device(found.table, expected.table)
     assert sorted(found.notes) == sorted(expected.notes)
 
 

@@ -177,12 +177,17 @@ def test_events_that_the_host_must_read_are_history_on_the_device_all_the_same(t
     assert error.value.where == "read: tables.orders.path"
 
 
-def test_beside_an_op_on_texts_all_is_the_hosts_and_that_op_is_named(tmp_path: Path) -> None:
-    written(tmp_path, random_tables(KEYS["numbers"]), "parquet")
-    texts = {"text_counts": {"columns": "shop", "counts": ["words"]}}
-    config = configured(tmp_path, ops=[*OPS, texts])
-    found, said = on_a_device_that_may_fall_back(config)
-    assert_same_table(found, derived(config, choose("cpu"))[0])
-    assert said == ["text_counts: texts are read by Arrow (read: features)"]
-    with pytest.raises(DeviceError, match="text_counts: texts are read by Arrow"):
-        read_table(config, PandasDevice())
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("where", [None, "shop != 'north'"])
+def test_texts_are_those_that_the_host_reads(tmp_path: Path, kind: str, where: str | None) -> None:
+    """Of categories, free text, numbers that are categories, and a column that is dropped; beside histories."""
+    tables = random_tables(KEYS["numbers"])
+    notes = np.array(["Été à la plage 😀", "NA", "", None, " red  bag", "Red BAG"], object)
+    tables["customers"]["note"] = [f"{notes[i % 6]} {i}" if i % 4 else notes[i % 6] for i in range(N_CUSTOMERS)]
+    tables["customers"]["bag"] = np.arange(N_CUSTOMERS) % 7
+    written(tmp_path, tables, kind)
+    counts = {"columns": ["shop", "bag"], "counts": ["words", "bytes"], "patterns": {"has_o": "o"}}
+    hashes = [{"columns": "@text", "buckets": 4, "value": "log"}, {"columns": ["note", "bag"], "prefix": "own_"}]
+    ops = [OPS[3], {"text_counts": counts}, *({"text_hash": each} for each in hashes)]
+    source = {"path": str(tmp_path / f"customers.{kind}"), "target": "left", "cache": False, "where": where}
+    compare(configured(tmp_path, kind, ops, source=source | {"schema": {"bag": "categorical", "note": "text"}}))

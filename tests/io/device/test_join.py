@@ -18,7 +18,6 @@ from gpupipe.errors import GpupipeError
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
@@ -178,7 +177,7 @@ def test_the_pipeline_joins_on_the_device(tmp_path: Path, backend: Backend) -> N
     (tmp_path / "c.yaml").write_text(CONFIG.format(folder=tmp_path))
     config, device = load_config(tmp_path / "c.yaml"), PandasDevice()
     read, expected = read_table(config, device), read_table(config, backend)
-    assert_same_table(whole_table(read.table), whole_table(expected.table))
+    assert_same_table(read.table, expected.table)
     assert read.notes == expected.notes and "table 'right': a match for 40.0% of the rows" in read.notes
     assert device.fallbacks() == []
 

@@ -29,7 +29,6 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.pipeline.dispatch import whole_table
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
@@ -529,7 +528,7 @@ def test_what_it_cannot_is_refused_where_falling_back_is_forbidden(tmp_path: Pat
 
 def test_and_is_said_and_read_by_the_host_where_it_is_allowed(tmp_path: Path, backend: Backend) -> None:
     config, device = config_of(tmp_path, ', where: "n > m"'), PandasDevice("allow")
-    assert_same_table(whole_table(read_table(config, device).table), whole_table(read_table(config, backend).table))
+    assert_same_table(read_table(config, device).table, read_table(config, backend).table)
     assert ["two columns are compared by Arrow" in line for line in device.fallbacks()] == [True]
 
 
@@ -540,7 +539,7 @@ def test_an_encoded_table_in_the_cache_is_taken_from_there(tmp_path: Path, backe
     kept = read_table(config, backend)
     found = read_table(config, device)
     assert "found in the cache" in found.notes[0]
-    assert_same_table(whole_table(found.table), whole_table(kept.table))
+    assert_same_table(found.table, kept.table)
     assert device.fallbacks() == []
 
 
@@ -552,7 +551,7 @@ def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path:
     )
     config, device = load_config(path), PandasDevice()
     read, expected = read_table(config, device), read_table(config, backend)
-    assert_same_table(whole_table(read.table), whole_table(expected.table))
+    assert_same_table(read.table, expected.table)
     assert read.notes == expected.notes and device.fallbacks() == []
     said = ["churn_events: generated on the host, then moved to the device", "customerID: written on the host"]
     assert device.take_remarks() == said
@@ -591,4 +590,4 @@ def test_an_example_is_read_alike(data_dir: Path, backend: Backend, name: str) -
         read = read_table(config, PandasDevice())
     except DeviceError as error:
         pytest.skip(f"{name} is the host's to read: {error.what}")
-    assert_same_table(whole_table(read.table), whole_table(read_table(config, backend).table))
+    assert_same_table(read.table, read_table(config, backend).table)

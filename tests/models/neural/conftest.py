@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +12,19 @@ import torch
 from torch import nn
 
 from gpupipe.models.neural.architecture import Architecture, Kind
-from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
+from gpupipe.models.neural.row_selection import take_rows
+from gpupipe.models.neural.settings import Mlp
+from gpupipe.models.neural.shard_training import ShardedProblem, TrainingShard, train_shard
 from gpupipe.models.neural.trainer import Progress
-from gpupipe.models.neural.training_spec import TrainingSpec
+from gpupipe.models.resources import never_stop
 from gpupipe.tensors.batch import TensorBatch
 
-SPEC = TrainingSpec(
-    task="binary", seed=7, batch_size=32, epochs=3, learning_rate=1e-2, weight_decay=1e-2, schedule="cosine",
-    warmup=0.1, patience=None, gradient_clip=1.0, precision="float32", compile=False,
-)  # fmt: skip
+SETTINGS = Mlp(
+    batch_size=32, epochs=3, learning_rate=1e-2, weight_decay=1e-2, warmup=0.1, patience=None, precision="float32"
+)
 SHAPES: dict[str, dict[str, Any]] = {
     "mlp": {"depth": 1, "width": 16},
     "resnet": {"depth": 1, "width": 16, "hidden": 8},
@@ -33,29 +34,41 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Small:
-    """A job, and how to change and to run it."""
+    """A training in one shard, and how to change and to run it."""
 
-    job: BroadcastJob
+    problem: ShardedProblem
+    rows: TensorBatch[torch.Tensor]
+    training: torch.Tensor
+    validation: torch.Tensor
 
-    def but(self, *, kind: Kind | None = None, dropout: float = 0.0, **spec: Any) -> Small:
-        """Return it with another kind of network, dropout in it, or other fields of its spec."""
-        job = replace(self.job, spec=replace(self.job.spec, **spec))
+    def but(self, *, kind: Kind | None = None, dropout: float = 0.0, seed: int = 7, **settings: Any) -> Small:
+        """Return it with another kind of network, dropout in it, another seed, or other settings of the training."""
+        old = self.problem.architecture
+        model = Mlp(**{**self.problem.model.model_dump(), **settings})
+        problem = replace(self.problem, model=model, seed=seed)
         if kind is not None:
             rates: dict[str, Any] = {"dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
-            old = job.architecture
             made = Architecture(kind, old.n_numbers, old.cardinalities, 1, 4, 4, **SHAPES[kind], **rates)
-            job = replace(job, architecture=made)
-        return Small(job)
+            problem = replace(problem, architecture=made)
+        return replace(self, problem=problem)
 
     def on(self, **fields: Any) -> Small:
-        """Return it with other fields of the job."""
-        return Small(replace(self.job, **fields))
+        """Return it with other rows."""
+        return replace(self, **fields)
 
     def run(
-        self, processes: Communicator | None = None, checkpoint: Checkpoint | None = None
+        self,
+        processes: Communicator | None = None,
+        checkpoint: Checkpoint | None = None,
+        safe_point: Callable[[str], None] = never_stop,
     ) -> tuple[Network, Progress]:
         """Train, by itself where no others are given."""
-        return broadcast_and_train(self.job, processes or Communicator(), checkpoint)
+        training, validation = (take_rows(self.rows, chosen) for chosen in (self.training, self.validation))
+        problem = replace(self.problem, heights=(len(training),))
+        shard = TrainingShard(training, validation, sample=training.features)
+        group = processes or Communicator()
+        trained = train_shard(problem, shard, 1, lambda device: nullcontext(group), checkpoint, safe_point)
+        return trained.network, trained.progress
 
 
 @pytest.fixture
@@ -66,11 +79,8 @@ def small() -> Small:
     ids = torch.randint(0, 4, (300, 2), generator=draw, dtype=torch.int32)
     noise = torch.randn(300, generator=draw)
     target = (numbers[:, 0] + (ids[:, 0] == 2) + noise > 0.3).long()
-    rows = TensorBatch(numbers, ids, target)
-    job = BroadcastJob(
-        Architecture("mlp", 2, (4, 4), 1, 4, 4, 1), SPEC, rows, torch.arange(230), torch.arange(230, 300)
-    )
-    return Small(job).but(kind="mlp")
+    problem = ShardedProblem(SETTINGS, Architecture("mlp", 2, (4, 4), 1, 4, 4, 1), "binary", 7, ())
+    return Small(problem, TensorBatch(numbers, ids, target), torch.arange(230), torch.arange(230, 300)).but(kind="mlp")
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from pathlib import Path
 import torch
 
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.broadcast_training import BroadcastJob, broadcast_and_train
 from gpupipe.models.neural.ranks.collectives import Communicator
-from gpupipe.models.neural.training_spec import TrainingSpec
+from gpupipe.models.neural.row_selection import take_rows
+from gpupipe.models.neural.settings import Mlp
+from gpupipe.models.neural.shard_training import ShardedProblem, TrainingShard, train_rank
 from gpupipe.tensors.batch import TensorBatch
 
 N_ROWS, ROOM = 1150, 150 << 20
@@ -24,9 +25,11 @@ def train() -> None:
     numbers = torch.randn(N_ROWS, 40, generator=draw)
     rows = TensorBatch(numbers, None, (numbers[:, 0] > 0).long())
     shape = Architecture("ft_transformer", 40, (), 1, 8, 16, 2, hidden=256, heads=4)
-    spec = TrainingSpec("binary", 0, 1024, 1, 1e-3, 0.0, "constant", 0.0, None, None, "float32", False)
-    job = BroadcastJob(shape, spec, rows, torch.arange(1024), torch.arange(1024, N_ROWS))
-    _, progress = broadcast_and_train(job, Communicator(), None)
+    model = Mlp(
+        batch_size=1024, epochs=1, weight_decay=0.0, schedule="constant", warmup=0.0, patience=None, gradient_clip=None
+    )
+    shard = TrainingShard(take_rows(rows, slice(1024)), take_rows(rows, slice(1024, N_ROWS)), numbers[:1024])
+    progress = train_rank(ShardedProblem(model, shape, "binary", 0, (1024,)), shard, Communicator()).progress
     print(progress.micro_batch, progress.epochs[-1].validation)
 
 

@@ -140,7 +140,7 @@ def test_the_rate_goes_on_where_it_was(small, tmp_path: Path) -> None:
 
 def test_patience_counts_on(small, tmp_path: Path) -> None:
     flip = torch.randint(0, 2, (300,), generator=torch.Generator().manual_seed(1))
-    noise = small.on(rows=replace(small.job.rows, target=flip)).but(epochs=40, learning_rate=3e-2, patience=3)
+    noise = small.on(rows=replace(small.rows, target=flip)).but(epochs=40, learning_rate=3e-2, patience=3)
     _, whole = noise.run()
     _interrupted_at(8 * (whole.best + 2) + 1, lambda: noise.run(checkpoint=_checkpoint(tmp_path)))
     network, progress = noise.run(checkpoint=_checkpoint(tmp_path))

@@ -32,7 +32,7 @@ def _followers(of: int) -> list[int]:
     for folder in Path("/proc").iterdir():
         try:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == of and "gpupipe.models.neural.ranks.rank_process" in (folder / "cmdline").read_text():
+            if parent == of and "gpupipe.models.neural.ranks.local" in (folder / "cmdline").read_text():
                 found.append(int(folder.name))
         except (OSError, ValueError):  # no process, or one that has just ended
             continue
@@ -50,11 +50,11 @@ def _until(condition: Callable[[], Any], seconds: float = 120) -> Any:
 def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tmp_path: Path) -> None:
     weight = torch.rand(300, generator=torch.Generator().manual_seed(0))
     jobs = [small.but(kind=kind, epochs=4) for kind in ("mlp", "resnet", "ft_transformer")]
-    jobs.append(small.but(batch_size=48).on(rows=replace(small.job.rows, weight=weight)))  # a ragged last step
+    jobs.append(small.but(batch_size=48).on(rows=replace(small.rows, weight=weight)))  # a ragged last step
     jobs.append(small.on(validation=torch.arange(299, 300)))  # fewer rows than processes
     steady = small.but(kind="mlp", dropout=0.2, schedule="constant", warmup=0.0)
     kept = Checkpoint(tmp_path / "name.pt", resume=True)
-    with open_group(2, CPU, 1) as processes:
+    with open_group(2, 1, CPU) as processes:
         shared = [job.run(processes) for job in jobs]
         whole, _ = steady.but(epochs=4).run(processes)
         steady.but(epochs=2).run(processes, kept)
@@ -71,7 +71,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
 @linux
 @pytest.mark.parametrize("error", [DataError("a damaged file"), KeyboardInterrupt(), RuntimeError("a bug")])
 def test_what_goes_wrong_here_is_said_and_ends_the_others(error: BaseException) -> None:
-    with pytest.raises(type(error)) as raised, open_group(2, CPU, 1):
+    with pytest.raises(type(error)) as raised, open_group(2, 1, CPU):
         both = [os.getpid(), *_followers(os.getpid())]
         assert len(both) == 2
         # Nothing that the network could reach: 0100007F is 127.0.0.1 as the kernel writes it.
@@ -91,10 +91,19 @@ def test_a_process_that_is_killed_ends_the_training_with_its_name(small) -> None
     killer = threading.Timer(0.5, kill)
     with (
         pytest.raises(LimitError, match="process 1 of the training was ended by signal 9"),
-        open_group(2, CPU, 1) as both,
+        open_group(2, 1, CPU) as both,
     ):
         killer.start()
         endless.run(both)
+    assert not _followers(os.getpid()) and not dist.is_initialized()
+
+
+@linux
+def test_a_process_that_hangs_ends_the_training_at_the_deadline(small, monkeypatch: Any) -> None:
+    monkeypatch.setattr("gpupipe.models.neural.ranks.local.DEADLINE", 3.0)
+    with pytest.raises(GpupipeError, match="did not answer within 3 s"), open_group(2, 1, CPU) as both:
+        os.kill(_followers(os.getpid())[0], signal.SIGSTOP)
+        small.run(both)
     assert not _followers(os.getpid()) and not dist.is_initialized()
 
 
@@ -103,7 +112,7 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('this machine is broken')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     words = "process 1 of the training ended with exit code 1: .*this machine is broken"
-    with pytest.raises(GpupipeError, match=words), open_group(2, CPU, 1):
+    with pytest.raises(GpupipeError, match=words), open_group(2, 1, CPU):
         pass
     assert not _followers(os.getpid()) and not dist.is_initialized()
 
@@ -112,7 +121,7 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
 def test_when_the_leading_process_is_killed_the_others_end(tmp_path: Path) -> None:
     script = (
         "import torch; from gpupipe.models.neural.ranks.group import open_group\n"
-        "with open_group(2, torch.device('cpu'), 1): print('together', flush=True); input()"
+        "with open_group(2, 1, torch.device('cpu')): print('together', flush=True); input()"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")])}
     pipe = subprocess.PIPE
@@ -137,7 +146,7 @@ def test_a_group_of_the_user_is_left_alone() -> None:
     store = dist.HashStore()  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
-        with pytest.raises(ConfigError, match=r"torch\.distributed"), open_group(2, CPU, 1):
+        with pytest.raises(ConfigError, match=r"torch\.distributed"), open_group(2, 1, CPU):
             pass
         assert dist.is_initialized()
     finally:
@@ -147,5 +156,5 @@ def test_a_group_of_the_user_is_left_alone() -> None:
 def test_another_number_than_torchrun_started_is_refused(monkeypatch: Any) -> None:
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match="torchrun started 2"), open_group(3, CPU, 1):
+    with pytest.raises(ConfigError, match="torchrun started 2"), open_group(3, 1, CPU):
         pass

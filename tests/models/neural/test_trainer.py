@@ -16,10 +16,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gpupipe.errors import ConfigError, LimitError
-from gpupipe.models.neural.broadcast_training import broadcast_and_train
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.ranks.collectives import Communicator
 
 KINDS = ["mlp", "resnet", "ft_transformer"]
 ROOT = Path(__file__).parents[3]
@@ -38,14 +36,16 @@ def _numbers_in_bins(numbers, edges):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_one_step_is_that_of_plain_pytorch(small, weighted: bool) -> None:
     weight = torch.rand(300, generator=torch.Generator().manual_seed(0)) if weighted else None
-    small = small.on(rows=replace(small.job.rows, weight=weight))
+    small = small.on(rows=replace(small.rows, weight=weight))
     clip, rate, decay = 0.05, 0.01, 0.1
     one = small.but(batch_size=230, epochs=1, gradient_clip=clip, learning_rate=rate, weight_decay=decay)
     trained, progress = one.run()
 
     torch.manual_seed(7)
-    begun = {name: value.double().requires_grad_() for name, value in Network(one.job.architecture).named_parameters()}
-    rows, n = one.job.rows, 230
+    begun = {
+        name: value.double().requires_grad_() for name, value in Network(one.problem.architecture).named_parameters()
+    }
+    rows, n = one.rows, 230
     shares = _numbers_in_bins(rows.features[:n], [-2.0, -1.0, 0.0, 1.0, 2.0])
     vectors = torch.einsum("njb,jbs->njs", shares, begun["numbers.weight"]) + begun["numbers.bias"][:, 0]
     table = begun["categories.table.weight"]
@@ -71,9 +71,8 @@ def test_one_step_is_that_of_plain_pytorch(small, weighted: bool) -> None:
 def test_a_row_of_weight_2_is_that_row_twice(small, curve, kind: str) -> None:
     weight = torch.ones(300)
     weight[:100] = 2.0
-    job = small.job
-    weighted = small.on(rows=replace(job.rows, weight=weight)).but(kind=kind, batch_size=230, epochs=10)
-    twice = small.on(training=torch.cat([job.training, torch.arange(100)])).but(kind=kind, batch_size=330, epochs=10)
+    weighted = small.on(rows=replace(small.rows, weight=weight)).but(kind=kind, batch_size=230, epochs=10)
+    twice = small.on(training=torch.cat([small.training, torch.arange(100)])).but(kind=kind, batch_size=330, epochs=10)
     assert curve(weighted.run()[1]) == pytest.approx(curve(twice.run()[1]), rel=1e-4)
 
 
@@ -145,11 +144,11 @@ def test_the_learning_rate_rises_along_a_line_and_falls_along_a_cosine(small) ->
 
 def test_the_weights_of_the_best_epoch_are_kept_and_patience_ends_the_training(small) -> None:
     flip = torch.randint(0, 2, (300,), generator=torch.Generator().manual_seed(1))  # there is nothing to learn
-    noise = small.on(rows=replace(small.job.rows, target=flip)).but(epochs=40, learning_rate=3e-2)
+    noise = small.on(rows=replace(small.rows, target=flip)).but(epochs=40, learning_rate=3e-2)
     network, progress = noise.but(patience=3).run()
     losses = [epoch.validation for epoch in progress.epochs]
     assert progress.best == losses.index(min(losses)) and len(losses) == progress.best + 1 + 3 < 40
-    rows = noise.job.rows
+    rows = noise.rows
     with torch.no_grad():
         score = network(rows.features[230:], rows.ids[230:])[:, 0]
     assert F.binary_cross_entropy_with_logits(score, flip[230:].float()).item() == pytest.approx(min(losses), rel=1e-5)
@@ -179,16 +178,14 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others(small, kind: str) -
 def test_every_epoch_but_the_last_is_a_safe_point_behind_its_checkpoint(small, tmp_path: Path) -> None:
     kept = tmp_path / "name.pt"
     points: list[tuple[str, bool]] = []
-    broadcast_and_train(
-        small.job, Communicator(), Checkpoint(kept), lambda where: points.append((where, kept.is_file()))
-    )
+    small.run(None, Checkpoint(kept), lambda where: points.append((where, kept.is_file())))
     assert points == [("after epoch 1", True), ("after epoch 2", True)]
 
     def stop(where: str) -> None:
         raise LimitError(where)
 
     with pytest.raises(LimitError, match="after epoch 1"):
-        broadcast_and_train(small.job, Communicator(), None, stop)
+        small.run(safe_point=stop)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own, where it imports its compiler

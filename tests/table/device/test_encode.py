@@ -20,7 +20,6 @@ from gpupipe.errors import SchemaError
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.notes import Notes
 from gpupipe.io.source_reader import plain_arrow
-from gpupipe.table.arrange import take
 from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
 from gpupipe.table.device.frame_columns import DeviceNumbers, to_micros
@@ -255,7 +254,7 @@ def test_of_a_text_column_the_rows_without_a_text_are_known(backend) -> None:
     arrow = pa.table({"x": [None, " NA", *texts], "y": [True, False] * 30})
     table = encode_frame(as_frame(arrow), backend, rules=RULES)
     assert (len(table.texts["x"]), table.texts["x"].null_count) == (60, 2)
-    part = take(table, np.arange(60) % 2 == 1, backend)
+    part = table.take(np.arange(60) % 2 == 1, backend)
     assert (len(part.texts["x"]), part.texts["x"].null_count) == (30, 1)
 
 

@@ -12,13 +12,10 @@ import json
 import struct
 import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from gpupipe.artifact.untrusted.ubjson import UbjsonReader
 
@@ -198,39 +195,12 @@ def write_json(tree: Any) -> bytes:
     return json.dumps(tree, indent=1).encode()
 
 
-def read_parquet(content: bytes) -> Any:
-    """Return the columns of a Parquet file: name, type, and values."""
-    table = pq.read_table(pa.BufferReader(content))
-    return [{"name": name, "type": str(column.type), "values": column.to_pylist()}
-            for name, column in zip(table.column_names, table.columns, strict=True)]  # fmt: skip
-
-
-def write_parquet(tree: Any) -> bytes:
-    """Return a Parquet file as models hold it; columns that are too short are filled with nulls."""
-    columns = [column for column in tree if isinstance(column, dict) and isinstance(column.get("values"), list)]
-    n_rows = max((len(column["values"]) for column in columns), default=0)
-    arrays = []
-    for column in columns:
-        values = pa.array(column["values"] + [None] * (n_rows - len(column["values"])))
-        kind = str(column.get("type"))
-        with suppress(ValueError, pa.ArrowException):
-            if kind.startswith("dictionary"):
-                values = values.dictionary_encode()
-            elif str(values.type) != kind:
-                values = values.cast(pa.type_for_alias(kind), safe=False)
-        arrays.append(values)
-    sink = io.BytesIO()
-    pq.write_table(pa.table(arrays, names=[str(column.get("name")) for column in columns]), sink, compression="zstd")
-    return sink.getvalue()
-
-
 FORMATS: dict[str, Format] = {
     "ubj": Format(lambda content: _own_arrays(UbjsonReader(content).document()), write_ubj),
     "skops": Format(read_skops, write_skops),
     "npz": Format(read_npz, write_npz),
     "safetensors": Format(read_safetensors, write_safetensors),
     "json": Format(json.loads, write_json),
-    "parquet": Format(read_parquet, write_parquet),
 }
 
 

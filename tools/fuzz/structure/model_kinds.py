@@ -87,15 +87,13 @@ def _parts_kind(zoo: Zoo) -> InputKind:
 
 
 def _format_of(content: bytes) -> Format:
-    return FORMATS["parquet" if content.startswith(b"PAR1") else "npz" if content.startswith(b"PK") else "json"]
+    return FORMATS["npz" if content.startswith(b"PK") else "json"]
 
 
 def _written(tree: Any) -> bytes:
-    """Write a tree by what its leaves are: arrays of an npz, columns of Parquet, or JSON."""
-    if isinstance(tree, dict) and any(name.endswith(".npy") for name in tree):
-        return FORMATS["npz"].encode(tree)
-    is_table = isinstance(tree, list) and any(isinstance(each, dict) and "values" in each for each in tree)
-    return FORMATS["parquet" if is_table else "json"].encode(tree)
+    """Return a part as npz if its members are arrays, as JSON otherwise."""
+    is_npz = isinstance(tree, dict) and any(name.endswith(".npy") for name in tree)
+    return FORMATS["npz" if is_npz else "json"].encode(tree)
 
 
 def _network_file(content: bytes) -> Format:

@@ -18,6 +18,8 @@ HEAD_BYTES = 4096
 MARKS = {  # the longer ones first: that of UTF-16 is the beginning of one of UTF-32
     b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
 }  # fmt: skip
+LONGEST_BOM = max(map(len, MARKS))
+GUESSES = {"utf8": "cp1252", "cp1252": "latin-1"}  # the encoding to try after one that does not fit
 MANY_NULS = 0.2  # of the characters: in UTF-16 that is taken for another encoding nearly half are
 
 
@@ -74,6 +76,13 @@ def is_undecodable(error: BaseException | None) -> bool:
 def detect_bom_encoding(head: bytes) -> str | None:
     """Return the encoding of the byte order mark, except UTF-8; None if there is no such mark."""
     return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+
+
+def next_encoding(error: EncodingError) -> str:
+    """Return the encoding to try after the one of `error`, which is raised if there is none."""
+    if error.encoding not in GUESSES:
+        raise error
+    return GUESSES[error.encoding]
 
 
 def require_no_nuls(text: str, file: SourceFile, encoding: str) -> None:

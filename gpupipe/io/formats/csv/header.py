@@ -1,29 +1,19 @@
-"""The first lines of a CSV file: its delimiter and the names of its columns."""
+"""Column names of a CSV file, checked against its first rows."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from gpupipe.errors import DataError, QuoteError
-from gpupipe.io.files import SourceFile, convert_read_errors, mask
-from gpupipe.io.formats.csv.encoding import detect_bom_encoding, encoding_error, require_no_nuls
-from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.dialect import CsvDialect, read_dialect
+from gpupipe.io.formats.csv.whitespace import parser_delimiter
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.names import duplicates, enumerate_names
-from gpupipe.units import MIB
 
-DELIMITERS = (",", ";", "\t", "|")
-HEAD_BYTES = MIB  # a header of thousands of names fits
-HEAD_ROWS = 50
-
-Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
 BLANKS_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 
 
@@ -50,51 +40,6 @@ class CsvHeader:
         return parser_delimiter(self.delimiter)
 
 
-@dataclass(frozen=True)
-class CsvHead:
-    """The first rows of a CSV file, including its header if it has one.
-
-    Attributes
-    ----------
-    delimiter : str
-    rows : list of (int, list of str)
-        The line on which each row ends, and its fields; empty rows are left out, and where one is a
-        header those of blanks alone too.
-    is_all : bool
-        Whether the file has no other rows.
-    text : str
-        What they were read from.
-    """
-
-    delimiter: str
-    rows: Rows
-    is_all: bool
-    text: str
-
-    def is_blank_separated(self, settings: CsvSettings) -> bool:
-        r"""Return whether ``delimiter: "\s+"`` seems to be missing: see `gpupipe.io.formats.csv.whitespace`."""
-        if settings.delimiter is not None:
-            return False
-        lines = (line for line in io.StringIO(self.text, newline="") if line.strip())
-        return is_blank_separated("".join(islice(lines, HEAD_ROWS)), settings.quote)
-
-
-def read_head(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvHead:
-    """Return the first rows of a CSV stream.
-
-    Raises
-    ------
-    DataError
-        If it is in another encoding.
-    """
-    text, is_all = _first_text(stream, file, settings.encoding)
-    delimiter = settings.delimiter or _delimiter(text, file, settings)
-    rows = _rows(text, delimiter, settings.quote)
-    if settings.names is None:  # a line of blanks is no header; a value it may be
-        rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
-    return CsvHead(delimiter, rows, is_all, text)
-
-
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> CsvHeader | None:
     """Return the header of a CSV stream, or None if no row follows.
 
@@ -104,20 +49,20 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
         If it is in another encoding, names a column twice, has another number of fields than ``csv.names``, or a
         quotation mark that is never closed.
     """
-    head = read_head(stream, file, settings)
-    if not head.rows:
+    dialect = read_dialect(stream, file, settings)
+    if not dialect.rows:
         return None
     if settings.names is not None:
-        _check_width(settings, head, file)
-        return CsvHeader(list(settings.names), head.delimiter, 0)
-    n_lines, names = head.rows[0]
-    if head.is_all and len(head.rows) == 1:
+        _check_width(settings.names, dialect, settings, file)
+        return CsvHeader(list(settings.names), dialect.delimiter, 0)
+    n_lines, names = dialect.rows[0]
+    if dialect.is_all and len(dialect.rows) == 1:
         if any("\n" in name for name in names):
             raise unclosed_quote_error(file, 1)
         return None
-    if len(names) == 1 and head.is_blank_separated(settings):
+    if len(names) == 1 and dialect.is_blank_separated(settings):
         notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
-    return CsvHeader(_checked(names, file, settings, notes), head.delimiter, n_lines)
+    return CsvHeader(_checked(names, file, settings, notes), dialect.delimiter, n_lines)
 
 
 def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
@@ -130,69 +75,14 @@ def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
     )
 
 
-def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
-    """Return the first lines, the last of them whole, and whether there are no others."""
-    with convert_read_errors(file.path):
-        raw = stream.read(HEAD_BYTES)
-    if detect_bom_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
-        raise encoding_error(file, encoding)
-    try:
-        text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
-    except UnicodeError:
-        raise encoding_error(file, encoding) from None
-    require_no_nuls(text, file, encoding)
-    end = max(text.rfind("\n"), text.rfind("\r")) + 1
-    is_all = len(raw) < HEAD_BYTES
-    return (text if is_all or not end else text[:end]), is_all
-
-
-def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
-    if delimiter == WHITESPACE:
-        text = insert_tabs(text.encode(), quote).decode()
-    delimiter = parser_delimiter(delimiter)
-    lines = io.StringIO(text, newline="")
-    if quote is None:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quotechar=quote)
-    rows: Rows = []
-    for row in reader:
-        if row:
-            rows.append((reader.line_num, row))
-        if len(rows) == HEAD_ROWS:
-            break
-    return rows
-
-
-def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
-    """Return the delimiter that gives the most rows one same number of fields, above one; then the most fields."""
-    if ".tsv" in file.path.lower() or ".tab" in file.path.lower():
-        return "\t"
-    best, best_score = ",", (0.0, 0)
-    for delimiter in DELIMITERS:
-        if delimiter == settings.decimal:
-            continue
-        widths = Counter(len(row) for _, row in _rows(text, delimiter, settings.quote))
-        (width, n_rows), *_ = widths.most_common(1) or [(0, 0)]
-        score = (n_rows / max(sum(widths.values()), 1), width)
-        if width > 1 and score > best_score:
-            best, best_score = delimiter, score
-    return best
-
-
-def _check_width(settings: CsvSettings, head: CsvHead, file: SourceFile) -> None:
+def _check_width(names: Sequence[str], dialect: CsvDialect, settings: CsvSettings, file: SourceFile) -> None:
     """Raise DataError if the rows have another number of fields than there are names."""
-    width = Counter(len(row) for _, row in head.rows).most_common(1)[0][0]
-    if width != len(settings.names or ()):
+    if dialect.width != len(names):
         fix = "name every column of the file, in its order (exclude some with drop), or check csv.delimiter"
-        if head.is_blank_separated(settings):
+        if dialect.is_blank_separated(settings):
             fix = f"the fields look separated by blanks: {BLANKS_FIX}"
-        raise DataError(
-            f"csv.names has {len(settings.names or ())} names, the rows have {width} fields",
-            where=mask(file.path),
-            fix=fix,
-        )
+        what = f"csv.names has {len(names)} names, the rows have {dialect.width} fields"
+        raise DataError(what, where=mask(file.path), fix=fix)
 
 
 def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: Notes) -> list[str]:

@@ -20,8 +20,9 @@ from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
-from gpupipe.io.formats.csv.header import CsvHeader, read_head, read_header, unclosed_quote_error
+from gpupipe.io.formats.csv.header import CsvHeader, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
 from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
@@ -103,7 +104,7 @@ def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader 
 def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
     """Return the names of the columns of a file that may have no rows; none where it is empty."""
     with open_file(file, unpack=True) as stream:
-        rows = read_head(stream, file, settings).rows
+        rows = read_dialect(stream, file, settings).rows
     return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
 
 

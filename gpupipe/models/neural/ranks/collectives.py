@@ -1,23 +1,18 @@
-"""Collectives of a distributed data-parallel training.
-
-Rank 0 is the driver, which runs the pipeline. The other ranks hold nothing but the rows that it broadcasts.
-"""
+"""Collectives of a distributed data-parallel training."""
 
 from __future__ import annotations
 
 import os
+import pickle
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from io import BytesIO
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-
-from gpupipe.models.neural.ranks.torchrun import is_launched
-
-DEADLINE = timedelta(minutes=10)  # for one exchange between processes that are at work
 
 
 class Communicator:
@@ -49,11 +44,8 @@ class Communicator:
         return value
 
     def broadcast(self, value: Any = None) -> Any:
-        """Return the value that rank 0 passed: plain values and host tensors."""
+        """Return the value that rank 0 passed, with its tensors on the device of this process, or on the host."""
         return value
-
-    def broadcast_tensors(self, tensors: list[Tensor]) -> None:
-        """Overwrite the tensors of all other ranks with those of rank 0."""
 
 
 class ProcessGroup(Communicator):
@@ -69,7 +61,8 @@ class ProcessGroup(Communicator):
         self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        where = [self.device] if self.device.type == "cuda" else None
+        device = next(network.parameters()).device
+        where = [device] if device.type == "cuda" else None
         # The bins of the numbers, which are its buffers, are the same everywhere as it is.
         return DistributedDataParallel(network, device_ids=where, forward_sync_buffers=False)
 
@@ -88,31 +81,64 @@ class ProcessGroup(Communicator):
         return int(found)
 
     def broadcast(self, value: Any = None) -> Any:
-        box = [value]
-        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
-        return box[0]
-
-    def broadcast_tensors(self, tensors: list[Tensor]) -> None:
+        # PyTorch pickles the tensors of an object too, which takes several times their memory.
+        file, tensors = BytesIO(), list[Tensor]()
+        if self.rank == 0:
+            _Pickler(file, tensors).dump(value)
+        content = [file.getvalue()]
+        dist.broadcast_object_list(content, src=0, device=torch.device("cpu"))
+        if self.rank > 0:
+            value = _Unpickler(BytesIO(content[0]), tensors, self.device).load()
         for tensor in tensors:
             dist.broadcast(tensor, src=0)
+        return value
 
 
-def release_ranks() -> None:
-    """Tell the ranks that ``torchrun`` started that there is nothing more to train."""
-    if is_launched():
-        ProcessGroup(init_group(torch.device("cuda" if torch.cuda.is_available() else "cpu"))).broadcast(None)
-        dist.destroy_process_group()
+class _Pickler(pickle.Pickler):
+    """Pickles a value without its tensors, which it collects."""
+
+    def __init__(self, file: BytesIO, tensors: list[Tensor]) -> None:
+        super().__init__(file)
+        self.tensors = tensors
+
+    def persistent_id(self, obj: Any) -> Any:
+        if not isinstance(obj, Tensor):
+            return None
+        self.tensors.append(obj.detach().contiguous())
+        return obj.device.type, tuple(obj.shape), obj.dtype
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes a value with tensors that are still empty, which it collects."""
+
+    def __init__(self, file: BytesIO, tensors: list[Tensor], device: torch.device) -> None:
+        super().__init__(file)
+        self.tensors, self.device = tensors, device
+
+    def persistent_load(self, pid: Any) -> Tensor:
+        kind, shape, dtype = pid
+        self.tensors.append(torch.empty(shape, dtype=dtype, device="cpu" if kind == "cpu" else self.device))
+        return self.tensors[-1]
 
 
 def init_group(
-    device: torch.device, store: Any = None, rank: int = -1, size: int = -1, deadline: timedelta = DEADLINE
+    device: torch.device, deadline: timedelta, store: Any = None, rank: int = -1, size: int = -1
 ) -> torch.device:
-    """Initialize the default process group unless it is; return the device of this rank, one of several GPUs."""
+    """Initialize the default process group unless it is; return the device of this rank, one of several GPUs.
+
+    Parameters
+    ----------
+    device : torch.device
+    deadline : timedelta
+        Time limit of one collective.
+    store : torch.distributed.Store, optional
+        Where the ranks find each other; default: at the address in the environment, as ``torchrun`` sets it.
+    rank, size : int
+        Given with a store.
+    """
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        # Those that torchrun has started wait while the first reads and makes features.
-        timeout = deadline if store is not None else timedelta(days=1)
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=deadline)
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)

@@ -1,43 +1,59 @@
-"""Process group of a training: its ranks are spawned by the driver (``--nproc``), or were started by ``torchrun``."""
+"""Process group of a training: of ranks that are started for it (``--nproc``), or that ``torchrun`` started."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from gpupipe.errors import ConfigError
 from gpupipe.models.neural.ranks.collectives import Communicator, ProcessGroup, init_group
-from gpupipe.models.neural.ranks.spawn import spawn_ranks
-from gpupipe.models.neural.ranks.torchrun import is_launched
+from gpupipe.models.neural.ranks.local import open_local_group
+from gpupipe.models.neural.ranks.torchrun import is_launched, world_size
+from gpupipe.models.neural.shard_training import serve_trainings
+
+TORCHRUN_DEADLINE = timedelta(days=1)  # the other ranks wait while rank 0 reads and makes features
 
 
 @contextmanager
-def open_group(n: int, device: torch.device, n_threads: int) -> Iterator[Communicator]:
-    """Yield the communicator of `n` ranks, spawned for this training, or of all that ``torchrun`` started.
+def open_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communicator]:
+    """Yield the communicator of `n` ranks, started for this training, or of all that ``torchrun`` started.
 
     Raises
     ------
     ConfigError
-        If ``torchrun`` started another number, or this process is in a group of its own already.
+        If ``torchrun`` started another number, or this process is in a process group already.
     GpupipeError
-        If one of the others fails.
+        If a rank fails.
     """
     if is_launched():
-        launched = int(os.environ["WORLD_SIZE"])
-        if n not in (1, launched):
-            raise ConfigError(f"torchrun started {launched} processes", where=f"--nproc {n}", fix="leave --nproc out")
-        yield ProcessGroup(init_group(device))
+        if n not in (1, world_size()):
+            what = f"torchrun started {world_size()} processes"
+            raise ConfigError(what, where=f"--nproc {n}", fix="leave --nproc out")
+        yield join_torchrun(device)
     elif n == 1:
         yield Communicator()
     else:
-        if dist.is_initialized():
-            fix = "train before torch.distributed is initialised, or after it was destroyed"
-            raise ConfigError("this process is in a group of torch.distributed", where=f"--nproc {n}", fix=fix)
-        with spawn_ranks(n, device, n_threads):
-            group = ProcessGroup(device)
-            yield group
-            group.broadcast(None)
+        with open_local_group(n, n_threads, device) as processes:
+            yield processes
+
+
+def join_torchrun(device: torch.device | None = None) -> ProcessGroup:
+    """Return the group of the ranks that ``torchrun`` started; it lasts until it is destroyed."""
+    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return ProcessGroup(init_group(device, TORCHRUN_DEADLINE))
+
+
+def serve_torchrun() -> None:
+    """Serve the trainings of rank 0, as another rank that ``torchrun`` started."""
+    serve_trainings(join_torchrun())
+    dist.destroy_process_group()
+
+
+def release_torchrun() -> None:
+    """Tell the ranks that ``torchrun`` started that there are no more trainings."""
+    join_torchrun().broadcast(None)
+    dist.destroy_process_group()

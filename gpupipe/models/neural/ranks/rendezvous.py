@@ -58,33 +58,63 @@ def listen(host: str) -> int:
     return int(_listeners[-1].getsockname()[1])
 
 
+def open_store(rendezvous: Rendezvous) -> TCPStore:
+    """Return the store by which the ranks find each other; it has the key ``rank-1`` once rank 1 has opened it.
+
+    On rank 0 it listens at the port of the last `listen`.
+    """
+    leads = rendezvous.rank == 0
+    store = TCPStore(
+        rendezvous.host, rendezvous.port, rendezvous.size, is_master=leads, wait_for_workers=False,
+        timeout=timedelta(seconds=rendezvous.seconds), master_listen_fd=_listeners.pop().detach() if leads else None,
+    )  # fmt: skip
+    store.set(f"rank-{rendezvous.rank}", "here")
+    return store
+
+
+def require_no_group() -> None:
+    """Raise a ConfigError if this process is in a process group already."""
+    if dist.is_initialized():
+        raise ConfigError(
+            "this process is in a process group of torch.distributed already",
+            where="models",
+            fix="train before torch.distributed is initialised, or after its group was destroyed; on the workers of a "
+            "cluster, share one training at a time",
+        )
+
+
 @contextmanager
-def join_group(rendezvous: Rendezvous, device: torch.device) -> Iterator[Communicator]:
+def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | None = None) -> Iterator[Communicator]:
     """Yield the communicator of the group of a rendezvous. On exit the process group is always destroyed.
 
     Objects that hold the group, such as a wrapped network, must be local variables of a function that the block calls:
     otherwise the last of them would destroy the group while it waits for PyTorch's threads, which wait for Python.
 
+    Parameters
+    ----------
+    rendezvous : Rendezvous
+    device : torch.device
+    store : TCPStore, optional
+        What `open_store` returned; default: it is opened here.
+
     Raises
     ------
     ConfigError
-        If this process takes part in another training.
+        If this process is in a process group already.
     RuntimeError
         PyTorch's own, if a rank does not come, is lost, or exceeds the time limit.
     """
     if rendezvous.size == 1:
         yield Communicator()
         return
-    if dist.is_initialized():
-        fix = "run one after the other, or with workers of their own"
-        raise ConfigError("a worker shares the training of another network", where="models", fix=fix)
+    require_no_group()
     # A network that is shared imports it. Its modules hold for good a group that is there by then: it would not end,
     # and a process that errs would leave the others waiting for it until the deadline.
     import_module("torch._dynamo")
     deadline = timedelta(seconds=rendezvous.seconds)
     try:
         with bind_interface(rendezvous.interface):
-            device = init_group(device, _store(rendezvous, deadline), rendezvous.rank, rendezvous.size, deadline)
+            device = init_group(device, deadline, store or open_store(rendezvous), rendezvous.rank, rendezvous.size)
         yield ProcessGroup(device)
     except BaseException as error:
         _clear(error)
@@ -114,11 +144,3 @@ def bind_interface(interface: str) -> Iterator[None]:
         os.environ.pop(INTERFACE, None)
         if before is not None:
             os.environ[INTERFACE] = before
-
-
-def _store(rendezvous: Rendezvous, deadline: timedelta) -> TCPStore:
-    leads = rendezvous.rank == 0
-    return TCPStore(
-        rendezvous.host, rendezvous.port, rendezvous.size, is_master=leads, wait_for_workers=False, timeout=deadline,
-        master_listen_fd=_listeners.pop().detach() if leads else None,
-    )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda, uint64
 
 from gpupipe_kernels.draws.philox import WORDS
-from gpupipe_kernels.launch import DeviceLoop, formula
+from gpupipe_kernels.launch import DeviceLoop, as_numba, formula
 from gpupipe_kernels.typing import Array
 
 ROUNDS = 10
@@ -54,9 +54,6 @@ draw_words = DeviceLoop(_draw_words, "uint64", "uint64", "uint64", "int64", "uin
 
 def fill_on_device(out: Array, seed: int, stream: int, start: int) -> None:
     """See `gpupipe_kernels.draws.fill.fill`."""
-    if out.size > 1 and tuple(out.strides) != (out.dtype.itemsize,):
-        raise ValueError("the elements of an array on the device must lie one behind the other")
     counter, skipped = divmod(start, WORDS)
-    there = cuda.as_cuda_array(out, sync=False) if hasattr(out, "__cuda_array_interface__") else out
     n_counters = -(-(skipped + out.size) // WORDS) if out.size else 0
-    draw_words.launch(n_counters, np.uint64(seed), np.uint64(stream), np.uint64(counter + 1), skipped, there)
+    draw_words.launch(n_counters, np.uint64(seed), np.uint64(stream), np.uint64(counter + 1), skipped, as_numba(out))

@@ -9,9 +9,9 @@ from numba import cuda
 from gpupipe_kernels.keyed.compiled_engine import CompiledEngine
 from gpupipe_kernels.keyed.cuda import events as event_loops
 from gpupipe_kernels.keyed.cuda import loops, scan
-from gpupipe_kernels.keyed.engine import Allocate, History, KeyedEvents, Queries
+from gpupipe_kernels.keyed.engine import History, KeyedEvents, Queries
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.typing import Array
+from gpupipe_kernels.typing import Allocate, Array
 
 Pair = tuple[Array, Array]
 

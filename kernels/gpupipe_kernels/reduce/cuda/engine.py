@@ -9,9 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from numba import cuda
-
-from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.launch import DeviceLoop, as_numba
 from gpupipe_kernels.reduce.cuda import loops
 from gpupipe_kernels.reduce.engine import CellLayout, seed_bits
 from gpupipe_kernels.typing import Array
@@ -46,21 +44,21 @@ def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
     Raises
     ------
     ValueError
-        If the elements of an array do not lie one behind the other; so of all that follow.
+        If the elements of an array are not contiguous; this applies to all functions of this module.
     """
-    room = _given(room)
-    _launch(loops.add_up, len(x), _given(x), float(pivot), room)
-    _launch(loops.join, min(1, len(x)), room, _blocks(len(x)), _given(out))
+    room = as_numba(room)
+    _launch(loops.add_up, len(x), as_numba(x), float(pivot), room)
+    _launch(loops.join, min(1, len(x)), room, _blocks(len(x)), as_numba(out))
 
 
 def count(codes: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    _launch(loops.count, len(codes), _given(codes), _given(counts))
+    _launch(loops.count, len(codes), as_numba(codes), as_numba(counts))
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    _launch(loops.fold, len(out), start, seed_bits(seed), n_folds, _given(out))
+    _launch(loops.fold, len(out), start, seed_bits(seed), n_folds, as_numba(out))
 
 
 def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array) -> None:
@@ -110,19 +108,12 @@ def add_whole(cell: Array, y: Array, scales: Scales, coarse: Array, fine: Array)
     coarse, fine : device array of int64, shape (size,)
         0 before; see `joined`.
     """
-    _launch(loops.total, len(y), _given(cell), _given(y), *scales, _given(coarse), _given(fine))
+    _launch(loops.total, len(y), as_numba(cell), as_numba(y), *scales, as_numba(coarse), as_numba(fine))
 
 
 def joined(coarse: Array, fine: Array, scales: Scales) -> Array:
     """Return the sums that `add_whole` has left, float64; of NumPy's arrays or of CuPy's."""
     return (coarse + fine / scales.rest) / scales.whole
-
-
-def _given(array: Array) -> Array:
-    """Return an array as Numba takes it, without waiting for the stream that it is used on."""
-    if array.size > 1 and tuple(array.strides) != (array.dtype.itemsize,):
-        raise ValueError("the elements of an array on the device must lie one behind the other")
-    return cuda.as_cuda_array(array, sync=False) if hasattr(array, "__cuda_array_interface__") else array
 
 
 def _blocks(n_rows: int) -> int:

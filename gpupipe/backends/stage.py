@@ -1,0 +1,71 @@
+"""Place of a stage of the timeline, and the meter of what it uses there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class StageUse:
+    """Device use of a stage, and the work of each worker.
+
+    Attributes
+    ----------
+    bytes_to_device, bytes_to_host : int
+        Bytes that gpupipe moved between host and device.
+    peak_bytes : int, optional
+        The most device memory that was held at once; None without a device.
+    fallbacks : tuple of str
+        What ran on the host though the device was chosen, and why.
+    engines : mapping of str to str
+        The engine that was chosen for each family of kernels that computed on the host.
+    workers : tuple of dict
+        For each worker of a cluster its ``address``, tasks, seconds and bytes.
+    """
+
+    bytes_to_device: int = 0
+    bytes_to_host: int = 0
+    peak_bytes: int | None = None
+    fallbacks: tuple[str, ...] = ()
+    engines: Mapping[str, str] = field(default_factory=dict)
+    workers: tuple[Mapping[str, Any], ...] = ()
+
+
+class Meter(Protocol):
+    """Counter of what stages use: a `gpupipe.backends.base.Backend`, or `gpupipe.partitions.workers.Workers`."""
+
+    def open_stage(self) -> None:
+        """Begin to count for a stage."""
+
+    def synchronize(self) -> None:
+        """Wait until the work of the stage is done; not called for a stage that failed."""
+
+    def close_stage(self) -> StageUse:
+        """Return what the stage opened last used."""
+
+    def take_remarks(self) -> list[str]:
+        """Return the remarks on the stage, each once."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stage runs.
+
+    Attributes
+    ----------
+    device : str
+        "cpu" or "gpu".
+    reason : str
+        Why there, in words.
+    meter : Meter, optional
+        Counts what the stage uses; None if nothing is counted.
+    progress : callable, optional
+        Returns the current `gpupipe.models.progress.ProgressReport` of the stage, or None.
+    """
+
+    device: str
+    reason: str = ""
+    meter: Meter | None = None
+    progress: Callable[[], Any] | None = None

@@ -1,0 +1,40 @@
+"""Models that the workers of a cluster train together: XGBoost, networks and, on GPUs, those of cuml.dask."""
+
+from __future__ import annotations
+
+from gpupipe.dask.workers import DaskWorkers
+from gpupipe.models import MODELS, FitContext, FittedModel, ModelSettings
+from gpupipe.models.boosting import XGBoost
+from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.training import require_torch
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.training import fit_on_workers
+from gpupipe.partitions.workers import Workers
+from gpupipe.typing import Array
+
+
+@fit_on_workers.register(DaskWorkers)
+def fit_on_cluster(
+    workers: Workers, model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
+) -> FittedModel | None:
+    """Train a model on the workers of a cluster; return None if they cannot, after a fallback where they have GPUs."""
+    # The imports inside bring XGBoost, PyTorch and cuML, each for its own models only.
+    if isinstance(model, XGBoost):
+        from gpupipe.dask.boosting import fit_xgboost
+
+        return fit_xgboost(model, X, y, context)
+    if isinstance(model, NeuralSettings) and (workers.n_workers > 1 or workers.device == "gpu"):
+        require_torch(model)
+        from gpupipe.dask.networks import fit_network
+
+        return fit_network(model, X, y, context)
+    if workers.device != "gpu":
+        return None
+    from gpupipe.dask.cuml import fit_cuml, refusal
+
+    refused = refusal(model, X, y, context)
+    if refused is None:
+        return fit_cuml(model, X, y, context)
+    name = next(name for name, other in MODELS.items() if other is type(model))
+    workers.fall_back(refused.what, f"models: {name}", refused.fix)
+    return None

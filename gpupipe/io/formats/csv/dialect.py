@@ -1,0 +1,229 @@
+"""CSV dialect and header detection: encoding, delimiter, and whether the first row names the columns."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from gpupipe.errors import EncodingError
+from gpupipe.io.file_streams import open_file
+from gpupipe.io.files import SourceFile, convert_read_errors
+from gpupipe.io.formats.csv.encoding import (
+    LONGEST_BOM,
+    detect_bom_encoding,
+    encoding_error,
+    next_encoding,
+    require_no_nuls,
+)
+from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
+from gpupipe.io.settings import WHITESPACE, CsvSettings
+from gpupipe.units import MIB, is_number
+
+DELIMITERS = (",", ";", "\t", "|")
+HEAD_BYTES = MIB  # a header of thousands of names fits
+HEAD_ROWS = 50
+MISSING_WORDS = {
+    "", "na", "n/a", "na.", "n.a.", "nan", "null", "none", "nil", "missing", "unknown", "unk", "not available",
+    "undefined", "error", "invalid", "blank",
+}  # fmt: skip
+
+Row = Sequence[str]
+Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    """How a CSV file is written, by its first rows.
+
+    Attributes
+    ----------
+    encoding : str
+    delimiter : str
+        As ``csv.delimiter`` has it.
+    rows : list of (int, list of str)
+        The line on which each row ends, and its fields, the header included. Empty rows are dropped; so are those of
+        blanks alone in a file without ``csv.names``, where one could be taken for the header.
+    is_all : bool
+        Whether the file has no other rows.
+    text : str
+        The text of the rows.
+    """
+
+    encoding: str
+    delimiter: str
+    rows: Rows
+    is_all: bool
+    text: str
+
+    @property
+    def width(self) -> int:
+        """The most common number of fields; 0 without any rows."""
+        widths = Counter(len(row) for _, row in self.rows)
+        return widths.most_common(1)[0][0] if widths else 0
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row of the usual width names the columns; see `is_header`."""
+        rows = [row for _, row in self.rows]
+        first = next((i for i, row in enumerate(rows) if len(row) == self.width), 0)
+        return not rows or is_header(rows[first:])
+
+    def is_blank_separated(self, settings: CsvSettings) -> bool:
+        r"""Return whether ``delimiter: "\s+"`` seems to be missing: see `gpupipe.io.formats.csv.whitespace`."""
+        if settings.delimiter is not None:
+            return False
+        lines = (line for line in io.StringIO(self.text, newline="") if line.strip())
+        return is_blank_separated("".join(islice(lines, HEAD_ROWS)), settings.quote)
+
+
+def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDialect:
+    """Return the dialect of a CSV stream; of what `settings` leave open, the delimiter is detected.
+
+    Raises
+    ------
+    EncodingError
+        If it is in another encoding.
+    """
+    text, is_all = _first_text(stream, file, settings.encoding)
+    delimiter = settings.delimiter or _delimiter(text, file, settings)
+    rows = _rows(text, delimiter, settings.quote)
+    if settings.names is None:  # a line of blanks is no header; a value it may be
+        rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
+    return CsvDialect(settings.encoding, delimiter, rows, is_all, text)
+
+
+def detect_dialect(file: SourceFile, settings: CsvSettings) -> CsvDialect:
+    """Return the dialect of a file; of what was not stated, encoding and separation by blanks are detected too.
+
+    Raises
+    ------
+    EncodingError
+        If the stated encoding is wrong, or none fits.
+    """
+    found, is_stated = settings, "encoding" in settings.model_fields_set
+    with open_file(file, unpack=True) as stream:
+        marked = detect_bom_encoding(bytes(stream.read(LONGEST_BOM)))
+    if marked and not is_stated:
+        found = found.model_copy(update={"encoding": marked})
+    while True:
+        try:
+            with open_file(file, unpack=True) as stream:
+                dialect = read_dialect(stream, file, found)
+        except EncodingError as error:
+            if is_stated:
+                raise
+            found = found.model_copy(update={"encoding": next_encoding(error)})
+            continue
+        if not dialect.is_blank_separated(found):
+            return dialect
+        found = found.model_copy(update={"delimiter": WHITESPACE})
+
+
+def is_header(rows: Sequence[Row]) -> bool:
+    """Return whether the first of `rows` names the columns.
+
+    Columns of numbers, and of texts of one shape (dates, codes), decide: the row is a header if one of its cells there
+    is a word, and data if its cells are like those after it. Without such columns, it is data if half of its values are
+    repeated below.
+    """
+    first, rest = [cell.strip() for cell in rows[0]], rows[1:]
+    if not rest or _counts_up(first):
+        return True
+    columns = [[row[i].strip() for row in rest if i < len(row) and not is_missing(row[i])] for i in range(len(first))]
+    likeness = [
+        _is_like(cell, below) for cell, below in zip(first, columns, strict=True) if below and not is_missing(cell)
+    ]
+    if False in likeness:
+        return True
+    if True in likeness:
+        return False
+    again = [cell in below for cell, below in zip(first, columns, strict=True) if cell]
+    return sum(again) * 2 < max(1, len(again))
+
+
+def is_missing(text: str) -> bool:
+    """Return whether `text` seems to mark a missing value: a usual word, or punctuation alone."""
+    return text.strip().lower() in MISSING_WORDS or not any(map(str.isalnum, text))
+
+
+def _is_like(cell: str, below: Sequence[str]) -> bool | None:
+    """Return whether a cell is written as those below are; None if nothing indicates either."""
+    if all(map(is_number, below)):
+        return is_number(cell)
+    shapes = set(map(_shape, below))
+    if len(shapes) > 1 or len(below) == 1 or not any(map(str.isdigit, below[0])):
+        return None
+    if _shape(cell) in shapes:
+        return True
+    return None if any(map(str.isdigit, cell)) else False
+
+
+def _shape(text: str) -> str:
+    """Return a text with 9 for each digit and a for each run of letters: ``2024-05-31`` is ``9999-99-99``."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d", "9", text))
+
+
+def _counts_up(cells: Row) -> bool:
+    """Return whether the cells are 0, 1, 2, … or consecutive years: numbers that name columns."""
+    if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
+        return False
+    numbers = [int(cell) for cell in cells]
+    return numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
+    """Return the first lines, the last of them whole, and whether there are no others."""
+    with convert_read_errors(file.path):
+        raw = stream.read(HEAD_BYTES)
+    if detect_bom_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
+        raise encoding_error(file, encoding)
+    try:
+        text = codecs.getincrementaldecoder(encoding)("strict").decode(raw).removeprefix("\ufeff")
+    except UnicodeError:
+        raise encoding_error(file, encoding) from None
+    require_no_nuls(text, file, encoding)
+    end = max(text.rfind("\n"), text.rfind("\r")) + 1
+    is_all = len(raw) < HEAD_BYTES
+    return (text if is_all or not end else text[:end]), is_all
+
+
+def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
+    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
+    if delimiter == WHITESPACE:
+        text = insert_tabs(text.encode(), quote).decode()
+    delimiter = parser_delimiter(delimiter)
+    lines = io.StringIO(text, newline="")
+    if quote is None:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quotechar=quote)
+    rows: Rows = []
+    for row in reader:
+        if row:
+            rows.append((reader.line_num, row))
+        if len(rows) == HEAD_ROWS:
+            break
+    return rows
+
+
+def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
+    """Return the delimiter that gives the most rows one same number of fields, above one; then the most fields."""
+    if ".tsv" in file.path.lower() or ".tab" in file.path.lower():
+        return "\t"
+    best, best_score = ",", (0.0, 0)
+    for delimiter in DELIMITERS:
+        if delimiter == settings.decimal:
+            continue
+        widths = Counter(len(row) for _, row in _rows(text, delimiter, settings.quote))
+        (width, n_rows), *_ = widths.most_common(1) or [(0, 0)]
+        score = (n_rows / max(sum(widths.values()), 1), width)
+        if width > 1 and score > best_score:
+            best, best_score = delimiter, score
+    return best

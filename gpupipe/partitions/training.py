@@ -1,0 +1,81 @@
+"""Training on partitioned matrices: by all workers together, or by this process on the gathered matrix."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+import numpy as np
+
+from gpupipe.errors import LimitError
+from gpupipe.models import FitContext, FittedModel, ModelSettings, fit
+from gpupipe.models.boosting import XGBoost
+from gpupipe.models.matrix import fit_matrix
+from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
+from gpupipe.partitions.matrix import PartitionedMatrix
+from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
+from gpupipe.partitions.training_memory import SHARE, gathered_bytes
+from gpupipe.partitions.workers import Workers
+from gpupipe.typing import Array
+from gpupipe.units import GIB
+
+
+@singledispatch
+def fit_on_workers(
+    workers: Workers, model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
+) -> FittedModel | None:
+    """Train a model on all workers together; return None if they cannot, so that one process trains it.
+
+    `gpupipe.dask.training` registers the workers of a cluster.
+    """
+    return None
+
+
+@fit_on_workers.register(OutOfCoreWorkers)
+def _(
+    workers: OutOfCoreWorkers, model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
+) -> FittedModel | None:
+    if not isinstance(model, XGBoost):
+        return None
+    from gpupipe.partitions.out_of_core.boosting import fit_out_of_core  # imports XGBoost
+
+    return fit_out_of_core(model, X, y, context, workers)
+
+
+@fit_matrix.register(PartitionedMatrix)
+def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitContext) -> FittedModel:
+    """Train `model` on a matrix in partitions.
+
+    Parameters
+    ----------
+    X : PartitionedMatrix
+    model : ModelSettings
+    y : array, shape (n,), or None
+        Class codes, or numbers, of all rows, on the host.
+    context : FitContext
+        Its backend is that of the driver.
+
+    Raises
+    ------
+    DeviceError
+        If the workers have GPUs, these cannot train the model, and fallback is forbidden.
+    LimitError
+        If the model learns from one matrix, which does not fit into this process.
+    GpupipeError
+        As `gpupipe.models.fit`.
+    """
+    X, y = X.drop_empty(), y if y is None else np.asarray(y)
+    fitted = fit_on_workers(X.workers, model, X, y, context)
+    if fitted is not None:
+        return fitted
+    needed, free = gathered_bytes(*X.shape), context.backend.memory().available
+    if needed <= SHARE * free:
+        return fit(model, X.gather(), y, context)
+    if X.workers.device == "cpu" and y is not None and can_fit_in_passes(model, X.n_columns, context):
+        return fit_in_passes(model, X, y, context)
+    raise LimitError(
+        f"{type(model).__name__} learns from one matrix: {X.shape[0]:,} rows and {X.shape[1]} columns take about "
+        f"{needed / GIB:.2f} GiB with its copies, and the driver has {free / GIB:.2f} GiB free",
+        where="models",
+        fix="use xgboost, logistic_regression or ridge, which learn from partitions; with several workers mlp, resnet "
+        "or ft_transformer; fewer rows (where); or a driver with more memory",
+    )

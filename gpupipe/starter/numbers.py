@@ -1,0 +1,114 @@
+"""Numbers to use otherwise: integers that may be names (districts, codes), and long tails to take the logarithm of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpupipe.starter.facts import ColumnFacts
+from gpupipe.starter.power import level_codes, level_means, out_of_fold, share_explained, targets_of
+from gpupipe.starter.sample import NumericSample
+from gpupipe.typing import Array
+
+MIN_LEVELS, MAX_LEVELS = 3, 250
+MIN_ROWS_PER_LEVEL = 20
+MOST = 0.9  # of the rows with one value, mostly zero: an amount
+MIN_GAIN = 0.01
+MAX_STEPS = 8
+MIN_SKEWNESS = 2.0
+MIN_DISTINCT = 20  # of a long tail
+
+
+@dataclass(frozen=True)
+class CategoryGain:
+    """The share of the target's variance that a column explains: by a line, by a few steps, by each value's mean."""
+
+    as_line: float
+    as_steps: float
+    as_names: float
+
+    @property
+    def is_of_names(self) -> bool:
+        """Whether the order of the values says less than the values themselves, however it is used."""
+        return self.as_names - max(0.0, self.as_line, self.as_steps) >= MIN_GAIN
+
+    def about(self) -> str:
+        """Return it in words."""
+        shares = [f"{max(0.0, share):.0%}" for share in (self.as_names, max(self.as_line, self.as_steps))]
+        return f"its values explain {shares[0]} of the target, their order {shares[1]}"
+
+
+def find_categories(sample: NumericSample, integers: Sequence[ColumnFacts]) -> Mapping[str, str]:
+    """Return the columns whose values explain more than their order does, with the evidence."""
+    found = {}
+    for column in integers:
+        if _may_be_names(column, sample):
+            gain = measure(column.name, sample)
+            if gain.is_of_names:
+                found[column.name] = gain.about()
+    return found
+
+
+def _may_be_names(column: ColumnFacts, sample: NumericSample) -> bool:
+    is_candidate = column.holds == "integer" and MIN_LEVELS <= column.n_distinct <= MAX_LEVELS
+    has_rows = column.n_distinct * MIN_ROWS_PER_LEVEL <= len(sample.y)
+    return is_candidate and has_rows and int(column.counts.max()) <= MOST * column.n_filled
+
+
+def measure(name: str, sample: NumericSample) -> CategoryGain:
+    """Return how much a column explains in each way, on rows that were not learned from."""
+    from sklearn.linear_model import LinearRegression
+    from sklearn.tree import DecisionTreeRegressor
+
+    x, targets = sample.columns[name], targets_of(sample)
+    codes = level_codes(x)
+    X = np.where(np.isnan(x), np.nanmean(x), x)[:, None]
+    steps = DecisionTreeRegressor(max_leaf_nodes=MAX_STEPS, random_state=0)
+    predicted = [out_of_fold(model, X, targets, sample.fold) for model in (LinearRegression(), steps)]
+    predicted.append(level_means(codes, targets, sample.fold))
+    return CategoryGain(*(share_explained(targets, each) for each in predicted))
+
+
+def find_long_tails(sample: NumericSample, numbers: Sequence[ColumnFacts]) -> list[str]:
+    """Return the columns to take the logarithm of, if a linear model of all numbers is better for it.
+
+    None of their values is negative; they are skewed, and half as much so as logarithms. Whether the model is better is
+    measured on rows that it was not fitted to.
+    """
+    columns = {column.name: _filled(sample.columns[column.name]) for column in numbers}
+    tails = [
+        column.name
+        for column in numbers
+        if column.n_distinct >= MIN_DISTINCT and column.range[0] >= 0 and _has_long_tail(columns[column.name])
+    ]
+    logs = {name: np.log1p(columns[name]) for name in tails}
+    return tails if tails and _linear_fit(columns | logs, sample) > _linear_fit(columns, sample) else []
+
+
+def _filled(x: Array) -> Array:
+    """Return a column with its missing values at the median."""
+    known = ~np.isnan(x)
+    return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
+
+
+def _linear_fit(columns: Mapping[str, Array], sample: NumericSample) -> float:
+    """Return the share of the target that a ridge regression on standardized columns explains."""
+    from sklearn.linear_model import Ridge
+
+    X, targets = np.stack(list(columns.values()), axis=1), targets_of(sample)
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    return share_explained(targets, out_of_fold(Ridge(), X, targets, sample.fold))
+
+
+def _has_long_tail(x: Array) -> bool:
+    x = x[~np.isnan(x)]
+    skewness = _skewness(x)
+    return skewness > MIN_SKEWNESS and abs(_skewness(np.log1p(x))) < skewness / 2
+
+
+def _skewness(x: Array) -> float:
+    if len(x) == 0 or x.std() == 0:
+        return 0.0
+    return float(np.mean(((x - x.mean()) / x.std()) ** 3))

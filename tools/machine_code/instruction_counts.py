@@ -1,0 +1,195 @@
+"""Machine instructions that a kernel issues for 128 rows of a program, on GPUs that need not be there.
+
+The share of copy bandwidth that a launch can reach follows from them: a multiprocessor issues at most four warp
+instructions per cycle, and a launch takes the longer of its memory traffic and its instructions.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
+from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
+from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
+from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
+from gpupipe_kernels.launch import DeviceLoop
+from gpupipe_kernels.proof.device_compilers import find_ptxas, ptx_of
+from gpupipe_kernels.toolchain import find_program
+from tools.machine_code.sass import SassCode, SassRegisters, SassThread, constant_words
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+COUNTED_ROWS = 128
+WARP = 32
+
+ARGUMENTS_AT = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
+"""Offset of a kernel's arguments in constant bank 0."""
+BLOCK_AT = {"sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
+GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
+
+
+@dataclass(frozen=True)
+class GpuModel:
+    """The limits of a GPU that bound a launch.
+
+    Attributes
+    ----------
+    architecture : str
+    multiprocessors : int
+    clock_hz : float
+        Boost.
+    copy_bytes_a_second : float
+        Read and written by a copy from its memory to itself, as others have measured it.
+    """
+
+    architecture: str
+    multiprocessors: int
+    clock_hz: float
+    copy_bytes_a_second: float
+
+
+GPUS = {"H100": GpuModel("sm_90", 132, 1.755e9, 3.0e12), "H200": GpuModel("sm_90", 132, 1.755e9, 4.3e12)}
+"""SXM5 boards."""
+WARP_INSTRUCTIONS_A_CYCLE = 2.4
+"""Of a multiprocessor, which issues 4 at best; kernels like these reach 2.2 to 2.6."""
+
+
+def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
+    """Return the predicted share of the copy bandwidth of a launch.
+
+    Parameters
+    ----------
+    gpu : GpuModel
+    instructions : float
+        Warp instructions for `COUNTED_ROWS` rows.
+    n_bytes : float
+        Bytes read and written for a row.
+    """
+    memory = n_bytes * COUNTED_ROWS / gpu.copy_bytes_a_second
+    issue = instructions / (WARP_INSTRUCTIONS_A_CYCLE * gpu.multiprocessors * gpu.clock_hz)
+    return memory / max(memory, issue)
+
+
+def count(program: DeviceProgram, order: Order, specialised: bool) -> dict[str, int]:
+    """Return the warp instructions for `COUNTED_ROWS` rows by architecture: those of a tile, not those of a block.
+
+    Raises
+    ------
+    ValueError
+        If the path of a thread cannot be followed.
+    """
+    loop = LOOPS[0 if order == "columns" else 1]
+    if specialised:
+        loop = compile_source(program.source(order, THREADS[order]), program.program.calls)
+    return {
+        architecture: _count(code, words, program, order, architecture)
+        for architecture, (code, words) in disassemble(loop).items()
+    }
+
+
+def _count(
+    code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str
+) -> int:
+    n_parts, steps, writes = len(program.tables(order).parts), 0, 0
+    for part in range(n_parts if order == "columns" else 1):
+        one, two = (_run(code, words, program, order, architecture, part, n_tiles) for n_tiles in (1, 2))
+        steps += two[0] - one[0]
+        writes += two[1] - one[1]
+    expected = ROWS_A_THREAD * (program.program.n_columns if order == "columns" else PANEL * n_parts)
+    if writes != expected:
+        raise ValueError(f"{order}, {architecture}: a thread writes {writes} cells of a tile, expected {expected}")
+    return round(steps * COUNTED_ROWS / (WARP * ROWS_A_THREAD))
+
+
+def _run(
+    code: SassCode, words: dict[tuple[int, int], int], program: DeviceProgram, order: Order, architecture: str,
+    part: int, n_tiles: int,
+) -> tuple[int, int]:  # fmt: skip
+    threads, tables = THREADS[order], program.tables(order)
+    arrays = (tables.lines, tables.parts, tables.scalars, tables.wide, tables.luts)
+    named = dict(zip(("table", "parts", "scalars", "wide", "luts"), arrays, strict=True))
+    n_rows, stack_cells = n_tiles * ROWS_A_THREAD * threads, program.depth * ROWS_A_THREAD * threads
+    step = n_rows if order == "columns" else program.program.n_columns
+    given: dict[str, Any] = {
+        "stack_cells": stack_cells,
+        "has_fold": 0,
+        "n_rows": n_rows,
+        "stride": threads,
+        "step": step,
+    }
+    constants, memory = dict(words), {}
+    at = ARGUMENTS_AT[architecture]
+    for number, (name, kind) in enumerate(PARAMETERS.items(), start=1):
+        if kind.endswith("[::1]"):
+            array = np.ascontiguousarray(named.get(name, np.empty(0, kind.removesuffix("[::1]")))).reshape(-1)
+            address = number << 32
+            memory[address] = array.tobytes()
+            at = -(-at // 8) * 8
+            values = [(value, 8) for value in (0, 0, array.size, array.itemsize, address, array.size, array.itemsize)]
+        else:
+            size = {"boolean": 1, "int32": 4}.get(kind, 8)
+            at = -(-at // size) * size
+            values = [(int(given.get(name, n_rows)), size)]
+        for value, size in values:
+            for i in range(0, size, 4):
+                constants[0, at + i] = value >> 8 * i & 0xFFFFFFFF
+            at += size
+    for place, value in ((BLOCK_AT, threads), (GRID_AT, 1)):
+        constants[0, place[architecture]] = value
+    special = {"SR_TID.X": 0, "SR_CTAID.X": 0, "SR_CTAID.Y": part, "SR_CgaCtaId": 0}
+    thread = SassThread(code, SassRegisters(constants, memory, special))
+    return thread.run(), thread.n_writes
+
+
+def find_nvdisasm() -> Path | None:
+    """Return the disassembler: that of the wheel, or else what the system has."""
+    try:
+        files = distribution("nvidia-cuda-nvdisasm").files or []
+        return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
+    except (PackageNotFoundError, StopIteration):
+        found = find_program("nvdisasm")
+        return Path(found) if found else None
+
+
+def disassemble(loop: DeviceLoop) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
+    """Return the machine code of a loop for each architecture, and the constants that come with it."""
+    ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
+    if ptxas is None or nvdisasm is None:
+        raise ValueError("ptxas and nvdisasm must be installed")
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "loop.cubin"
+        for architecture, ptx in ptx_of(loop).items():
+            if architecture not in ARCHITECTURES:
+                continue
+            subprocess.run([ptxas, f"-arch={architecture}", "-o", cubin, "-"], input=ptx, text=True, check=True)
+            said = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
+            found[architecture] = SassCode.parse(said), constant_words(cubin.read_bytes())
+    return found
+
+
+def counts() -> dict[str, dict[str, int]]:
+    """Return the warp instructions for `COUNTED_ROWS` rows of `twenty_columns`: kernel to architecture to number."""
+    program, found = DeviceProgram(twenty_columns()), {}
+    orders: tuple[Order, ...] = ("columns", "rows")
+    for order in orders:
+        for kernel in ("interpret", "specialised"):
+            found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised")
+    return found
+
+
+def predictions(found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]:
+    """Return the predicted share of the copy bandwidth: kernel to GPU to a number up to 1."""
+    n_bytes = bytes_per_row(twenty_columns())
+    return {
+        kernel: {name: round(share_of_copy(gpu, of[gpu.architecture], n_bytes), 2) for name, gpu in GPUS.items()}
+        for kernel, of in found.items()
+    }

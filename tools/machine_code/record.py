@@ -1,0 +1,104 @@
+"""Record of the machine code of every device loop, which a test holds: see `tests/kernels/machine_code.json`.
+
+``python -m tools.machine_code.record`` prints it as JSON, and ``--write FILE`` writes it. It also has the machine
+instructions that 128 rows of a program take (`instruction_counts`), and the share of the copy bandwidth of an H100 and
+an H200 that they allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpupipe_kernels.catalog import device_loops
+from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
+from gpupipe_kernels.proof.machine_code import document
+from tools.machine_code.instruction_counts import counts, find_nvdisasm, predictions
+
+REGISTER_MARGIN = 4  # other compiler releases may use that many more; registers are allocated in eights
+INSTRUCTION_MARGIN = 1.02  # the same for machine instructions
+COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
+RECORD = "python -m tools.machine_code.record --write tests/kernels/machine_code.json"
+
+
+def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    """Return what is worse than recorded, one sentence each; both as `main` writes them."""
+    old, new = recorded["loops"], measured["loops"]
+    found = [f"{name}: recorded, but there is no such loop any more" for name in old if name not in new]
+    found += [f"{name}: not recorded" for name in new if name not in old]
+    for name in old:
+        for architecture, before in old[name].items():
+            after = new.get(name, {}).get(architecture)
+            if after is not None:
+                found += [f"{name} on {architecture}: {text}" for text in _worse(before, after)]
+    return found + _more_instructions(recorded.get(COUNTS, {}), measured.get(COUNTS, {}))
+
+
+def _more_instructions(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    """Return which kernels take noticeably more instructions; nothing of those that were not counted."""
+    return [
+        f"{name} on {architecture}: {after} machine instructions for 128 rows (recorded: {before})"
+        for name, row in recorded.items()
+        for architecture, before in row.items()
+        if (after := measured.get(name, {}).get(architecture, before)) > before * INSTRUCTION_MARGIN
+    ]
+
+
+def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
+    looks = {
+        "spill_stores": "bytes of registers spilled to memory: is a loop unrolled, or an array of its own too large?",
+        "spill_loads": "bytes of spilled registers loaded back",
+        "stack": "bytes of stack: an array of its own is indexed by a value that is not known to the compiler",
+        "shared": "bytes of shared memory: fewer blocks fit",
+        "f64": "instructions in float64: is a constant written 0.5 instead of float32(0.5)?",
+    }
+    for field, meaning in looks.items():
+        if after[field] > before[field]:
+            yield f"{after[field]} {meaning} (recorded: {before[field]})"
+    if after["registers"] > before["registers"] + REGISTER_MARGIN:
+        yield f"{after['registers']} registers: fewer warps fit (recorded: {before['registers']})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the record as JSON, or write it to a file; return 1 if a compiler is missing."""
+    parser = argparse.ArgumentParser(prog="python -m tools.machine_code.record")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write it to this file")
+    options = parser.parse_args(arguments)
+    if missing := missing_compiler():
+        print(f"{missing}: {INSTALL}", file=sys.stderr)
+        return 1
+    text = _text(document(device_loops()), _instructions())
+    if options.write:
+        options.write.write_text(text + "\n", encoding="utf8")
+    else:
+        print(text)
+    return 0
+
+
+def _instructions() -> dict[str, Any]:
+    """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
+    if find_nvdisasm() is None:
+        return {}
+    found = counts()
+    return {COUNTS: found, PREDICTIONS: predictions(found)}
+
+
+def _text(made: Mapping[str, Any], instructions: Mapping[str, Any]) -> str:
+    """Return JSON with a line for each loop and architecture: a change of one is a change of one line."""
+    loops = []
+    for name, row in made["loops"].items():
+        lines = [f'      "{architecture}": {json.dumps(code)}' for architecture, code in row.items()]
+        loops.append(f'    "{name}": {{\n' + ",\n".join(lines) + "\n    }")
+    parts = [f'  "compilers": {json.dumps(made["compilers"])}', '  "loops": {\n' + ",\n".join(loops) + "\n  }"]
+    for title, table in instructions.items():
+        rows = [f'    "{kernel}": {json.dumps(row)}' for kernel, row in table.items()]
+        parts.append(f'  "{title}": {{\n' + ",\n".join(rows) + "\n  }")
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""A thread that executes machine code as far as its control flow goes.
+
+Integers are computed, numbers are not: a register that holds the result of floating-point arithmetic is unknown, and
+so is a predicate that depends on one. A forward branch that depends on a number is not taken, so that what it could
+skip is counted; a division takes its fast path. All else in the control flow of kernels that run programs depends on
+integers, so the path of a thread through them is known, and with it how many instructions a warp issues.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tools.machine_code.sass.actions import ACTIONS
+from tools.machine_code.sass.code import PREDICATE, SassCode, SassInstruction
+from tools.machine_code.sass.registers import MASK, SassRegisters
+
+MOST_STEPS = 2_000_000  # of one thread: a loop that does not end is an instruction that is misunderstood
+
+_LOCAL = re.compile(r"\((\.L_x_\d+)\)")  # a call of one is a jump that is too far for a branch
+
+
+class SassThread:
+    """A thread of a kernel.
+
+    Parameters
+    ----------
+    code : SassCode
+    known : SassRegisters
+
+    Attributes
+    ----------
+    n_writes : int
+        Instructions that have written to global memory.
+    """
+
+    def __init__(self, code: SassCode, known: SassRegisters) -> None:
+        self.code, self.known, self.n_writes = code, known, 0
+        self.at = {one.address: i for i, one in enumerate(code.instructions)}
+
+    def run(self) -> int:
+        """Return how many instructions the thread executes until it ends.
+
+        Raises
+        ------
+        ValueError
+            If a loop depends on a number, or on an instruction that is not understood.
+        """
+        i = 0
+        for n in range(1, MOST_STEPS):
+            one = self.code.instructions[i]
+            guard = self.known.predicate(one.guard) if one.guard else True
+            if one.name == "EXIT" and guard:
+                return n
+            if one.name in ("BRA", "BRX") or (one.name == "CALL" and _LOCAL.search(one.operands[-1])):
+                i = self._branch(one, guard, i)
+                continue
+            if one.name in ("CALL", "RET") and guard is not False:
+                raise ValueError(f"{one.address:#x}: a call is not followed")
+            self.n_writes += one.name == "STG" and guard is True
+            if guard is not False:
+                self._execute(one, certain=guard is True)
+            i += 1
+        raise ValueError("the thread does not end")
+
+    def _branch(self, one: SassInstruction, guard: bool | None, i: int) -> int:
+        taken = guard
+        if one.operands and PREDICATE.match(one.operands[0]):
+            condition = self.known.predicate(one.operands[0])
+            taken = False if condition is False or guard is False else None if None in (condition, guard) else True
+        if taken is None and (one.name == "BRX" or self._target(one) <= i):
+            raise ValueError(f"{one.address:#x}: a loop depends on what is unknown: {one.name} {one.operands}")
+        if not taken:
+            return i + 1
+        if one.name == "BRX":
+            register, offset = one.operands[0].split()
+            target = self.known.wide(register)
+            if target is None:
+                raise ValueError(f"{one.address:#x}: the target of a jump is unknown")
+            following = self.code.instructions[i + 1].address
+            return self.at[(target + int(offset, 16) + following) & MASK]
+        return self._target(one)
+
+    def _target(self, one: SassInstruction) -> int:
+        label = _LOCAL.search(one.operands[-1])
+        if label is None:
+            raise ValueError(f"{one.address:#x}: no label in {one.operands}")
+        return self.code.labels[label[1]]
+
+    def _execute(self, one: SassInstruction, certain: bool) -> None:
+        action = ACTIONS.get(one.name.removeprefix("U"))  # the uniform twin of an instruction means the same
+        if action is None or not certain:
+            self.known.forget(one)
+        else:
+            action(self.known, one)
