@@ -86,7 +86,9 @@ def read_chunks(source: TableSource, workers: Workers, n_chunks: int) -> ArrowCh
     def read(tasks: Sequence[ReadTask]) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
         labels = [f"reading chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
         handles = workers.map(_read, [(chunk, source, wanted, kinds) for chunk, kinds in tasks], labels)
-        asked = workers.map(_facts, [(handle,) for handle in handles], ["what was read"] * len(handles))
+        asked = workers.map(
+            lambda _, read: read[1], [(handle,) for handle in handles], ["what was read"] * len(handles)
+        )
         return zip(handles, workers.gather(asked), strict=True)
 
     scan = scan_source(source, _split(found, most, workers), wanted, read, notes)
@@ -128,7 +130,9 @@ def _finish(
 
     rows = workers.map(_finished, calls(), ["the columns of the source"] * len(heights))
     if source.where:
-        heights = workers.gather(workers.map(_height, [(h,) for h in rows], ["rows left"] * len(rows)))
+        heights = workers.gather(
+            workers.map(lambda _, table: table.num_rows, [(h,) for h in rows], ["rows left"] * len(rows))
+        )
     if not any(heights):
         raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
     return [ArrowChunk(handle, n_rows) for handle, n_rows in zip(rows, heights, strict=True) if n_rows]
@@ -151,10 +155,6 @@ def _read(
     return narrow_codes(table), facts
 
 
-def _facts(backend: Backend, read: ReadChunk) -> ChunkFacts:
-    return read[1]
-
-
 def _finished(
     backend: Backend,
     read: ReadChunk,
@@ -165,7 +165,3 @@ def _finished(
     schema: pa.Schema,
 ) -> pa.Table:
     return narrow_codes(finish_chunk(widen_codes(read[0]), chunk, source, wanted, partitions, schema))
-
-
-def _height(backend: Backend, rows: pa.Table) -> int:
-    return int(rows.num_rows)
