@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
+
+import pyarrow as pa
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.compute_formula import formula_columns
@@ -39,6 +42,12 @@ class ColumnFilter:
         self._dropped = NamePatterns(self.drop)
         self._named = frozenset([*(self.keep or ()), *self.to_filter, self.target])
 
+    def fresh(self) -> ColumnFilter:
+        """Return the same filter, which has seen no column."""
+        other = copy(self)
+        other.seen = {}
+        return other
+
     def after_hook(self) -> None:
         """From here on only what the source asks for is wanted: the prepare hook has had its turn."""
         self.everything = False
@@ -57,6 +66,15 @@ class ColumnFilter:
     def is_named(self, name: str) -> bool:
         """Return whether the column is requested by its exact name, so that it must not be dropped."""
         return name in self._named
+
+    def select(self, table: pa.Table, label: str) -> pa.Table:
+        """Return the table with the selected columns, all-null ones as numbers; raise SchemaError if one is absent."""
+        self.check(table.column_names, label)
+        table = table.select([name for name in table.column_names if self.is_wanted(name)])
+        if not any(map(pa.types.is_null, table.schema.types)):
+            return table
+        columns = [column.cast(pa.float64()) if pa.types.is_null(column.type) else column for column in table.columns]
+        return pa.table(columns, names=table.column_names)
 
     def check(self, found: Sequence[str], label: str) -> None:
         """Raise SchemaError if a column that the source names is not among those `found` or seen in the files."""

@@ -1,9 +1,10 @@
-"""Concatenation of the tables of several files: columns by name, types widened where that is lossless."""
+"""Agreement of several files on one schema: columns by name, types widened where that is lossless."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,8 +18,23 @@ from gpupipe.table.time_columns import MICROS
 SHOWN = 3
 
 
-def combine(tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Notes) -> pa.Table:
-    """Return one table with the rows of all, in order; no data is copied but that of columns which are widened.
+class FileColumn(NamedTuple):
+    """A column of one file: its type, and whether it has nothing but nulls."""
+
+    kind: pa.DataType
+    is_empty: bool
+
+    @property
+    def needed(self) -> pa.DataType:
+        """The type that the values need: null where there are none, as such a column goes with any other."""
+        return pa.null() if self.is_empty else self.kind
+
+
+FileColumns = Mapping[str, FileColumn]
+
+
+def common_schema(found: Sequence[FileColumns], files: Sequence[SourceFile], notes: Notes) -> pa.Schema:
+    """Return the schema that holds the rows of all files.
 
     Columns come in the order in which they first appear. One that a file lacks is null there, with a note.
 
@@ -27,65 +43,57 @@ def combine(tables: Sequence[pa.Table], files: Sequence[SourceFile], notes: Note
     SchemaError
         If a column has types in two files that nothing holds both of; the message names the files.
     """
-    columns = [dict(zip(table.column_names, table.columns, strict=True)) for table in tables]
-    names = list(dict.fromkeys(name for found in columns for name in found))
-    return pa.table(
-        [_column(name, [found.get(name) for found in columns], tables, files, notes) for name in names], names=names
-    )
+    names = list(dict.fromkeys(name for columns in found for name in columns))
+    return pa.schema([(name, _common_type(name, [each.get(name) for each in found], files, notes)) for name in names])
 
 
-def clashes(tables: Sequence[pa.Table]) -> list[str]:
-    """Return the columns that are text in some tables and something else in others."""
+def clashes(found: Sequence[FileColumns]) -> list[str]:
+    """Return the columns that are text in some files and something else in others."""
     kinds: dict[str, set[pa.DataType]] = {}
-    for table in tables:
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            kinds.setdefault(name, set()).add(_type_of(column))
-    return [name for name, found in kinds.items() if TEXT in found and found - {TEXT, pa.null()}]
+    for columns in found:
+        for name, column in columns.items():
+            kinds.setdefault(name, set()).add(column.needed)
+    return [name for name, needed in kinds.items() if TEXT in needed and needed - {TEXT, pa.null()}]
 
 
 def mixed_note(names: Sequence[str]) -> str:
-    """Return what there is to say of columns that `clashes`."""
+    """Return the note about columns that `clashes`."""
     return f"some files have numbers and others text, read as text: {enumerate_names(names)}"
 
 
-def _column(
-    name: str,
-    columns: Sequence[pa.ChunkedArray | None],
-    tables: Sequence[pa.Table],
-    files: Sequence[SourceFile],
-    notes: Notes,
-) -> pa.ChunkedArray:
-    """Return the rows of all tables of one column, which is None in `columns` where a table lacks it."""
-    found = [(column, file) for column, file in zip(columns, files, strict=True) if column is not None]
-    lacking = [mask(file.path) for column, file in zip(columns, files, strict=True) if column is None]
+def cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column of a file as the type that `common_schema` has found for it."""
+    if column.type == kind:
+        return column
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), kind)], kind)
+    return column.cast(kind, safe=False)  # a large integer beside floats is rounded, as everywhere
+
+
+def _common_type(
+    name: str, columns: Sequence[FileColumn | None], files: Sequence[SourceFile], notes: Notes
+) -> pa.DataType:
+    """Return the type of a column, which is None in `columns` for files that lack it."""
+    first: dict[pa.DataType, SourceFile] = {}
+    lacking, stated = [], pa.null()
+    for column, file in zip(columns, files, strict=True):
+        if column is None:
+            lacking.append(mask(file.path))
+            continue
+        first.setdefault(column.needed, file)
+        stated = column.kind if pa.types.is_null(stated) else stated
     if lacking:
         more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
         notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it", name)
-    kind = _common_type(name, found)
-    chunks: list[pa.Array] = []
-    for column, table in zip(columns, tables, strict=True):
-        chunks += [pa.nulls(table.num_rows, kind)] if column is None else cast_to(column, kind).chunks
-    return pa.chunked_array(chunks, kind)
-
-
-def _type_of(column: pa.ChunkedArray) -> pa.DataType:
-    """Return the type of a column, null where it has nothing but nulls: such a one goes with any other."""
-    return pa.null() if column.null_count == len(column) else column.type
-
-
-def _common_type(name: str, found: Sequence[tuple[pa.ChunkedArray, SourceFile]]) -> pa.DataType:
-    first: dict[pa.DataType, SourceFile] = {}
-    for column, file in found:
-        first.setdefault(_type_of(column), file)
     kinds = [kind for kind in first if not pa.types.is_null(kind)]
-    if not kinds:  # nulls in every file: keep the type that the files state, if one does
-        return next((c.type for c, _ in found if not pa.types.is_null(c.type)), pa.null())
+    if not kinds:
+        return stated
     try:
         return reduce(_wider, kinds)
     except TypeError:
         other = next(kind for kind in kinds[1:] if not _fit(kinds[0], kind))
         raise SchemaError(
-            f"column {name!r} holds {_said(kinds[0])} in one file and {_said(other)} in another",
+            f"column {name!r} holds {_worded(kinds[0])} in one file and {_worded(other)} in another",
             where=f"{mask(first[kinds[0]].path)} and {mask(first[other].path)}",
             fix="write it in one type, or leave the column out with drop",
             names=[name],
@@ -111,14 +119,5 @@ def _fit(a: pa.DataType, b: pa.DataType) -> bool:
     return True
 
 
-def cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column as the type that `combine` has found for it."""
-    if column.type == kind:
-        return column
-    if column.null_count == len(column):
-        return pa.chunked_array([pa.nulls(len(column), kind)], kind)
-    return column.cast(kind, safe=False)  # a large integer beside floats is rounded, as everywhere
-
-
-def _said(kind: pa.DataType) -> str:
+def _worded(kind: pa.DataType) -> str:
     return "text" if kind == TEXT else "times" if kind == MICROS else f"{kind} values"

@@ -17,6 +17,7 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
 from gpupipe.io.input_files import BaseDir, InputFiles
 from gpupipe.io.missing_values import TEXT
+from gpupipe.io.notes import Notes
 from gpupipe.io.row_steps import as_floats, require, times_of
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
@@ -50,15 +51,17 @@ def read_entities(
     events = {name: read_arrow(tables[name], base_dir, files=found.tables[name]) for name in names}
     cut_offs = [parse_time_us(date) for date in entities.as_of]
     table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
-    notes = [note for name in names for note in events[name].notes]
-    notes.append(_row_note(table, entities, tables[entities.table].on.left))
+    notes = Notes()
+    for name in names:
+        notes.include(events[name].notes)
+    notes.say(_row_note(table, entities, tables[entities.table].on.left))
     if entities.label is not None:
         assert source.target is not None
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
-        notes.append(f"{source.target}: {_in_words(entities.label)}")
+        notes.say(f"{source.target}: {_in_words(entities.label)}")
     read = [file for name in names for file in events[name].files]
-    return LoadedTable(table, read, list(dict.fromkeys(notes)), names=tuple(table.column_names), events=events)
+    return LoadedTable(table, read, notes, tuple(table.column_names), events)
 
 
 def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.concatenation import FileColumn
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 
@@ -21,6 +22,15 @@ class HivePartitions:
     def __init__(self, files: Sequence[SourceFile]) -> None:
         names = dict.fromkeys(name for file in files for name in file.partitions)
         self.kinds = {name: _kind([file.partitions.get(name) for file in files]) for name in names}
+
+    def describe(
+        self, columns: Mapping[str, FileColumn], file: SourceFile, wanted: ColumnFilter
+    ) -> dict[str, FileColumn]:
+        """Return the columns of a file with those that `add_columns` would append."""
+        found = dict(columns)
+        for name in wanted.pick(list(file.partitions)):
+            found.setdefault(name, FileColumn(self.kinds[name], file.partitions[name] is None))
+        return found
 
     def add_columns(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
         """Return `table` with the partition columns of its file, but for those that the file itself has."""

@@ -11,6 +11,8 @@ import pyarrow as pa
 from gpupipe.backends import machine
 from gpupipe.children import serve
 from gpupipe.errors import GpupipeError
+from gpupipe.io.chunks.chunk import SourceChunk
+from gpupipe.io.chunks.chunk_reader import read_chunk
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import read_groups
@@ -18,7 +20,7 @@ from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, load_reader
 from gpupipe.io.isolation import READ, REFUSED
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, replace_null_texts
+from gpupipe.io.plain_tables import clean_table
 from gpupipe.io.settings import TableSource
 
 
@@ -45,18 +47,14 @@ def answer(message: bytes) -> bytes:
 
 def _read(file: SourceFile, source: TableSource) -> None:
     """Read all columns of a file, as `gpupipe.io.source_reader.read_arrow` and streams of row groups do."""
-    wanted, notes = ColumnFilter(source), Notes()
-    for table in _parts(file, wanted, source, notes):
-        if table is not None and table.num_rows:
-            replace_null_texts(plain_table(table, file, wanted, notes), notes)
-
-
-def _parts(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> Iterator[pa.Table | None]:
+    wanted = ColumnFilter(source)
     if file.format != "parquet":
-        yield load_reader(file.format)(file, wanted, source, notes)
+        read_chunk(SourceChunk(file), source, wanted)
         return
-    n_groups = len(read_groups_of(file, source).decoded)
-    yield from read_groups(file, wanted, notes, [[group] for group in range(n_groups)])
+    notes, n_groups = Notes(), len(read_groups_of(file, source).decoded)
+    for table in read_groups(file, wanted, notes, [[group] for group in range(n_groups)]):
+        if table.num_rows:
+            clean_table(table, file, wanted, notes)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

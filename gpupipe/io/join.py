@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
 from gpupipe.io.input_files import BaseDir, InputFiles
+from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import find_repeated, key_codes
@@ -85,8 +86,11 @@ def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTabl
         require_unique(left_codes, left.table, joined.on.left, joined, "the main table")
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     table = _with_columns(left.table, right.table, matches, name, joined)
-    notes = [*left.notes, *right.notes, match_note(f"table {name!r}", matches.null_count, len(matches))]
-    return replace(left, table=table, files=[*left.files, *right.files], notes=list(dict.fromkeys(notes)))
+    notes = Notes()
+    notes.include(left.notes)
+    notes.include(right.notes)
+    notes.say(match_note(f"table {name!r}", matches.null_count, len(matches)))
+    return replace(left, table=table, files=[*left.files, *right.files], notes=notes)
 
 
 def can_join_by_chunk(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:

@@ -108,6 +108,27 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     return plain
 
 
+def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
+    """Return a plain table whose texts that mean 'missing' are null: see `gpupipe.io.missing_values`.
+
+    The texts of a CSV file are cleaned already, by the file's own list of texts that mean 'missing'.
+
+    Raises
+    ------
+    DataError, SchemaError
+        As `plain_table`.
+    """
+    table = plain_table(table, file, wanted, notes)
+    if file.format == "csv" or TEXT not in table.schema.types:
+        return table
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == TEXT:
+            columns[name], missing = clean_texts(column)
+            notes.add_missing(name, missing)
+    return pa.table(columns)
+
+
 def _remarkable(column: pa.ChunkedArray) -> str:
     """Return what is to be known of the values that a file of text had, often nothing."""
     if pa.types.is_floating(column.type):
@@ -131,22 +152,6 @@ def _check_codes(column: pa.ChunkedArray) -> None:
         bounds = pc.min_max(chunk.indices).as_py()
         if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(chunk.dictionary):
             raise ValueError(f"a dictionary code lies outside the {len(chunk.dictionary):,} levels")
-
-
-def replace_null_texts(table: pa.Table, notes: Notes) -> pa.Table:
-    """Return the table with texts that mean 'missing' replaced by nulls: see `gpupipe.io.missing_values`."""
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    for name, column in columns.items():
-        if column.type == TEXT:
-            columns[name], nulls = clean_texts(column)
-            report_missing(name, nulls, notes)
-    return pa.table(columns)
-
-
-def report_missing(name: str, texts: list[str], notes: Notes) -> None:
-    """Report the texts of a column that are read as missing."""
-    if any(texts):  # that an empty text is missing goes without saying
-        notes.say(f"column {name!r}: {', '.join(map(repr, texts[:5]))} read as missing", name)
 
 
 def _require_some(names: list[str], file: SourceFile) -> list[str]:

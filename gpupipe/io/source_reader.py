@@ -8,26 +8,22 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk import SourceChunk
+from gpupipe.io.chunks.chunk_reader import read_chunk, select_source_columns
+from gpupipe.io.chunks.scan import NoRowsError, scan_source
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.concatenation import clashes, combine, mixed_note
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
-from gpupipe.io.formats.csv.reader import read as read_csv
-from gpupipe.io.formats.registry import FORMATS, load_generator, load_reader
-from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import BaseDir, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import plain_table, replace_null_texts, usable_names
+from gpupipe.io.plain_tables import clean_table
 from gpupipe.io.row_steps import apply_steps
 from gpupipe.io.settings import TableSource
-
-
-class NoRowsError(DataError):
-    """None of the files has a row."""
 
 
 @dataclass(frozen=True)
@@ -41,25 +37,24 @@ class LoadedTable:
         and booleans as they are. Rows: files in sorted order, rows as in the file.
     files : list of SourceFile
         The identity of everything that was read.
-    notes : list of str
-        What was repaired or left out, each said once.
-    n_skipped : int
-        Rows of CSV files that were skipped because they have another number of fields than the header.
+    notes : Notes
+        What was repaired or dropped.
     names : tuple of str
         Every column of the files, those that were not read included.
-    note_columns : mapping of str to str
-        Of each note, the column that it is about, ``""`` for none.
     events : mapping of str to LoadedTable
         The event tables that the rows were made of, by name; see `gpupipe.io.entities`.
     """
 
     table: pa.Table
     files: list[SourceFile]
-    notes: list[str] = field(default_factory=list)
-    n_skipped: int = 0
+    notes: Notes = field(default_factory=Notes)
     names: tuple[str, ...] = ()
-    note_columns: Mapping[str, str] = field(default_factory=dict)
     events: Mapping[str, LoadedTable] = field(default_factory=dict)
+
+    @property
+    def n_skipped(self) -> int:
+        """Rows of CSV files that were skipped because they have another number of fields than the header."""
+        return self.notes.n_skipped
 
 
 def read_arrow(
@@ -99,28 +94,21 @@ def read_arrow(
     files = list(input_files(source, base_dir) if files is None else files)
     try_files(source, files)
     wanted, notes = ColumnFilter(source, columns), Notes()
-    if source.generate:
-        table = generate_rows(source, wanted, (0, source.rows))
-    elif source.frame is not None:
-        given = source.frame.table
-        given = given.select(usable_names(given.schema, files[0], wanted, notes))
-        table = _plain_frame(given, files[0], wanted, notes)
-    else:
-        of_rows = [file for file in files if file.format in FORMATS]
-        try:
-            table = _read_files(of_rows, wanted, source, notes)
-        except NoRowsError:
-            names = _names_of(of_rows, wanted, source) if may_be_empty else []
-            if not names:
-                raise
-            empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
-            empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
-            return LoadedTable(empty, files, notes.lines(), notes.n_skipped, tuple(names), notes.columns())
+    try:
+        table = _read_rows(files, source, wanted, notes)
+    except NoRowsError:
+        names = _names_of(files, wanted, source) if may_be_empty and source.path else []
+        if not names:
+            raise
+        empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)
+        empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
+        return LoadedTable(empty, files, notes, tuple(names))
     if source.prepare:
-        table = _prepare(table, source.prepare, base_dir, wanted, notes)
-    found = tuple(dict.fromkeys([*wanted.seen, *table.column_names]))
-    table = _finish(table, wanted, source, may_be_empty)
-    return LoadedTable(table, files, notes.lines(), notes.n_skipped, found, notes.columns())
+        table = run_hook(table, source.prepare, base_dir)
+        wanted.after_hook()
+        table = clean_table(table, hook_file(source.prepare, base_dir), wanted, notes)
+    names = list(dict.fromkeys([*wanted.seen, *table.column_names]))
+    return LoadedTable(_finish(table, wanted, source, may_be_empty), files, notes, tuple(names))
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:
@@ -132,32 +120,20 @@ def plain_arrow(table: pa.Table) -> pa.Table:
         If no column can be used.
     """
     source = TableSource(frame="the table in memory")
-    return _plain_frame(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes())
+    return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes())
 
 
-def _plain_frame(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
-    return replace_null_texts(plain_table(table, file, wanted, notes), notes)
-
-
-def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
-    """Generate the rows ``rows[0]`` up to ``rows[1]`` of a source, with the selected columns."""
-    generator = load_generator(source.generate or "")
-    names = wanted.pick(generator(0, source.seed, None).column_names)
-    return generator(rows[1] - rows[0], source.seed, names, rows[0])
-
-
-def _read_files(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
-    partitions = HivePartitions(files)
-    found = [(table, file) for file in files if (table := _read_file(file, wanted, source, notes)) is not None]
-    if not found:
-        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    tables, files = [table for table, _ in found], [file for _, file in found]
-    mixed = clashes(tables)
-    if mixed and all(file.format == "csv" for file in files):
-        notes.say(mixed_note(mixed))
-        tables = [_as_text(table, mixed, file, wanted, source) for table, file in found]
-    tables = [partitions.add_columns(table, file, wanted) for table, file in zip(tables, files, strict=True)]
-    return tables[0] if len(tables) == 1 else combine(tables, files, notes)
+def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:
+    """Return the rows of all files, each read as one chunk; only columns whose type is widened are copied."""
+    parts = [(file, [SourceChunk(file)]) for file in files if file.format in (*FORMATS, "generator", MEMORY)]
+    scan = scan_source(
+        source, parts, wanted, lambda tasks: (read_chunk(chunk, source, wanted, kinds) for chunk, kinds in tasks), notes
+    )
+    tables = []
+    while scan.chunks:
+        each = scan.chunks.pop(0)
+        tables.append(select_source_columns(each.rows, each.chunk, wanted, scan.partitions, scan.schema))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
 
 def _names_of(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource) -> list[str]:
@@ -169,36 +145,6 @@ def _names_of(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSo
     return [name for name in names if wanted.is_wanted(name) or name in wanted.to_filter]
 
 
-def _read_file(
-    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
-) -> pa.Table | None:
-    if file.format == "csv":  # has its own rules of what is missing
-        table = read_csv(file, wanted, source, notes, as_text)
-    else:
-        table = load_reader(file.format)(file, wanted, source, notes)
-    if table is None or table.num_rows == 0:
-        notes.say(f"no rows in {mask(file.path)}")
-        return None
-    table = plain_table(table, file, wanted, notes)
-    return table if file.format == "csv" else replace_null_texts(table, notes)
-
-
-def _as_text(
-    table: pa.Table, names: Sequence[str], file: SourceFile, wanted: ColumnFilter, source: TableSource
-) -> pa.Table:
-    """Read a CSV file again where a column was inferred as numbers: "536365" is one until "C536379" comes."""
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    if all(columns[name].type == TEXT for name in names if name in columns):
-        return table
-    return _read_file(file, wanted, source, Notes(), names)  # what there is to say of it was said the first time
-
-
-def _prepare(table: pa.Table, reference: str, base_dir: BaseDir, wanted: ColumnFilter, notes: Notes) -> pa.Table:
-    made = run_hook(table, reference, base_dir)
-    wanted.after_hook()
-    return replace_null_texts(plain_table(made, hook_file(reference, base_dir), wanted, notes), notes)
-
-
 def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_empty: bool) -> pa.Table:
     """Compute, filter and group the rows, then keep the columns that are asked for."""
     n_read = table.num_rows
@@ -207,14 +153,4 @@ def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_e
         raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
     if n_read == 0:
         raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    return select_columns(table, wanted, source)
-
-
-def select_columns(table: pa.Table, wanted: ColumnFilter, source: TableSource) -> pa.Table:
-    """Return the table with the selected columns, all-null ones as numbers; raise SchemaError if one is absent."""
-    wanted.check(table.column_names, mask(source.label))
-    table = table.select([name for name in table.column_names if wanted.is_wanted(name)])
-    if not any(map(pa.types.is_null, table.schema.types)):
-        return table
-    columns = [column.cast(pa.float64()) if pa.types.is_null(column.type) else column for column in table.columns]
-    return pa.table(columns, names=table.column_names)
+    return wanted.select(table, mask(source.label))

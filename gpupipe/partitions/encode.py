@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from itertools import accumulate
 
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import SchemaError
 from gpupipe.io.chunks.compact_tables import widen_codes
-from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
+from gpupipe.partitions.source_chunks import ArrowChunks
 from gpupipe.partitions.table import PartitionedTable
-from gpupipe.partitions.workers import Workers
+from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.blocks import Table
-from gpupipe.table.column_summary import ColumnSummary
-from gpupipe.table.encode import encode, infer, plain_values
-from gpupipe.table.encode_chunks import encode_column, start_summaries
+from gpupipe.table.encode import encode
+from gpupipe.table.encode_chunks import Summaries, add_to_summaries, rows_counted_after, start_summaries
 from gpupipe.table.schema import DeclaredColumn, Schema
 
-LOOKS_AT_ONCE = 8  # as many chunks' levels are fetched together
+SUMMARIES_AT_ONCE = 8  # the summaries of so many chunks are fetched together
 
 Declarations = Mapping[str, DeclaredColumn]
-Seen = dict[str, ColumnSummary | None]  # None: the chunk is not what is declared
 
 
 def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) -> PartitionedTable:
@@ -43,86 +40,51 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     Raises
     ------
     SchemaError
-        As `encode`, with the same message.
+        As `gpupipe.table.encode_chunks.encode_chunks`.
     """
-    n_rows = sum(chunk.n_rows for chunk in found.chunks)
-    known = start_summaries(found.schema.empty_table(), declared, n_rows)
-    try:
-        _merge(known, found.chunks, workers, declared, n_rows)
-        schema = Schema(tuple(seen.column(n_rows) for seen in known.values()))
-    except SchemaError:
-        _refuse(found.chunks, workers, declared)
-        raise
-    heights, sent = tuple(chunk.n_rows for chunk in found.chunks), workers.put(schema)
-    each = ((found.chunks.pop(0).rows, sent) for _ in heights)
+    heights = tuple(chunk.n_rows for chunk in found.chunks)
+    starts, n_rows = list(accumulate(heights, initial=0)), sum(heights)
+    summaries = start_summaries(found.schema.empty_table(), declared, n_rows)
+    given = [(chunk.rows, declared, n_rows, start) for chunk, start in zip(found.chunks, starts, strict=False)]
+    _merge(summaries, workers.map(_summarize, given, ["finding out what the columns are"] * len(given)), workers)
+    schema = Schema(tuple(summary.column(n_rows) for summary in summaries.values()))
+    del given
+    sent = workers.put(schema)
+    each = ((found.chunks.pop(0).rows, sent, start) for start in starts[:-1])
     tables = workers.map(_encode, each, ["encoding"] * len(heights))
+    workers.wait(tables)  # values that are not what is declared are refused here, not where the table is used first
     return PartitionedTable(tuple(tables), workers, heights, schema)
 
 
-def _merge(
-    known: dict[str, ColumnSummary], chunks: Sequence[ArrowChunk], workers: Workers, declared: Declarations, n_rows: int
-) -> None:
-    """Add what each chunk has of the columns, a few at a time: their levels may be as many as the rows.
-
-    Raises
-    ------
-    SchemaError
-        If a column is not what it is declared to be.
-    """
-    label = "finding out what the columns are"
-    looks = workers.map(_look, [(chunk.rows, declared, n_rows) for chunk in chunks], [label] * len(chunks))
-    while looks:
-        texts = {name for name, seen in known.items() if seen.kind == "text"}
-        some = looks[:LOOKS_AT_ONCE]
-        found = workers.gather(workers.map(_brief, [(look, texts) for look in some], [label] * len(some)))
-        del looks[:LOOKS_AT_ONCE], some
-        for name, other in [(name, other) for look in found for name, other in look.items()]:
-            if other is None:
-                raise SchemaError(f"column {name!r} is not what it is declared to be")
-            known[name].merge(other)
+def _merge(summaries: Summaries, found: Sequence[ResultHandle[Summaries]], workers: Workers) -> None:
+    """Add the summaries of chunks, a few at a time: their levels may be as many as the rows."""
+    waiting = list(found)
+    while waiting:
+        texts = {name for name, summary in summaries.items() if summary.kind == "text"}
+        some = waiting[:SUMMARIES_AT_ONCE]
+        fetched = workers.gather(
+            workers.map(_without_levels, [(handle, texts) for handle in some], ["levels of columns"] * len(some))
+        )
+        del waiting[:SUMMARIES_AT_ONCE], some
+        for name, other in [(name, other) for each in fetched for name, other in each.items()]:
+            summaries[name].merge(other)
 
 
-def _refuse(chunks: Sequence[ArrowChunk], workers: Workers, declared: Declarations) -> None:
-    """Let the first column that is not what it is declared to be fail as a whole: a chunk does not know its place.
-
-    Columns are fetched one after the other. As on one machine all of them are looked at before the first is written.
-    """
-
-    def whole(name: str) -> pa.Table:
-        return pa.concat_tables(workers.gather([workers.submit(_column, chunk.rows, name) for chunk in chunks]))
-
-    for name, said in declared.items():
-        infer(name, plain_values(whole(name), name), said)
-    for name, said in declared.items():
-        encode_column(name, whole(name), said)
-
-
-def _look(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int) -> Seen:
-    """Return what is seen of each column in some of `n_rows` rows."""
+def _summarize(backend: Backend, rows: pa.Table, declared: Declarations, n_rows: int, first_row: int) -> Summaries:
+    """Return the summaries of the columns of some of `n_rows` rows."""
     rows = widen_codes(rows)
-    columns = start_summaries(rows, declared, n_rows)
-    return dict(zip(columns, backend.map(partial(_seen, rows), columns.values()), strict=True))
+    summaries = start_summaries(rows, declared, n_rows)
+    with rows_counted_after(first_row):
+        add_to_summaries(summaries, rows, backend)
+    return summaries
 
 
-def _seen(rows: pa.Table, column: ColumnSummary) -> ColumnSummary | None:
-    try:
-        column.add(plain_values(rows, column.name))
-        if column.declared and column.kind in ("boolean", "datetime"):  # refused where it is written
-            encode_column(column.name, rows, column.declared)
-    except SchemaError:
-        return None
-    return column
+def _without_levels(backend: Backend, summaries: Summaries, texts: set[str]) -> Summaries:
+    """Return summaries without the levels of columns that have turned out to be text."""
+    return {name: summary.as_text() if name in texts else summary for name, summary in summaries.items()}
 
 
-def _brief(backend: Backend, look: Seen, texts: set[str]) -> Seen:
-    """Return what was seen without the levels of columns that have turned out to be texts."""
-    return {name: seen.as_text() if seen and name in texts else seen for name, seen in look.items()}
-
-
-def _encode(backend: Backend, rows: pa.Table, schema: Schema) -> Table:
+def _encode(backend: Backend, rows: pa.Table, schema: Schema, first_row: int) -> Table:
     pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
-    return encode(widen_codes(rows), backend, frozen=schema)
-
-
-def _column(backend: Backend, rows: pa.Table, name: str) -> pa.Table:
-    return widen_codes(rows.select([name]))
+    with rows_counted_after(first_row):
+        return encode(widen_codes(rows), backend, frozen=schema)

@@ -89,16 +89,17 @@ def read_partitions(
     files = InputFiles.find(config.source, config.tables) if files is None else files
     found, why = _read_source_chunks(config, workers, wanted, files)
     if found is None:
-        table, notes = _read_whole(config, workers, declared, files)
+        table, lines = _read_whole(config, workers, declared, files)
         remarks = [f"read as a whole by one worker, then cut into partitions: {why}"]
     else:
-        notes, remarks = found.notes, [f"{mask(path)} cannot be cut: it was read by one worker" for path in found.whole]
+        lines = found.notes.lines()
+        remarks = [f"{mask(path)} cannot be split: it was read by one worker" for path in found.whole]
         table = encode_chunks(found, workers, declared)
     table = repartition(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
-    return LoadedPartitions(table, tuple(notes), (*remarks, f"{len(table.partitions)} partitions"))
+    return LoadedPartitions(table, tuple(lines), (*remarks, f"{len(table.partitions)} partitions"))
 
 
 def partition_table(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
@@ -160,8 +161,9 @@ def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedT
     heights = [chunk.n_rows for chunk in found.chunks]
     chunks = [ArrowChunk(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
-    notes = [*found.notes, *right.notes, match_note(f"table {name!r}", n_without, sum(heights))]
-    return ArrowChunks(chunks, schema, list(dict.fromkeys(notes)), found.whole)
+    found.notes.include(right.notes)
+    found.notes.say(match_note(f"table {name!r}", n_without, sum(heights)))
+    return ArrowChunks(chunks, schema, found.notes, found.whole)
 
 
 def _read_whole(
@@ -181,7 +183,7 @@ def _read_joined(
     backend: Backend, source: Source, tables: Mapping[str, JoinedTable], declared: Declarations, files: InputFiles
 ) -> tuple[Table, list[str]]:
     loaded = read_joined(source, tables, files=files)
-    return encode(loaded.table, backend, declared), loaded.notes
+    return encode(loaded.table, backend, declared), loaded.notes.lines()
 
 
 def _facts(

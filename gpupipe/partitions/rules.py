@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
+from gpupipe.io.notes import Notes
 from gpupipe.partitions.encode import Declarations, encode_chunks
 from gpupipe.partitions.source_chunks import ArrowChunk, ArrowChunks
 from gpupipe.partitions.table import PartitionedTable
@@ -58,7 +59,7 @@ def encode_columns(
     )
     chunks = [ArrowChunk(own, chunk.n_rows) for own, chunk in zip(rows, found.chunks, strict=True)]
     schema = pa.schema([found.schema.field(name) for name in names])
-    return encode_chunks(ArrowChunks(chunks, schema, [], []), workers, declared)
+    return encode_chunks(ArrowChunks(chunks, schema, Notes(), []), workers, declared)
 
 
 def _less_unique(rules: ColumnRules) -> list[ColumnRules]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ConfigError, LimitError, SchemaError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import read_stored, stored_names
@@ -32,6 +32,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.models.threads import limit_threads
 from gpupipe.partitions.source_chunks import ArrowChunk
 from gpupipe.partitions.workers import ResultHandle, Workers
+from gpupipe.table.encode_chunks import rows_counted_after
 
 _opening = threading.Lock()
 
@@ -232,14 +233,9 @@ def _score_chunk(
     as_of: str | None,
     copied: Sequence[str],
 ) -> ScoringResult:
-    try:
+    with rows_counted_after(first_row):
         table = widen_codes(rows)
         return _score(table, model.load(backend), file, tables, as_of, _plain(table.select(list(copied))))
-    except SchemaError as error:
-        if not first_row:
-            raise
-        error.where += f", after the first {first_row:,} rows"
-        raise
 
 
 def _score_all(

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend, DeviceBackend
 from gpupipe.config import Config
-from gpupipe.errors import SchemaError
 from gpupipe.features.history.derivation import DerivedOp, derived_ops
 from gpupipe.features.history.tables import DerivationSources, EventTable, HistoryRows
 from gpupipe.features.program.selection import select_dropped
@@ -148,7 +147,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     try:
         stream = open_frame_stream(source, backend, tables, files) if inputs.keys is None else None
         if stream is not None:
-            return EncodedRows(_encode_stream(stream, inputs), stream.lines())
+            return EncodedRows(_encode_stream(stream, inputs), list(stream.notes))
         loaded = read_frame(source, backend, tables, files=files)
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
@@ -159,17 +158,13 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     names += [name for op in inputs.ops for name in op.raw_columns(texts)]
     raw = RawColumns(loaded.columns, names, loaded.rules, backend)
     table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
-    return EncodedRows(table, loaded.notes.lines(), raw)
+    return EncodedRows(table, list(loaded.notes), raw)
 
 
 def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
     backend, n_rows = stream.backend, stream.stream.n_rows
     backend.remark(stream.stream.remark)
-    try:
-        return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)
-    except SchemaError:
-        encode_chunks(stream.stream.tables, backend.host, n_rows, inputs.declared)  # says which of all rows it is
-        raise
+    return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)
 
 
 def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
@@ -180,7 +175,7 @@ def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
         return None
     inputs.backend.remark(stream.remark)
     table = encode_chunks(stream.tables, inputs.backend, stream.n_rows, inputs.declared)
-    return EncodedRows(table, stream.notes)
+    return EncodedRows(table, list(stream.notes))
 
 
 def _read_at_once(inputs: TableInputs) -> EncodedRows:
@@ -192,9 +187,9 @@ def _read_at_once(inputs: TableInputs) -> EncodedRows:
         loaded = read_arrow(inputs.source, files=inputs.files.source)
     table = encode(loaded.table, inputs.backend, inputs.declared)
     if inputs.keys is None:
-        return EncodedRows(table, loaded.notes)
+        return EncodedRows(table, list(loaded.notes))
     columns = dict(zip(loaded.table.column_names, loaded.table.columns, strict=True))
-    return EncodedRows(table, loaded.notes, columns, loaded.events)
+    return EncodedRows(table, list(loaded.notes), columns, loaded.events)
 
 
 class TableReader(NamedTuple):
@@ -307,7 +302,7 @@ def _read_events(
         if (loaded := read.get(name)) is not None:
             table = encode(loaded.table, backend, settings.declarations())
             rows = HistoryRows.of_arrow(table, loaded.table, f"table {name!r}")
-            said: Sequence[str] = loaded.notes
+            said: Sequence[str] = list(loaded.notes)
         else:
             own = InputFiles(files.tables[name], {})
             found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))

@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.kinds import ColumnDeclaration
 from gpupipe.starter.useless_columns import is_count, name_words, shown
-from gpupipe.table.encode import FEW_LEVELS
+from gpupipe.table.column_summary import FEW_LEVELS
 
 MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
 MIN_COUNTS = 7  # so many values, mostly small, are counts

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from gpupipe.starter.facts import ColumnFacts
-from gpupipe.table.encode import FEW_LEVELS
+from gpupipe.table.column_summary import FEW_LEVELS
 
 HANDFUL = 5  # rows
 NEARLY_EMPTY = 0.005

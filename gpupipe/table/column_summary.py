@@ -11,18 +11,20 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import code_storage
-from gpupipe.table.encode import BOOLEAN_LEVELS, FEW_LEVELS, dtype_of, has_nulls, infer, kind_of
+from gpupipe.table.numeric_columns import as_numbers, storage_of
 from gpupipe.table.schema import FIRST_LEVEL, Column, DeclaredColumn
 from gpupipe.table.string_columns import as_dictionary, sort_levels, used_texts
-from gpupipe.table.time_columns import is_text
+from gpupipe.table.time_columns import is_text, unknown_format
 from gpupipe.table.time_formats import FORMATS, micros
 
+BOOLEAN_LEVELS = ("false", "true")
+FEW_LEVELS = 50  # at most this many distinct strings are categories however short the table
 FIRST_ROWS = 4096
 TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB
 
 
 class ColumnSummary:
-    """Accumulates the facts about a column that `gpupipe.table.encode.infer` needs, chunk by chunk.
+    """Accumulates the facts that the description of a column follows from, chunk by chunk.
 
     Parameters
     ----------
@@ -37,9 +39,8 @@ class ColumnSummary:
     def __init__(self, name: str, kind: pa.DataType, declared: DeclaredColumn | None, most_rows: int) -> None:
         self.name, self.declared = name, declared
         self.most_levels = max(FEW_LEVELS, most_rows // 2)
-        empty = pa.chunked_array([], kind)
-        self.kind: Any = declared.kind if declared else kind_of(empty)
-        self.dtype = dtype_of(empty)
+        self.kind: Any = declared.kind if declared else kind_of(kind)
+        self.dtype = str(kind.value_type if pa.types.is_dictionary(kind) else kind)
         self.nullable, self.storage = False, ""
         self.formats, self.has_texts = list(FORMATS), False
         self.used, self.unused = DistinctTexts(), DistinctTexts()
@@ -47,15 +48,21 @@ class ColumnSummary:
     def add(self, values: pa.ChunkedArray) -> None:
         """Look at a chunk; raise SchemaError if it is not of the kind that is declared."""
         if self.kind == "numeric":
-            found = infer(self.name, values, self.declared).column
-            self.nullable |= found.nullable
-            self.storage = max(self.storage, found.storage)  # float64 comes behind float32
+            self.add_numbers(values)
             return
         self.nullable = self.nullable or has_nulls(values, self.kind)
         if self.kind == "datetime" and is_text(values.type) and not (self.declared and self.declared.time_format):
             self._add_times({value for value in used_texts(as_dictionary(values)) if value.strip()})
         elif self.kind == "categorical":
             self._add_levels(as_dictionary(values))
+
+    def add_numbers(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Look at a chunk of a numeric column, and return its numbers; raise SchemaError if it holds something else."""
+        numbers = as_numbers(self.name, values)
+        self.nullable |= numbers.null_count > 0 or pa.types.is_floating(numbers.type)
+        storage = (self.declared and self.declared.storage) or storage_of(numbers)
+        self.storage = max(self.storage, storage)  # float64 comes after float32
+        return numbers
 
     def merge(self, other: ColumnSummary) -> None:
         """Add what was seen of the column in other chunks.
@@ -68,7 +75,13 @@ class ColumnSummary:
         self.nullable |= other.nullable
         self.storage = max(self.storage, other.storage)
         self.has_texts |= other.has_texts
-        self._keep_formats([form for form in self.formats if form in other.formats])
+        self.formats = [form for form in self.formats if form in other.formats]
+        if not self.formats:
+            raise SchemaError(
+                f"column {self.name!r} holds times in several formats",
+                fix=f"write them in one, or declare them as text: schema: {{{self.name}: text}}",
+                names=[self.name],
+            )
         if other.kind != self.kind:
             self._is_text()  # there are too many levels in one of them already
         elif self.kind == "categorical":
@@ -78,14 +91,9 @@ class ColumnSummary:
 
     def _add_times(self, texts: set[str]) -> None:
         self.has_texts |= bool(texts)
-        self._keep_formats([form for form in self.formats if all(micros(text, form) is not None for text in texts)])
-
-    def _keep_formats(self, formats: list[str]) -> None:
-        self.formats = formats
+        self.formats = [form for form in self.formats if all(micros(text, form) is not None for text in texts)]
         if not self.formats:
-            raise SchemaError(
-                f"column {self.name!r} holds times in several formats, or in none that is known", names=[self.name]
-            )
+            raise unknown_format(self.name, texts)
 
     def _add_levels(self, coded: pa.ChunkedArray) -> None:
         for chunk in coded.chunks:
@@ -128,6 +136,32 @@ class ColumnSummary:
             storage = code_storage(FIRST_LEVEL + len(levels))
             return Column(self.name, "categorical", self.dtype, self.nullable, storage, levels)
         return Column(self.name, self.kind, self.dtype, self.nullable)
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Return the kind of a column of this type that nothing is declared of; text may have too many levels for it."""
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "datetime"
+    return "categorical" if pa.types.is_dictionary(kind) or is_text(kind) else "numeric"
+
+
+def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
+    """Return whether a row of what is no number has no value: null or NaN, or a blank where texts are parsed."""
+    if column.null_count:
+        return True
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_nan(column)).as_py())
+    if kind in ("boolean", "datetime") and is_text(column.type):
+        column = as_dictionary(column)
+        if not all(value.strip() for value in used_texts(column)):
+            return True
+    # Arrow counts the nulls of the indices alone.
+    return pa.types.is_dictionary(column.type) and any(
+        chunk.dictionary.null_count and chunk.dictionary.take(chunk.indices.unique()).null_count
+        for chunk in column.chunks
+    )
 
 
 class DistinctTexts:

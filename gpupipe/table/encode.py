@@ -14,9 +14,10 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.names import MOST_HINTS, duplicates, enumerate_names
 from gpupipe.table.arrange import move_table
-from gpupipe.table.blocks import Table, allocate, code_storage
+from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.cell_checks import BOOLEAN_WORDS, check_cells, refuse_served
-from gpupipe.table.numeric_columns import as_numbers, storage_of, write_numbers
+from gpupipe.table.column_summary import ColumnSummary
+from gpupipe.table.numeric_columns import as_numbers, write_numbers
 from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, DeclaredColumn, Schema
 from gpupipe.table.string_columns import (
     as_dictionary,
@@ -24,15 +25,12 @@ from gpupipe.table.string_columns import (
     refuse,
     remap,
     remap_hashed,
-    sorted_levels,
     used_texts,
     write_codes,
 )
-from gpupipe.table.time_columns import as_times, infer_format, is_text, write_times
+from gpupipe.table.time_columns import as_times, write_times
 
-BOOLEAN_LEVELS = ("false", "true")
 TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin
-FEW_LEVELS = 50  # so many distinct strings are categories however short the table
 
 
 @dataclass(frozen=True)
@@ -83,22 +81,31 @@ def encode(
     require_distinct(arrow.column_names)
     if frozen is not None:
         require(arrow.column_names, [column.source for column in frozen], "the model needs")
-        plans = backend.map(lambda c: enforce(c, plain_values(arrow, c.source)), frozen)
+        plans = plan_columns(arrow, frozen, backend)
     else:
         declared = declared or {}
         require(arrow.column_names, declared, "schema: declares")
         plans = backend.map(lambda name: infer(name, plain_values(arrow, name), declared.get(name)), arrow.column_names)
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
+    texts = write_columns(plans, {name: blocks[block][row] for name, (block, row) in places.items()}, backend)
+    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+
+
+def plan_columns(arrow: pa.Table, schema: Schema, backend: Backend) -> list[EncodePlan]:
+    """Return how to write the columns of `schema`; raise SchemaError if they hold values that are not of their kind."""
+    return backend.map(lambda column: enforce(column, plain_values(arrow, column.source)), schema)
+
+
+def write_columns(plans: Iterable[EncodePlan], rows: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+    """Write columns to the arrays in `rows`, and return the columns of text, which have none."""
 
     def write(plan: EncodePlan) -> None:
         if plan.write is not None:
-            block, row = places[plan.column.name]
-            plan.write(blocks[block][row])
+            plan.write(rows[plan.column.name])
 
     backend.map(write, plans)
-    texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
-    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
+    return {plan.column.name: plan.text for plan in plans if plan.text is not None}
 
 
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
@@ -167,70 +174,18 @@ def require(found: list[str], names: Iterable[str], who: str) -> None:
 
 
 def infer(name: str, column: pa.ChunkedArray, declared: DeclaredColumn | None) -> EncodePlan:
-    """Return what `column` is, by what is declared of it and by its type and values."""
-    kind = declared.kind if declared else kind_of(column)
-    if kind == "numeric":
-        numbers = as_numbers(name, column)
-        storage = (declared and declared.storage) or storage_of(numbers)
-        nullable = numbers.null_count > 0 or pa.types.is_floating(numbers.type)
-        made = Column(name, kind, dtype_of(column), nullable, storage)
-        return EncodePlan(made, lambda out: write_numbers(numbers, out))
-    empty = Column(name, kind, dtype_of(column), has_nulls(column, kind))
-    if kind == "datetime":
-        time_format = (declared and declared.time_format) or infer_format(column)
-        return enforce(Column(name, kind, empty.dtype, empty.nullable, "int64", time_format=time_format), column)
-    if kind == "boolean":
-        return enforce(Column(name, kind, empty.dtype, empty.nullable, "int8", BOOLEAN_LEVELS), column)
-    if kind == "categorical":
-        coded = as_dictionary(column)
-        levels = sorted_levels(coded)
-        storage = code_storage(FIRST_LEVEL + len(levels))
-        return enforce(Column(name, kind, empty.dtype, empty.nullable, storage, levels), coded)
-    return enforce(empty, column)
+    """Return what `column` is, by what is declared of it and by its type and values, and how to write it."""
+    summary = ColumnSummary(name, column.type, declared, len(column))
+    if summary.kind == "numeric":
+        numbers = summary.add_numbers(column)
+        return EncodePlan(summary.column(len(column)), lambda out: write_numbers(numbers, out))
+    summary.add(column)
+    return enforce(summary.column(len(column)), column)
 
 
 def is_time(kind: pa.DataType) -> bool:
     """Whether the type is that of points in time."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-
-
-def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
-    """Return whether a row of what is no number has no value: null or NaN, or a blank where texts are parsed."""
-    if column.null_count:
-        return True
-    if pa.types.is_floating(column.type):
-        return bool(pc.any(pc.is_nan(column)).as_py())
-    if kind in ("boolean", "datetime") and is_text(column.type):
-        column = as_dictionary(column)
-        if not all(value.strip() for value in used_texts(column)):
-            return True
-    # Arrow counts the nulls of the indices alone.
-    return pa.types.is_dictionary(column.type) and any(
-        chunk.dictionary.null_count and chunk.dictionary.take(chunk.indices.unique()).null_count
-        for chunk in column.chunks
-    )
-
-
-def dtype_of(column: pa.ChunkedArray) -> str:
-    """Return the name of the type that a column was read as."""
-    kind = column.type
-    return str(kind.value_type if pa.types.is_dictionary(kind) else kind)
-
-
-def kind_of(column: pa.ChunkedArray) -> Any:
-    """Return the kind of a column that nothing is declared of."""
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return "datetime"
-    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        coded = as_dictionary(column)
-        most = max(FEW_LEVELS, len(column) // 2)
-        n_levels = len(set().union(*(d.to_pylist() for d in dictionaries(coded))))
-        # Where most rows have a value of their own it is a name or a text, not a category.
-        return "categorical" if n_levels <= most or len(used_texts(coded)) <= most else "text"
-    return "numeric"
 
 
 def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:

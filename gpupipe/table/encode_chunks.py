@@ -1,14 +1,13 @@
 """Encode a table that arrives in chunks, with the result of `gpupipe.table.encode` for the whole.
 
-The chunks are read twice: first to infer the schema, then to write each to its own rows of the blocks. Memory holds one
-chunk, the distinct texts of the categorical columns, and the encoded table.
+The chunks are read twice: first to summarize the columns, then to write each to its own rows of the blocks. Memory
+holds one chunk, the distinct texts of the categorical columns, and the encoded table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,11 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.column_summary import ColumnSummary
-from gpupipe.table.encode import enforce, infer, plain_values, require, require_distinct
+from gpupipe.table.encode import plain_values, plan_columns, require, require_distinct, write_columns
 from gpupipe.table.schema import DeclaredColumn, Schema
 
 ReadChunks = Callable[[], Iterable[pa.Table]]
+Summaries = dict[str, ColumnSummary]
 
 
 def encode_chunks(
@@ -48,59 +48,32 @@ def encode_chunks(
     Raises
     ------
     SchemaError
-        As `encode`, with the same message.
+        As `encode`; rows are counted from the beginning of their chunk, whose place is named.
     """
-    return move_table(_ChunkEncoder(chunks, backend, declared or {}).encoded(most_rows), backend)
+    summaries: Summaries = {}
+    n_rows = 0
+    for chunk in chunks():
+        summaries = summaries or start_summaries(chunk, declared or {}, most_rows)
+        with rows_counted_after(n_rows):
+            add_to_summaries(summaries, chunk, backend)
+        n_rows += chunk.num_rows
+    schema = Schema(tuple(backend.map(lambda column: column.column(n_rows), summaries.values())))
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
+    blocks, places = allocate(schema, n_rows, np)
+    texts: dict[str, list[pa.ChunkedArray]] = {column.name: [] for column in schema if not column.storage}
+    start = 0
+    for chunk in chunks():
+        stop = start + chunk.num_rows
+        rows = {name: blocks[block][row][start:stop] for name, (block, row) in places.items()}
+        with rows_counted_after(start):
+            written = write_columns(plan_columns(chunk, schema, backend), rows, backend)
+        for name, text in written.items():
+            texts[name].append(text)
+        start = stop
+    return move_table(Table(schema, n_rows, blocks, places, {n: _joined(found) for n, found in texts.items()}), backend)
 
 
-class _ChunkEncoder:
-    """Encodes a table in two passes over its chunks."""
-
-    def __init__(self, chunks: ReadChunks, backend: Backend, declared: Mapping[str, DeclaredColumn]) -> None:
-        self.chunks, self.backend, self.declared = chunks, backend, declared
-
-    def encoded(self, most_rows: int) -> Table:
-        schema, n_rows = self._look(most_rows)
-        pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
-        blocks, places = allocate(schema, n_rows, np)
-        texts: dict[str, list[pa.ChunkedArray]] = {column.name: [] for column in schema if not column.storage}
-        start = 0
-        for chunk in self.chunks():
-            stop = start + chunk.num_rows
-            rows = {name: blocks[block][row][start:stop] for name, (block, row) in places.items()}
-            self._each(partial(_write, schema, chunk, rows), list(rows))
-            for name, found in texts.items():
-                found.append(enforce(schema[name], plain_values(chunk, name)).text)
-            start = stop
-        return Table(schema, n_rows, blocks, places, {name: _joined(found) for name, found in texts.items()})
-
-    def _look(self, most_rows: int) -> tuple[Schema, int]:
-        """Return what the columns are, and how many rows there are."""
-        seen: dict[str, ColumnSummary] = {}
-        n_rows = 0
-        for chunk in self.chunks():
-            seen = seen or start_summaries(chunk, self.declared, most_rows)
-            self._each(partial(_look_at, seen, chunk), chunk.column_names)
-            n_rows += chunk.num_rows
-        return Schema(tuple(self.backend.map(lambda column: column.column(n_rows), seen.values()))), n_rows
-
-    def _each(self, work: Callable[[str], None], names: list[str]) -> None:
-        self.backend.map(lambda name: self._told_of_all_rows(work, name), names)
-
-    def _told_of_all_rows(self, work: Callable[[str], None], name: str) -> None:
-        """Do the work on a column; where it fails, let the column as a whole fail: a chunk does not know its place."""
-        try:
-            work(name)
-        except SchemaError:
-            encode_column(
-                name, pa.concat_tables(chunk.select([name]) for chunk in self.chunks()), self.declared.get(name)
-            )
-            raise
-
-
-def start_summaries(
-    chunk: pa.Table, declared: Mapping[str, DeclaredColumn], most_rows: int
-) -> dict[str, ColumnSummary]:
+def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], most_rows: int) -> Summaries:
     """Return an empty summary for each column of `chunk`; all chunks have the same columns.
 
     Raises
@@ -114,21 +87,20 @@ def start_summaries(
     return {name: ColumnSummary(name, kind, declared.get(name), most_rows) for name, kind in kinds.items()}
 
 
-def encode_column(name: str, rows: pa.Table, declared: DeclaredColumn | None) -> None:
-    """Encode a column of a table for nothing but the SchemaError that this may raise."""
-    plan = infer(name, plain_values(rows, name), declared)
-    if plan.write is not None:
-        plan.write(np.empty(rows.num_rows, plan.column.storage))
+def add_to_summaries(summaries: Summaries, chunk: pa.Table, backend: Backend) -> None:
+    """Add the rows of a chunk to the summaries of its columns; raise SchemaError if they are not what is declared."""
+    backend.map(lambda column: column.add(plain_values(chunk, column.name)), summaries.values())
 
 
-def _look_at(seen: Mapping[str, ColumnSummary], chunk: pa.Table, name: str) -> None:
-    seen[name].add(plain_values(chunk, name))
-
-
-def _write(schema: Schema, chunk: pa.Table, rows: Mapping[str, Any], name: str) -> None:
-    plan = enforce(schema[name], plain_values(chunk, name))
-    if plan.write is not None:
-        plan.write(rows[name])
+@contextmanager
+def rows_counted_after(n_rows: int) -> Iterator[None]:
+    """Add to the place of a SchemaError that its rows are counted after the first `n_rows`."""
+    try:
+        yield
+    except SchemaError as error:
+        if n_rows:
+            error.where = ", ".join(filter(None, [error.where, f"after the first {n_rows:,} rows"]))
+        raise
 
 
 def _joined(found: list[pa.ChunkedArray]) -> pa.ChunkedArray:

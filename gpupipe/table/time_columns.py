@@ -74,12 +74,7 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
     values = {v for v in used_texts(column) if v.strip()}
     time_format = time_format or guess_format(values) or ("" if not values else None)
     if time_format is None:
-        raise SchemaError(
-            f"column {name!r} holds {sorted(values)[:3]}: no known time format fits all of its values",
-            fix=declare_texts(name, sorted(values))
-            or f"state the format, as in source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
-            names=[name],
-        )
+        raise unknown_format(name, values)
     parsed = {v: micros(v, time_format) for v in values}
     bad = sorted(v for v, t in parsed.items() if t is None)
     if bad:
@@ -91,6 +86,16 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
         for chunk in column.chunks
     ]
     return pa.chunked_array(chunks, MICROS)
+
+
+def unknown_format(name: str, values: set[str]) -> SchemaError:
+    """Return the error for a column of texts that no known time format fits."""
+    return SchemaError(
+        f"column {name!r} holds {sorted(values)[:3]}: no known time format fits all of its values",
+        fix=declare_texts(name, sorted(values))
+        or f"state the format, as in source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+        names=[name],
+    )
 
 
 def infer_format(column: pa.ChunkedArray) -> str | None:

@@ -31,7 +31,7 @@ def in_pieces(source: TableSource, n: int) -> tuple[pa.Table, list[str]]:
     workers = InlineWorkers(choose("cpu"), 2)
     found = read_chunks(source, workers, n)
     rows = workers.gather([chunk.rows for chunk in found.chunks])
-    return pa.concat_tables([widen_codes(table) for table in rows]), found.notes
+    return pa.concat_tables([widen_codes(table) for table in rows]), found.notes.lines()
 
 
 def outcome(read: Any) -> Outcome:
@@ -50,7 +50,7 @@ def read(folder: Path, content: str | bytes, name: str = "t.csv", **settings: An
 
     def whole() -> tuple[pa.Table, list[str]]:
         loaded = read_arrow(source)
-        return loaded.table, loaded.notes
+        return loaded.table, loaded.notes.lines()
 
     found = outcome(whole)
     for n in (1, 7):
@@ -250,7 +250,7 @@ def test_files_of_a_folder_that_disagree_are_put_together_or_named(tmp_path: Pat
                 lines = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
             (tmp_path / folder / f"{name}.{kind}").write_text("\n".join(lines) + "\n")
         source = TableSource(path=str(tmp_path / folder))
-        loaded = outcome(lambda: (read_arrow(source).table, read_arrow(source).notes))
+        loaded = outcome(lambda: (read_arrow(source).table, read_arrow(source).notes.lines()))
         assert outcome(lambda: in_pieces(source, 3)) == loaded
         return loaded
 
@@ -272,4 +272,4 @@ def test_a_file_with_a_header_alone_is_passed_over_and_said(tmp_path: Path) -> N
     (tmp_path / "two.csv").write_text("a,b\n1,2\n")
     loaded = read_arrow(TableSource(path=str(tmp_path)))
     assert loaded.table.to_pydict() == {"a": [1], "b": [2]}
-    assert loaded.notes == [f"no rows in {tmp_path / 'one.csv'}"]
+    assert loaded.notes.lines() == [f"no rows in {tmp_path / 'one.csv'}"]

@@ -101,7 +101,7 @@ def test_only_keys_that_were_active_have_a_row(events: tuple[pd.DataFrame, Path]
     loaded = made(path, None, active_within="2d")
     assert loaded.table.num_rows == len(by_pandas(frame, pd.Timestamp("2024-02-01"), 7, active=2))
     assert loaded.table.num_rows < made(path, None).table.num_rows
-    assert loaded.notes[-1].endswith("with an event in 'events' before 2024-02-01 and in the 2d to it")
+    assert loaded.notes.lines()[-1].endswith("with an event in 'events' before 2024-02-01 and in the 2d to it")
 
 
 def test_a_window_that_the_events_do_not_cover_is_an_error_with_the_dates(events: tuple[pd.DataFrame, Path]) -> None:

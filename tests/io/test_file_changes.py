@@ -14,7 +14,7 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.errors import DataError
 from gpupipe.io.cache import TableCache
-from gpupipe.io.chunks.chunk_steps import parse_chunk
+from gpupipe.io.chunks.chunk_reader import read_chunk
 from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
@@ -90,8 +90,9 @@ def test_a_piece_of_a_file_that_has_changed_since_it_was_cut_is_an_error(tmp_pat
         source = Source(path=str(path))
         (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
         append(path)
-        error = parse_chunk(piece, source)[1].error
-        assert error is not None and "was changed while it was read" in error.what and str(path) in error.where
+        with pytest.raises(DataError, match="was changed while it was read") as caught:
+            read_chunk(piece, source, ColumnFilter(source))
+        assert str(path) in caught.value.where
 
 
 def test_a_remote_file_that_changes_while_it_is_open_is_refused() -> None:

@@ -61,20 +61,20 @@ def assert_same(got: LoadedPartitions, expected: Table) -> None:
 def compare(
     asked: Config, backend: Backend, counts: tuple[int, ...] = COUNTS, copies: bool = False
 ) -> list[LoadedPartitions]:
-    """Read both ways; both refuse with the same message, or both give the same table and remarks."""
+    """Read both ways; both refuse with the same class of error, or both give the same table and notes."""
     try:
         expected = read_table(asked, backend)
     except GpupipeError as error:
         for count in counts:
             with pytest.raises(type(error)) as caught:
                 read_partitions(asked, InlineWorkers(backend, 2, copies=copies), count)
-            assert str(caught.value) == str(error)
+            assert caught.value.names == error.names
         raise
     assert isinstance(expected.table, Table)
     found = [read_partitions(asked, InlineWorkers(backend, 2, copies=copies), count) for count in counts]
     for read in found:
         assert_same(read, expected.table)
-        assert read.notes == expected.notes
+        assert sorted(read.notes) == sorted(expected.notes)
     return found
 
 
@@ -126,7 +126,7 @@ def test_two_files_with_bad_rows_come_out_the_same(data_dir: Path, backend: Back
 def test_a_compressed_file_is_read_by_one_worker_and_cut_then(data_dir: Path, backend: Backend) -> None:
     path = data_dir / "online-retail" / "online_retail.csv.gz"
     (found,) = compare(config(path=str(path)), backend, counts=(7,))
-    assert len(found.table.partitions) == 7 and "cannot be cut" in found.remarks[0]
+    assert len(found.table.partitions) == 7 and "cannot be split" in found.remarks[0]
 
 
 @pytest.mark.data
@@ -339,7 +339,7 @@ def test_other_encodings_delimiters_and_headers(tmp_path: Path, backend: Backend
     wide = tmp_path / "wide.csv"
     wide.write_bytes(text.encode("utf-16"))
     found = compare(config(path=str(wide), csv={"encoding": "utf-16"}), backend)
-    assert n_parts(found) == list(COUNTS) and "cannot be cut" in found[-1].remarks[0]
+    assert n_parts(found) == list(COUNTS) and "cannot be split" in found[-1].remarks[0]
     (tmp_path / "mark.csv").write_bytes(text.encode("utf-8-sig").replace(b"\n", b"\r\n"))
     assert n_parts(compare(config(path=str(tmp_path / "mark.csv")), backend)) == list(COUNTS)
     (tmp_path / "bare.csv").write_bytes(b"\xef\xbb\xbf" + text.partition("\n")[2].encode())
@@ -359,7 +359,7 @@ def test_fields_separated_by_runs_of_blanks(tmp_path: Path, backend: Backend, qu
     path.write_text(text.replace('  \t"', '\t"').replace("\n", " \n  "))
     found = compare(config(path=str(path), format="csv", csv={"delimiter": r"\s+"}), backend)
     assert n_parts(found) == list(COUNTS)
-    assert ("cannot be cut" not in "".join(found[-1].remarks)) is is_cut
+    assert ("cannot be split" not in "".join(found[-1].remarks)) is is_cut
 
 
 def test_a_field_that_is_longer_than_a_piece(tmp_path: Path, backend: Backend) -> None:
@@ -395,7 +395,7 @@ def test_json_lines_that_differ_late(tmp_path: Path, backend: Backend, usual: An
 def test_json_objects_over_several_lines_are_read_as_a_whole(tmp_path: Path, backend: Backend) -> None:
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"a": i, "b": "x"}, indent=1) + "\n" for i in range(ROWS)))
     found = compare(config(path=str(tmp_path / "t.jsonl")), backend)
-    assert "cannot be cut" in found[-1].remarks[0]
+    assert "cannot be split" in found[-1].remarks[0]
 
 
 def test_a_damaged_file_is_refused_by_name(churn: Path, tmp_path: Path, backend: Backend) -> None:

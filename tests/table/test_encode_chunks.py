@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -63,14 +63,14 @@ def _alone(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, DeclaredColumn] | None = None) -> Table:
-    """Encode both ways; both refuse with the same message, or both give the same table, which is returned."""
+    """Encode both ways; both refuse the same columns, or both give the same table, which is returned."""
     whole = pa.concat_tables(parts)
     try:
         expected = encode(whole, backend, declared)
     except SchemaError as error:
         with pytest.raises(SchemaError) as caught:
             encode_chunks(lambda: parts, backend, whole.num_rows, declared)
-        assert str(caught.value) == str(error)
+        assert caught.value.names == error.names
         raise
     got = encode_chunks(lambda: parts, backend, whole.num_rows, declared)
     assert_same(got, expected)
@@ -128,8 +128,9 @@ def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other
     try:
         together = looked(parts)
     except SchemaError as error:
-        with pytest.raises(SchemaError, match=re.escape(error.what)):
+        with pytest.raises(SchemaError) as caught:
             merged(list(map(looked, ([part] for part in parts))))
+        assert caught.value.names == error.names
         return
     apart = merged([pickle.loads(pickle.dumps(looked([part]))) for part in parts])
     assert [c.column(n_rows) for c in apart.values()] == [c.column(n_rows) for c in together.values()]
@@ -249,7 +250,7 @@ def test_a_level_that_no_row_holds_stays_a_level(backend: Backend) -> None:
         ([True], [False], pa.list_(pa.bool_()), None),
     ],
 )
-def test_what_is_refused_is_refused_in_the_words_and_with_the_rows_of_the_whole(
+def test_parts_refuse_the_columns_that_the_whole_refuses(
     backend: Backend, first: list[Any], last: list[Any], kind: pa.DataType, declared: Any
 ) -> None:
     if pa.types.is_nested(kind):
@@ -257,6 +258,14 @@ def test_what_is_refused_is_refused_in_the_words_and_with_the_rows_of_the_whole(
     asked = (declared,) if isinstance(declared, str) else declared
     with pytest.raises(SchemaError):
         compare(last_of(first, last, kind), backend, {"x": declare(*asked)} if asked else None)
+
+
+def test_a_refused_value_has_its_row_and_the_place_of_its_part(backend: Backend) -> None:
+    for kind, values in (("numeric", ["1", "2", "four"]), ("boolean", ["yes", "no", "perhaps"])):
+        parts = [pa.table({"x": values[:2]}), pa.table({"x": values[2:]})]
+        with pytest.raises(SchemaError, match=values[2]) as caught:
+            encode_chunks(partial(list, parts), backend, 3, {"x": declare(kind)})
+        assert caught.value.where.startswith("data row 1 ") and caught.value.where.endswith("after the first 2 rows")
 
 
 def test_declared_columns_that_are_absent_and_names_that_are_there_twice_are_refused(backend: Backend) -> None:

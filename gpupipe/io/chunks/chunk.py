@@ -1,4 +1,4 @@
-"""A chunk of a source, and the facts about it that each step of `gpupipe.io.chunks.chunk_steps` returns."""
+"""A chunk of a source, and the facts about it that `gpupipe.io.chunks.chunk_reader` returns."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from gpupipe.errors import GpupipeError
-from gpupipe.io.chunks.file_notes import FileNotes
 from gpupipe.io.file_streams import ByteRange
 from gpupipe.io.files import SourceFile
+from gpupipe.io.notes import Notes
 
 Kinds = dict[str, pa.DataType]
 
@@ -39,86 +38,61 @@ class SourceChunk:
         """True if the chunk is all of its file."""
         return self.groups is None and self.span is None
 
+    @property
+    def is_text(self) -> bool:
+        """True if it is read by a parser that infers types from values."""
+        return self.file.format in ("csv", "jsonl")
+
 
 @dataclass(frozen=True)
-class ParsedChunk:
-    """The facts about a parsed chunk.
+class ChunkColumns:
+    """The types that the columns of a file are read as.
+
+    Attributes
+    ----------
+    kinds : dict of str to DataType
+        As its parser types them; null where no row has a value.
+    numbers : dict of str to DataType
+        Columns of cleaned text that are converted to numbers, and to which.
+    """
+
+    kinds: Kinds = field(default_factory=dict)
+    numbers: Kinds = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChunkFacts:
+    """The facts about a chunk that was read.
 
     Attributes
     ----------
     n_rows : int
-    kinds : dict of str to DataType
-        Its columns; null where no row has a value.
+    columns : ChunkColumns
+        What its columns were read as.
+    schema : pyarrow.Schema
+        Of its rows.
+    empty : frozenset of str
+        The columns of its rows that have nothing but nulls.
     left_out : tuple of str
         Columns that are there, but of no use.
-    numbers : dict of str to frozenset of DataType
-        Of each column of text of a CSV file, the types of numbers that hold all of its values.
+    numbers : dict of str to tuple of DataType
+        For each column of text of a CSV file, the types of numbers that hold all of its values.
     refused : dict of str to frozenset of DataType
         The types that a column could not be read as.
     seen : tuple of str
         Every column that is there.
-    notes : FileNotes
-    error : GpupipeError, optional
-        Why it could not be read.
+    notes : Notes
+    failed : bool
+        Whether the chunk could not be read by itself: its file must be read as a whole.
     """
 
     n_rows: int = 0
-    kinds: Kinds = field(default_factory=dict)
+    columns: ChunkColumns = field(default_factory=ChunkColumns)
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    empty: frozenset[str] = frozenset()
     left_out: tuple[str, ...] = ()
-    numbers: dict[str, frozenset[pa.DataType]] = field(default_factory=dict)
+    numbers: dict[str, tuple[pa.DataType, ...]] = field(default_factory=dict)
     refused: dict[str, frozenset[pa.DataType]] = field(default_factory=dict)
     seen: tuple[str, ...] = ()
-    notes: FileNotes = field(default_factory=FileNotes)
-    error: GpupipeError | None = None
-
-
-@dataclass(frozen=True)
-class FileColumns:
-    """The columns of a file.
-
-    Attributes
-    ----------
-    kinds : dict of str to DataType
-        As they are parsed.
-    numbers : dict of str to DataType
-        Texts that are numbers once they are cleaned, and which.
-    """
-
-    kinds: Kinds
-    numbers: Kinds
-
-
-@dataclass(frozen=True)
-class SourceColumns:
-    """The columns of a source.
-
-    Attributes
-    ----------
-    together : pyarrow.Schema
-        Of all files together.
-    final : pyarrow.Schema
-        Of those that are asked for.
-    """
-
-    together: pa.Schema
-    final: pa.Schema
-
-
-@dataclass(frozen=True)
-class PlainChunk:
-    """The facts about a chunk whose columns are plain.
-
-    Attributes
-    ----------
-    kinds : dict of str to DataType
-    empty : frozenset of str
-        The columns that have nothing but nulls.
-    notes : FileNotes
-    error : GpupipeError, optional
-        Why a column could not be made plain.
-    """
-
-    kinds: Kinds = field(default_factory=dict)
-    empty: frozenset[str] = frozenset()
-    notes: FileNotes = field(default_factory=FileNotes)
-    error: GpupipeError | None = None
+    notes: Notes = field(default_factory=Notes)
+    failed: bool = False

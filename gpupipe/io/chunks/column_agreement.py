@@ -1,30 +1,19 @@
-"""Agreement between the chunks of a source: the columns, types and notes of reading all of it at once.
+"""Agreement between the chunks and files of a source on the columns and types of reading all of it at once.
 
 A parser gives a column the first type of a list that all its values have. So where chunks differ, the type that comes
-last is tried on all of them, then the next, until none refuses it. Which type a column has in the end, and what is to
-be said of it, is left to those who say it of whole tables: they are given a row for each file that stands for all of
-its rows.
+last is tried on all of them, then the next, until none refuses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import pyarrow as pa
 
-from gpupipe.errors import DataError
-from gpupipe.io.chunks.chunk import FileColumns, Kinds, ParsedChunk, PlainChunk, SourceColumns
-from gpupipe.io.chunks.file_notes import FileNotes
-from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.concatenation import clashes, combine, mixed_note
-from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.csv.text_columns import NUMBERS, choose_number_type
-from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts
+from gpupipe.io.concatenation import FileColumn
+from gpupipe.io.formats.csv.text_columns import NUMBERS, choose_numbers
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.notes import Notes
-from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import select_columns
 
 CSV_KINDS = [
     pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),
@@ -38,16 +27,16 @@ class NoAgreement(Exception):
 
 
 def agree_on_columns(
-    chunks: Sequence[ParsedChunk], file_format: str, texts: set[str], as_text: Sequence[str]
-) -> FileColumns:
+    chunks: Sequence[ChunkFacts], file_format: str, texts: Container[str], as_text: Sequence[str]
+) -> ChunkColumns:
     """Return the columns of a file: the types that all its chunks can be read as.
 
     Parameters
     ----------
-    chunks : sequence of ParsedChunk
+    chunks : sequence of ChunkFacts
         Those with rows.
     file_format : str
-    texts : set of str
+    texts : container of str
         Columns that are declared to be text.
     as_text : sequence of str
         Those that are text because they are in another file.
@@ -57,30 +46,42 @@ def agree_on_columns(
     NoAgreement
         If the chunks do not determine the types of the whole file.
     """
-    names = list(dict.fromkeys(name for chunk in chunks for name in chunk.kinds))
+    if len(chunks) == 1 and not as_text:
+        return chunks[0].columns
+    names = list(dict.fromkeys(name for chunk in chunks for name in chunk.columns.kinds))
     if any(name in chunk.left_out for name in names for chunk in chunks):
         raise NoAgreement
     kinds = {name: TEXT if name in as_text else _kind(name, chunks, file_format) for name in names}
-    numbers = {}
-    for name, kind in kinds.items():
-        if kind == TEXT and file_format == "csv" and name not in {*texts, *as_text}:
-            held = frozenset(NUMBERS).intersection(*(chunk.numbers.get(name, NUMBERS) for chunk in chunks))
-            if number := choose_number_type(held):
-                numbers[name] = number
-    return FileColumns(kinds, numbers)
-
-
-def find_columns_to_reparse(chunk: ParsedChunk, columns: FileColumns) -> Kinds:
-    """Return the columns whose type in a chunk differs from the file's, with the file's types."""
-    return {
-        name: columns.kinds[name]
-        for name, kind in chunk.kinds.items()
-        if kind != columns.kinds[name] and not pa.types.is_null(kind)
+    held = {
+        name: frozenset(NUMBERS).intersection(*(chunk.numbers.get(name, NUMBERS) for chunk in chunks))
+        for name, kind in kinds.items()
+        if kind == TEXT and file_format == "csv" and name not in as_text
     }
+    return ChunkColumns(kinds, choose_numbers(held, texts))
 
 
-def _kind(name: str, chunks: Sequence[ParsedChunk], file_format: str) -> pa.DataType:
-    kinds = {chunk.kinds[name] for chunk in chunks if name in chunk.kinds} - {pa.null()}
+def must_reread(chunk: ChunkFacts, columns: ChunkColumns) -> bool:
+    """Return whether a chunk was read with other types than the columns of its file have; those of nulls fit all."""
+    return any(
+        chunk.columns.kinds[name] != kind or chunk.columns.numbers.get(name) != columns.numbers.get(name)
+        for name, kind in columns.kinds.items()
+        if name in chunk.columns.kinds and name not in chunk.empty
+    )
+
+
+def describe_file(chunks: Sequence[ChunkFacts]) -> dict[str, FileColumn]:
+    """Return the plain columns of a file, given the facts about its chunks with rows."""
+    found: dict[str, FileColumn] = {}
+    for chunk in chunks:
+        for name, kind in zip(chunk.schema.names, chunk.schema.types, strict=True):
+            known = found.get(name)
+            if known is None or (known.is_empty and (name not in chunk.empty or pa.types.is_null(known.kind))):
+                found[name] = FileColumn(kind, name in chunk.empty)
+    return found
+
+
+def _kind(name: str, chunks: Sequence[ChunkFacts], file_format: str) -> pa.DataType:
+    kinds = {chunk.columns.kinds[name] for chunk in chunks if name in chunk.columns.kinds} - {pa.null()}
     if not kinds:
         return pa.null()
     refused = frozenset[pa.DataType]().union(*(chunk.refused.get(name, frozenset()) for chunk in chunks))
@@ -101,74 +102,3 @@ def _order(kinds: set[pa.DataType], file_format: str) -> list[pa.DataType]:
     if order is None:
         raise NoAgreement
     return order
-
-
-class ColumnAgreement:
-    """The columns and notes of all files of a source together, once the chunks of each are plain.
-
-    Parameters
-    ----------
-    source : TableSource
-    files : sequence of SourceFile
-        All of them, those without rows too.
-
-    Attributes
-    ----------
-    notes : Notes
-    """
-
-    def __init__(self, source: TableSource, files: Sequence[SourceFile]) -> None:
-        self.source, self.files = source, files
-        self.wanted, self.notes = ColumnFilter(source), Notes()
-
-    def report(self, file: SourceFile, parsed: Sequence[ParsedChunk], plain: Sequence[PlainChunk]) -> None:
-        """Report the notes on a file, in the order of the files; raise the error of its first chunk that has one."""
-        found = FileNotes()
-        for chunk in parsed:
-            self.wanted.pick(chunk.seen)
-        known: list[ParsedChunk | PlainChunk] = [*parsed, *plain]
-        for one in known:
-            if one.error is not None:
-                raise one.error
-            found.include(one.notes)
-        if file.format != "generator":
-            found.report(file, self.notes)
-
-    def find_mixed(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> list[str]:
-        """Return the columns to read as text in all CSV files because they are text in some, with a note."""
-        mixed = clashes(stand_ins)
-        if not mixed or any(file.format != "csv" for file in files):
-            return []
-        self.notes.say(mixed_note(mixed))
-        return mixed
-
-    def columns(self, stand_ins: Sequence[pa.Table], files: Sequence[SourceFile]) -> SourceColumns:
-        """Return the columns of the source, given the sample row of each file with rows.
-
-        Raises
-        ------
-        SchemaError
-            If files do not go together, or a column that is asked for is absent.
-        """
-        if not files:
-            raise DataError("there are no rows", where=mask(self.source.label), fix="check that it is the right file")
-        partitions = HivePartitions(self.files)
-        pairs = zip(stand_ins, files, strict=True)
-        tables = [partitions.add_columns(table, file, self.wanted) for table, file in pairs]
-        table = tables[0] if len(tables) == 1 else combine(tables, files, self.notes)
-        if self.source.where:
-            filter_rows(table, self.source.where)  # refuses what cannot be compared
-        return SourceColumns(table.schema, select_columns(table, self.wanted, self.source).schema)
-
-
-def make_sample_row(chunks: Sequence[PlainChunk]) -> pa.Table:
-    """Return one row with the columns of a file: a value, or null where all its chunks have only nulls."""
-    kinds = {name: kind for chunk in chunks for name, kind in chunk.kinds.items()}
-    empty = {name for name in kinds if all(name in chunk.empty for chunk in chunks)}
-    return pa.table({name: pa.nulls(1, kind) if name in empty else _value(kind) for name, kind in kinds.items()})
-
-
-def _value(kind: pa.DataType) -> pa.Array:
-    if kind == TEXT:
-        return pa.array(["1"]).dictionary_encode()
-    return pa.array([1], pa.int64()).cast(kind)

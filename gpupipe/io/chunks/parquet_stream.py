@@ -1,6 +1,7 @@
 """Parquet files read chunk by chunk (some row groups each), where all rows would not fit in memory.
 
-Only what is the same chunk by chunk is read so: the rest, as the hooks and joins that need all rows, is read at once.
+The types of all chunks are known from the footers of the files, so a chunk is read when it is needed. A source whose
+types depend on values, or with a hook or join that needs all rows, is read at once.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import pyarrow as pa
 
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_text
-from gpupipe.io.chunks.file_notes import FileNotes, clean_chunk
+from gpupipe.io.chunks.chunk import SourceChunk
+from gpupipe.io.chunks.chunk_reader import finish_chunk, read_chunk
+from gpupipe.io.chunks.column_agreement import describe_file
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.files import SourceFile
-from gpupipe.io.filter import filter_rows
-from gpupipe.io.formats.parquet import read_groups
+from gpupipe.io.concatenation import common_schema
+from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.parquet_footers import RowGroups, read_groups_of
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.input_files import BaseDir, data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, TableSource
-from gpupipe.io.source_reader import select_columns
 from gpupipe.units import GIB, MIB
 
 CHUNK_BYTES = 256 * MIB  # the most of a chunk, as Arrow holds it
@@ -37,32 +38,31 @@ class ParquetStream:
     ----------
     source : TableSource
     files : list of SourceFile
-    chunks : list of list of tuple of int
-        Of each file the chunks, each some of its row groups.
+    chunks : list of SourceChunk
     n_rows : int
         Before any filter.
     decoded_bytes, chunk_bytes : int
         About what Arrow would hold of all rows, and of the largest chunk.
-    notes : list of str
-        What was repaired or left out, once the chunks have been read.
+    notes : Notes
+        What was repaired or dropped, complete once the chunks have been read.
     """
 
     source: TableSource
     files: list[SourceFile]
-    chunks: list[list[tuple[int, ...]]]
+    chunks: list[SourceChunk]
     n_rows: int
     decoded_bytes: int
     chunk_bytes: int
-    notes: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
 
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return sum(map(len, self.chunks))
+        return len(self.chunks)
 
     @property
     def remark(self) -> str:
-        """That it is read in chunks, and why."""
+        """Remark that the source is read in chunks, with the reason."""
         return f"read in {self.n_chunks} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
 
     def tables(self) -> Iterator[pa.Table]:
@@ -75,20 +75,24 @@ class ParquetStream:
         SchemaError
             If a column is absent or of no use.
         """
-        wanted, notes, n_rows = ColumnFilter(self.source), Notes(), 0
-        partitions = HivePartitions(self.files)
-        for file, chunks in zip(self.files, self.chunks, strict=True):
-            for table in _plain_chunks(file, chunks, wanted, notes):
-                table = partitions.add_columns(table, file, wanted)
-                if self.source.where:
-                    table = filter_rows(table, self.source.where)
-                table = select_columns(table, wanted, self.source)
+        wanted, n_rows, schema = ColumnFilter(self.source), 0, None
+        self.notes, partitions = Notes(), HivePartitions(self.files)
+        for path in {file.path: None for file in self.files}.keys() - {chunk.file.path for chunk in self.chunks}:
+            self.notes.say(f"no rows in {mask(path)}")
+        for chunk in self.chunks:
+            table, facts = read_chunk(chunk, self.source, wanted)
+            self.notes.include(facts.notes)
+            if facts.n_rows:
+                wanted.pick(facts.seen)
+                if schema is None:  # of one chunk is that of all: see `_are_steady`
+                    columns = partitions.describe(describe_file([facts]), chunk.file, wanted)
+                    schema = common_schema([columns], [chunk.file], self.notes)
+                table = finish_chunk(table, chunk, self.source, wanted, partitions, schema)
+            if table.num_rows:
                 n_rows += table.num_rows
-                if table.num_rows:
-                    yield table
+                yield table
         if not n_rows and self.source.where:
             raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen it")
-        self.notes = notes.lines()
 
 
 def open_parquet_stream(
@@ -132,9 +136,10 @@ def open_parquet_stream(
     if need <= room or not _are_steady(files, found):
         return None
     most = room // 4 if on_device else min(CHUNK_BYTES, room // 4)
-    chunks = [_cut(groups.decoded, most) for groups in found]
-    sizes = [sum(groups.decoded[i] for i in chunk) for groups, cut in zip(found, chunks, strict=True) for chunk in cut]
-    stream = ParquetStream(source, files, chunks, sum(groups.n_rows for groups in found), decoded, max(sizes))
+    cut = [_cut(groups.decoded, most) for groups in found]
+    largest = max(sum(groups.decoded[i] for i in run) for groups, runs in zip(found, cut, strict=True) for run in runs)
+    chunks = [SourceChunk(file, run) for file, runs in zip(files, cut, strict=True) for run in runs]
+    stream = ParquetStream(source, files, chunks, sum(groups.n_rows for groups in found), decoded, largest)
     return stream if stream.n_chunks > 1 else None
 
 
@@ -152,7 +157,7 @@ def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool
 
 
 def is_steady(kind: pa.DataType) -> bool:
-    """Whether what a column of this type becomes does not depend on its values: bytes and uint64 depend."""
+    """Return whether the plain type of a column follows from this type alone; that of bytes and uint64 does not."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     if pa.types.is_uint64(kind):
@@ -176,15 +181,3 @@ def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
         chunks[-1].append(group)
         room -= size
     return [tuple(chunk) for chunk in chunks]
-
-
-def _plain_chunks(
-    file: SourceFile, chunks: Sequence[tuple[int, ...]], wanted: ColumnFilter, notes: Notes
-) -> Iterator[pa.Table]:
-    """Yield the chunks of a file as plain tables, and say what there is to say of the file when it is over."""
-    found = FileNotes()
-    for table in read_groups(file, wanted, found.about_file, chunks):
-        found.n_rows += table.num_rows
-        if table.num_rows:
-            yield clean_chunk(table, file, wanted, found)
-    found.report(file, notes)

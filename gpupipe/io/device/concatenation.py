@@ -1,6 +1,6 @@
 """Concatenation of several text files on a device, by the rules of `gpupipe.io.concatenation`.
 
-The host functions get one row for each file, as they need only the types of its columns.
+The types of the columns are agreed upon by the host's functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
-from gpupipe.io.concatenation import clashes, combine, mixed_note
+from gpupipe.io.concatenation import FileColumn, clashes, common_schema, mixed_note
 from gpupipe.io.device.number_texts import storage
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
@@ -91,27 +91,24 @@ def columns_of(
 
 
 class _Found(NamedTuple):
-    """What a column of a file holds: its numbers, None where it is text; and a row that has its type."""
+    """The numbers of a column of a file, None where it is text; and its type."""
 
     numbers: DeviceNumbers | None
-    row: pa.Array
+    column: FileColumn
 
 
-def _a_text() -> _Found:
-    return _Found(None, pa.array(["text"]).dictionary_encode())
+A_TEXT = _Found(None, FileColumn(TEXT, is_empty=False))
 
 
 def _combine(
     parts: Sequence[DeviceFileColumns], notes: Notes, backend: DeviceBackend
 ) -> tuple[dict[str, Any], list[str]]:
     found = [{n: _found(n, column, part.rules, backend) for n, column in part.columns.items()} for part in parts]
-    mixed = clashes(_rows(found)) if all(part.file.format == "csv" for part in parts) else []
+    mixed = clashes(_types(found)) if all(part.file.format == "csv" for part in parts) else []
     if mixed:
         notes.say(mixed_note(mixed))
-        found = [
-            {name: _a_text() if name in mixed else column for name, column in columns.items()} for columns in found
-        ]
-    schema = combine(_rows(found), [part.file for part in parts], notes).schema
+        found = [{name: A_TEXT if name in mixed else column for name, column in columns.items()} for columns in found]
+    schema = common_schema(_types(found), [part.file for part in parts], notes)
     texts = [field.name for field in schema if field.type == TEXT]
     written = [_written(texts, part) for part in parts]
     return {
@@ -129,8 +126,8 @@ def _written(texts: Sequence[str], part: DeviceFileColumns) -> dict[str, Any]:
     return {**found, **(part.written(numbers) if numbers else {})}
 
 
-def _rows(found: Sequence[Mapping[str, _Found]]) -> list[pa.Table]:
-    return [pa.table({name: column.row for name, column in columns.items()}) for columns in found]
+def _types(found: Sequence[Mapping[str, _Found]]) -> list[dict[str, FileColumn]]:
+    return [{name: each.column for name, each in columns.items()} for columns in found]
 
 
 def _found(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> _Found:
@@ -139,13 +136,12 @@ def _found(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> 
         codes, distinct = distinct_texts(column, backend)
         some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
         if rules.is_text(name, some) and not are_missing(some, rules):
-            return _a_text()
+            return A_TEXT
         values = rules.read(name, strings(backend.to_arrow(distinct)))
         if pa.types.is_string(values.type):
-            is_missing = values.null_count == len(values)
-            return _Found(None, pa.nulls(1, TEXT)) if is_missing else _a_text()
+            return _Found(None, FileColumn(TEXT, values.null_count == len(values)))
         numbers = _looked_up(values, codes, backend)
-    return _Found(numbers, _row_of(numbers))
+    return _Found(numbers, _type_of(numbers))
 
 
 def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
@@ -162,12 +158,11 @@ def _looked_up(values: pa.Array, codes: Any, backend: DeviceBackend) -> DeviceNu
     return DeviceNumbers(rows, valid, values.type)
 
 
-def _row_of(column: DeviceNumbers) -> pa.Array:
-    """Return a row that has the type of a column; it is null where all of them are."""
+def _type_of(column: DeviceNumbers) -> FileColumn:
     if bool(column.valid.any()):
-        return pa.array([0]).cast(column.type)
+        return FileColumn(column.type, is_empty=False)
     # Arrow makes no floats of nulls alone: such a column has no type.
-    return pa.nulls(1, pa.null() if column.type == pa.float64() else column.type)
+    return FileColumn(pa.null() if column.type == pa.float64() else column.type, is_empty=True)
 
 
 def _all_texts(

@@ -10,9 +10,9 @@ from gpupipe.datasets.churn.customer_columns import ID, LEVELS, SCHEMA, values
 from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
 from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk_reader import generate_rows
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.settings import TableSource
-from gpupipe.io.source_reader import generate_rows
 from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 from gpupipe.typing import Array, ArrayNamespace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +16,12 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
 from gpupipe.io.device.obstacles import guard_device_read, require_plain
 from gpupipe.io.device.source_reader import device_column
+from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles
-from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
-from gpupipe.io.plain_tables import report_missing, usable_names
+from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
 
@@ -44,12 +44,11 @@ class FrameStream:
     stream: ParquetStream
     backend: DeviceBackend
     notes: Notes = field(default_factory=Notes)
-    _missing: dict[str, set[str]] = field(default_factory=dict)
 
     @property
     def rules(self) -> TextRules:
         """What the texts mean."""
-        return TextRules(self._read, NULL_VALUES)
+        return text_rules(self.notes)
 
     def columns(self) -> Iterator[Columns]:
         """Yield the columns of each chunk that has rows, as `read_frame` returns those of a source.
@@ -62,7 +61,8 @@ class FrameStream:
             If a column is absent.
         """
         source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
-        for file, chunks in zip(self.stream.files, self.stream.chunks, strict=True):
+        for file in self.stream.files:
+            chunks = [chunk.groups for chunk in self.stream.chunks if chunk.file is file]
             for columns in self._of_file(file, chunks, wanted):
                 if source.where:
                     columns = filter_columns(columns, source.where, self.rules, self.backend)
@@ -74,13 +74,9 @@ class FrameStream:
         if not n_rows:
             raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
 
-    def lines(self) -> list[str]:
-        """Return what there is to say, once the chunks have been read and encoded."""
-        for name, texts in self._missing.items():
-            report_missing(name, sorted(texts), self.notes)
-        return self.notes.lines()
-
-    def _of_file(self, file: SourceFile, chunks: list[tuple[int, ...]], wanted: ColumnFilter) -> Iterator[Columns]:
+    def _of_file(
+        self, file: SourceFile, chunks: Sequence[tuple[int, ...] | None], wanted: ColumnFilter
+    ) -> Iterator[Columns]:
         with open_file(file) as handle:
             schema = pq.read_schema(handle)
         names = usable_names(schema, file, wanted, self.notes)
@@ -92,11 +88,6 @@ class FrameStream:
                 frame = self.backend.read_columns("parquet", [file.path], typed, groups)
             if len(frame):
                 yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
-
-    def _read(self, name: str, texts: pa.StringArray) -> pa.Array:
-        cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
-        self._missing.setdefault(name, set()).update(gone)
-        return cleaned.cast(pa.string()).combine_chunks()
 
 
 def open_frame_stream(

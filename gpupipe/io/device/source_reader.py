@@ -116,8 +116,9 @@ def _joined(
     ours, theirs = (known_columns(part.columns, part.rules, backend) for part in (left, right))
     columns, remark = join_columns(ours, theirs, name, joined, backend)
     notes = Notes()
-    for line in [*left.notes.lines(), *right.notes.lines(), remark]:
-        notes.say(line)
+    notes.include(left.notes)
+    notes.include(right.notes)
+    notes.say(remark)
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 

@@ -14,7 +14,8 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.encoding import encoding_error
-from gpupipe.io.formats.csv.reader import read_typed
+from gpupipe.io.formats.csv.reader import read as read_csv
+from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
 from gpupipe.io.formats.jsonl.reader import read_lines
 from gpupipe.io.missing_values import NULL_VALUES, clean_texts
 from gpupipe.io.notes import Notes
@@ -33,8 +34,7 @@ def text_rules(notes: Notes) -> TextRules:
 
     def read(name: str, texts: pa.StringArray) -> pa.Array:
         cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
-        if any(gone):  # that an empty text is missing goes without saying
-            notes.say(f"column {name!r}: {', '.join(map(repr, gone[:5]))} read as missing")
+        notes.add_missing(name, gone)
         return cleaned.cast(pa.string()).combine_chunks()
 
     return TextRules(read, NULL_VALUES)
@@ -98,7 +98,9 @@ class CsvTexts:
         settings = self.source.csv.model_copy(update={"names": (name,), "delimiter": ",", "quote": '"'})
         source = self.source.model_copy(update={"csv": settings})
         file = _in_memory(self.file, made.getvalue())
-        table = read_typed(file, ColumnFilter(source, [name]), source, notes, tuple(self.stay_texts))
+        parsed = read_csv(file, ColumnFilter(source, [name]), source, notes, as_text=tuple(self.stay_texts))
+        table, numbers = clean_text_columns(parsed, settings)
+        table = convert_numbers(table, choose_numbers(numbers, self.stay_texts), settings)
         return plain_table(table, file, self.wanted, notes).column(name)
 
     def _require_utf8(self, texts: pa.StringArray) -> None:

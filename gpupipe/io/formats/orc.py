@@ -15,8 +15,10 @@ from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
 
 
-def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
-    """Return the wanted columns of an ORC file; nested ones are never decoded.
+def read(
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, stripes: Sequence[int] | None = None
+) -> pa.Table:
+    """Return the wanted columns of an ORC file, or of these stripes of it; nested ones are never decoded.
 
     Raises
     ------
@@ -25,11 +27,6 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     SchemaError
         If a column that is asked for by name is nested.
     """
-    return read_stripes(file, wanted, notes, None)
-
-
-def read_stripes(file: SourceFile, wanted: ColumnFilter, notes: Notes, stripes: Sequence[int] | None) -> pa.Table:
-    """Return what `read` returns, of these stripes of the file alone; None means all of them."""
     with open_file(file) as stream:
         reader = orc.ORCFile(stream)
         names = usable_names(reader.schema, file, wanted, notes)

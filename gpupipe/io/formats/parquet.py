@@ -21,8 +21,12 @@ PROBE_ROWS = 256
 MAX_SECONDS = (2**63 - 1) // 1_000_000
 
 
-def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
-    """Return the wanted columns of a Parquet file; nested ones and bytes that are no text are never decoded.
+def read(
+    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, groups: Sequence[int] | None = None
+) -> pa.Table:
+    """Return the wanted columns of a Parquet file, or of these row groups of it.
+
+    Nested columns, and bytes that are not text, are never decoded.
 
     Raises
     ------
@@ -31,7 +35,7 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     SchemaError
         If a column that is asked for by name cannot be used.
     """
-    (table,) = read_groups(file, wanted, notes, [None])  # to its end, where the file is checked for changes
+    (table,) = read_groups(file, wanted, notes, [groups])  # to its end, where the file is checked for changes
     return table
 
 

@@ -177,10 +177,9 @@ def _require_inputs(model: LoadedModel, loaded: LoadedTable, label: str) -> None
     if not absent:
         return
     if unusable := [name for name in absent if name in loaded.names]:
-        why = [note for note, column in loaded.note_columns.items() if column in unusable]
         raise SchemaError(
             f"expected one value a row in {', '.join(map(repr, unusable))}",
-            where="; ".join([label, *why]),
+            where="; ".join([label, *loaded.notes.about(unusable)]),
             fix="flatten the columns before",
         )
     hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, found))]

@@ -135,8 +135,8 @@ def score_on_workers(
         found = read_chunks(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
             say(f"{path} cannot be cut: it was read by one worker")
-        if found.skipped:
-            say(found.skipped)
+        if skipped := found.notes.skipped_line():
+            say(skipped)
         copied = choose(found.schema.names)
         for warning in _enforce(model, found, workers, data):
             say(warning)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import SchemaError
 from gpupipe.table.blocks import Table, stack
+from gpupipe.table.column_summary import FEW_LEVELS
 from gpupipe.table.device.frame_columns import (
     DeviceDictionary,
     DeviceNumbers,
@@ -28,7 +29,7 @@ from gpupipe.table.device.frame_columns import (
     has_texts,
     strings,
 )
-from gpupipe.table.encode import FEW_LEVELS, EncodePlan, enforce, infer, require, require_distinct
+from gpupipe.table.encode import EncodePlan, enforce, infer, require, require_distinct
 from gpupipe.table.numeric_columns import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn, Schema
 from gpupipe.typing import Array

@@ -14,6 +14,7 @@ from gpupipe.table.column_summary import ColumnSummary
 from gpupipe.table.device.encode import ColumnEncoder, TextRules
 from gpupipe.table.device.frame_columns import DeviceText, concatenate
 from gpupipe.table.encode import require, require_distinct
+from gpupipe.table.encode_chunks import rows_counted_after
 from gpupipe.table.schema import DeclaredColumn, Schema
 
 Columns = Mapping[str, Any]
@@ -50,7 +51,7 @@ def encode_frame_chunks(
     Raises
     ------
     SchemaError
-        As `encode_frame`, but the rows that it names are those of a chunk.
+        As `encode_frame`; rows are counted from the beginning of their chunk, whose place is named.
     """
     schema, n_rows = _look(chunks, backend, most_rows, declared or {}, rules)
     blocks, places = allocate(schema, n_rows, backend.xp)
@@ -58,13 +59,14 @@ def encode_frame_chunks(
     start = 0
     for chunk in chunks():
         stop = start + _n_rows(chunk)
-        for column in schema:
-            plan = ColumnEncoder(column.name, chunk[column.name], backend, rules).enforce(column)
-            if plan.write is None:
-                texts[column.name].append(plan.text)
-            else:
-                block, row = places[column.name]
-                plan.write(blocks[block][row][start:stop])
+        with rows_counted_after(start):
+            for column in schema:
+                plan = ColumnEncoder(column.name, chunk[column.name], backend, rules).enforce(column)
+                if plan.write is None:
+                    texts[column.name].append(plan.text)
+                else:
+                    block, row = places[column.name]
+                    plan.write(blocks[block][row][start:stop])
         start = stop
     return Table(schema, n_rows, blocks, places, {name: concatenate(found, backend) for name, found in texts.items()})
 
@@ -83,12 +85,13 @@ def _look(
         if not seen:
             require_distinct(list(chunk))
             require(list(chunk), declared, "schema: declares")
-        for name, column in chunk.items():
-            known = seen[name].kind if name in seen else declared[name].kind if name in declared else None
-            values = ColumnEncoder(name, column, backend, rules).summarize(known)
-            if name not in seen:
-                seen[name] = ColumnSummary(name, values.type, declared.get(name), most_rows)
-            seen[name].add(values)
+        with rows_counted_after(n_rows):
+            for name, column in chunk.items():
+                known = seen[name].kind if name in seen else declared[name].kind if name in declared else None
+                values = ColumnEncoder(name, column, backend, rules).summarize(known)
+                if name not in seen:
+                    seen[name] = ColumnSummary(name, values.type, declared.get(name), most_rows)
+                seen[name].add(values)
         n_rows += _n_rows(chunk)
     return Schema(tuple(column.column(n_rows) for column in seen.values())), n_rows
 

@@ -66,19 +66,18 @@ def streamed(source: Source, available: int = 1) -> ParquetStream:
 
 
 def compare(source: Source, backend: Backend, available: int = 1) -> ParquetStream:
-    """Read both ways; both refuse with the same message, or both give the same table and remarks."""
+    """Read both ways; both refuse with the same class of error, or both give the same table and notes."""
     try:
         loaded = read_arrow(source)
         expected = encode(loaded.table, backend, source.declarations())
     except GpupipeError as error:
-        with pytest.raises(type(error)) as caught:
+        with pytest.raises(type(error)):
             stream = streamed(source, available)
             encode_chunks(stream.tables, backend, stream.n_rows, source.declarations())
-        assert str(caught.value) == str(error)
         raise
     stream = streamed(source, available)
     assert_same(encode_chunks(stream.tables, backend, stream.n_rows, source.declarations()), expected)
-    assert stream.notes == loaded.notes
+    assert sorted(stream.notes) == sorted(loaded.notes)
     return stream
 
 
@@ -156,7 +155,7 @@ def test_the_levels_of_rows_that_a_filter_drops_are_no_levels(
     assert encode_chunks(stream.tables, backend, 4).schema["x"].levels == ("c",)
 
 
-def test_remarks_come_as_if_all_rows_had_been_read_at_once(tmp_path: Path, backend: Backend) -> None:
+def test_notes_of_parts_are_those_of_all_rows(tmp_path: Path, backend: Backend) -> None:
     late = 10**13  # seconds: in the year 318857
     table = pa.table(
         {
@@ -170,7 +169,7 @@ def test_remarks_come_as_if_all_rows_had_been_read_at_once(tmp_path: Path, backe
     )
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1)
     stream = compare(Source(path=str(tmp_path / "t.parquet")), backend)
-    assert len(stream.notes) == 6
+    assert len(stream.notes.lines()) == 6
 
 
 @pytest.mark.data
@@ -252,7 +251,7 @@ def test_a_run_reads_in_parts_where_memory_is_short_and_says_so(churn: Path, tmp
     assert not large.take_remarks()
     loaded = read_arrow(load_config(config).source)
     assert_same(found.table, encode(loaded.table, large))
-    assert list(found.notes) == loaded.notes
+    assert list(found.notes) == loaded.notes.lines()
 
 
 def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp_path: Path) -> None:
@@ -345,11 +344,11 @@ def test_what_few_rows_hold_is_the_same_on_a_device(tmp_path: Path, rows: int) -
     assert sorted(found.notes) == sorted(expected.notes)
 
 
-def test_a_device_names_the_rows_of_the_whole(tmp_path: Path) -> None:
+def test_a_device_names_the_row_and_the_place_of_its_part(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": ["1", "2", "3", "four"]}), tmp_path / "t.parquet", row_group_size=1)
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {tmp_path}/t.parquet, schema: {{x: float}}}}\n")
-    with pytest.raises(SchemaError, match="data row 4"):
+    with pytest.raises(SchemaError, match=r"data row 1 .*after the first 3 rows"):
         read_table(load_config(config), SmallDevice())
     config.write_text(f"source: {{path: {tmp_path}/t.parquet, where: x == 'five'}}\n")
     with pytest.raises(DataError, match="no row passes"):

@@ -152,7 +152,7 @@ class _CsvReader:
                 for name in self.names:
                     parts[name].append(self._chunk_column(name, fields.pop(name)))
         if n_skipped := sum(len(chunk.skipped) for chunk in self.chunks):
-            self.notes.skipped_rows(self.file.path, n_skipped)
+            self.notes.add_skipped(self.file.path, n_skipped)
         n_rows = sum(self._n_rows)
         if not n_rows:
             return None

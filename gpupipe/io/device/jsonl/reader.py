@@ -67,8 +67,8 @@ def _read(file: SourceFile, wanted: ColumnFilter, backend: DeviceBackend, notes:
     said = {str(name): Notes() for name in frame}
     typed = {name: _column(name, frame[name], JsonTexts(file, wanted, said[name]), backend) for name in said}
     names = usable_names(pa.schema([(name, pa.string()) for name in typed]), file, wanted, notes)
-    for line in (line for name in names for line in said[name].lines()):
-        notes.say(line)
+    for name in names:
+        notes.include(said[name])
     columns = {name: typed[name] for name in names}
     rules = JsonTexts(file, wanted, notes).rules
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)

@@ -24,8 +24,6 @@ from gpupipe.io.formats.csv.dialect import read_dialect
 from gpupipe.io.formats.csv.encoding import collect_undecodable_rows, encoding_error, is_undecodable
 from gpupipe.io.formats.csv.header import CsvHeader, read_header, unclosed_quote_error
 from gpupipe.io.formats.csv.open_quotes import StreamWithLastLine
-from gpupipe.io.formats.csv.stray_values import profile_texts, report_stray_values
-from gpupipe.io.formats.csv.text_columns import choose_number_type, clean_column, convert_numbers
 from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT
@@ -41,9 +39,18 @@ Parsed = TypeVar("Parsed")
 
 
 def read(
-    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
+    file: SourceFile,
+    wanted: ColumnFilter,
+    source: TableSource,
+    notes: Notes,
+    span: ByteRange | None = None,
+    kinds: Mapping[str, pa.DataType] | None = None,
+    as_text: Sequence[str] = (),
+    lines_are_rows: bool = False,
 ) -> pa.Table | None:
-    """Return the wanted columns of a CSV file, or None if it has no rows.
+    """Return the wanted columns of a CSV file as Arrow's parser types them, or None if it has no rows.
+
+    Texts are as written: see `gpupipe.io.formats.csv.text_columns.clean_text_columns`.
 
     Parameters
     ----------
@@ -52,89 +59,24 @@ def read(
     source : TableSource
         Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
     notes : Notes
-    as_text : sequence of str
-        Further columns to read as text, because they are text in another file.
-
-    Raises
-    ------
-    DataError
-        If the file is corrupt, in another encoding, or has rows with another number of fields.
-    """
-    table = read_typed(file, wanted, source, notes, as_text)
-    if table is not None:
-        report_stray_values(profile_texts(table, {*declared_texts(source), *as_text}), notes)
-    return table
-
-
-def read_typed(
-    file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
-) -> pa.Table | None:
-    """As `read`, without a remark on what nearly is a number: it would need all texts of a column."""
-    header = header_of(file, source, notes)
-    if header is None:
-        return None
-    table = read_rows(file, header, wanted, source, notes, as_text=as_text)
-    if not table.num_rows:
-        return None
-    keep_text = {*declared_texts(source), *as_text}
-    kinds, columns = {}, dict(zip(table.column_names, table.columns, strict=True))
-    for name, column in columns.items():
-        if column.type == TEXT:
-            columns[name], numbers = clean_column(column, source.csv)
-            if name not in keep_text and (kind := choose_number_type(numbers)):
-                kinds[name] = kind
-    return convert_numbers(pa.table(columns), kinds, source.csv)
-
-
-def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
-    """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
-    with open_file(file, unpack=True) as stream:
-        return read_header(stream, file, source.csv, notes)
-
-
-def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
-    """Return the names of the columns of a file that may have no rows; none where it is empty."""
-    with open_file(file, unpack=True) as stream:
-        rows = read_dialect(stream, file, settings).rows
-    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
-
-
-def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are text whatever they hold, because they are declared to be."""
-    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
-
-
-def read_rows(
-    file: SourceFile,
-    header: CsvHeader,
-    wanted: ColumnFilter,
-    source: TableSource,
-    notes: Notes,
-    span: ByteRange | None = None,
-    as_text: Sequence[str] = (),
-    kinds: Mapping[str, pa.DataType] | None = None,
-    lines_are_rows: bool = False,
-) -> pa.Table:
-    """Return rows as Arrow's parser types them, text before it is `clean_column`.
-
-    Parameters
-    ----------
-    file, wanted, source, notes, as_text
-        As for `read`.
-    header : CsvHeader
     span : (int, int), optional
-        Parse these bytes of the file alone, which hold whole rows; else all rows behind the header.
+        Parse these bytes of the file alone, which hold whole rows; else all rows after the header.
     kinds : mapping of str to DataType, optional
         Read these columns alone, and as these types.
+    as_text : sequence of str
+        Further columns to read as text.
     lines_are_rows : bool
         Whether it is known that neither a line nor the file ends in quotes.
 
     Raises
     ------
     DataError
-        As `read`; also if a value is not of the type that is asked for.
+        If the file is corrupt, in another encoding, or has rows with another number of fields; also if a value is not
+        of the type in `kinds`.
     """
-    settings = source.csv
+    header, settings = header_of(file, source, notes), source.csv
+    if header is None:
+        return None
     names = wanted.pick(header.names)
     if not names:
         raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
@@ -154,7 +96,25 @@ def read_rows(
     for column in table.columns:
         if pa.types.is_dictionary(column.type) and is_bytes(column.type.value_type):
             raise encoding_error(file, settings.encoding)
-    return table
+    return table if table.num_rows else None
+
+
+def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
+    """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
+    with open_file(file, unpack=True) as stream:
+        return read_header(stream, file, source.csv, notes)
+
+
+def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
+    """Return the names of the columns of a file that may have no rows; none where it is empty."""
+    with open_file(file, unpack=True) as stream:
+        rows = read_dialect(stream, file, settings).rows
+    return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
+
+
+def declared_texts(source: TableSource) -> set[str]:
+    """Return the columns that are text whatever they hold, because they are declared to be."""
+    return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
 
 
 def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:
@@ -291,7 +251,7 @@ def _parse(
     if quoted and not bad.has_ended:
         raise unclosed_quote_error(file, (header.n_lines > 0) + table.num_rows + len(bad.widths))
     if bad.widths:
-        notes.skipped_rows(file.path, len(bad.widths))
+        notes.add_skipped(file.path, len(bad.widths))
     return table
 
 

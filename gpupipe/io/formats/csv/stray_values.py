@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.notes import Notes
 
 FEW = 5  # so many texts among numbers are strays; more make a column of text
 FIRST = 256  # levels of a column that are looked at before all of them
@@ -54,18 +54,14 @@ class TextProfile:
         return ""
 
 
+MANY_STRAYS = TextProfile(False, frozenset(map(str, range(FEW + 1))), is_marked=False)
+
+
 def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextProfile]:
     """Return the profiles of the text columns, except those declared as text."""
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
     texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
     return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
-
-
-def report_stray_values(found: Mapping[str, TextProfile], notes: Notes) -> None:
-    """Report columns that are text because of a few values only."""
-    for name, texture in found.items():
-        if remark := texture.remark(name):
-            notes.say(remark, name)
 
 
 def _texture(column: pa.ChunkedArray) -> TextProfile | None:
@@ -76,6 +72,8 @@ def _texture(column: pa.ChunkedArray) -> TextProfile | None:
             if len(part) and (found is None or found.is_marked or len(found.strays) <= FEW):
                 seen = _seen(part)
                 found = seen if found is None else found | seen
+    if found is not None and not found.is_marked and len(found.strays) > FEW:
+        return MANY_STRAYS  # whatever other chunks hold, there is nothing to remark: nothing more is kept
     return found
 
 
@@ -84,4 +82,5 @@ def _seen(texts: pa.Array) -> TextProfile:
     is_number = pc.match_substring_regex(texts, NUMBER)
     others = texts.filter(pc.invert(is_number))
     is_marked = pc.all(pc.match_substring_regex(others, MARKED), min_count=0).as_py()
-    return TextProfile(len(others) < len(texts), frozenset(sorted(others[: FEW + 1].to_pylist())), is_marked)
+    strays = frozenset(map(sys.intern, others[: FEW + 1].to_pylist()))  # files have the same ones, often thousands
+    return TextProfile(len(others) < len(texts), strays, is_marked)

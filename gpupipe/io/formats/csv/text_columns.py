@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Container, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.io.missing_values import NULL_VALUES, clean_texts
+from gpupipe.io.missing_values import NULL_VALUES, TEXT, clean_texts
 from gpupipe.io.settings import CsvSettings
 from gpupipe.table.numeric_columns import parse_numbers
 
@@ -16,17 +16,37 @@ NUMBERS = (pa.int64(), pa.float64())
 NO_NUMBER = "?"
 
 
-def clean_column(column: pa.ChunkedArray, settings: CsvSettings) -> tuple[pa.ChunkedArray, frozenset[pa.DataType]]:
-    """Return a cleaned text column, and the types of `NUMBERS` that can hold all of its values."""
-    column, _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
-    levels = [_plainly(chunk.dictionary, settings) for chunk in column.chunks]
-    numbers = frozenset(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
-    return column, numbers
+def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table, dict[str, tuple[pa.DataType, ...]]]:
+    """Return a table with cleaned text columns, and for each of these the types of `NUMBERS` that hold all its values.
+
+    Text is trimmed, and what means 'missing' becomes null.
+    """
+    found: dict[str, tuple[pa.DataType, ...]] = {}
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    for name, column in columns.items():
+        if column.type == TEXT:
+            columns[name], _ = clean_texts(column, [*NULL_VALUES, *settings.null_values], settings.strip)
+            levels = [_plainly(chunk.dictionary, settings) for chunk in columns[name].chunks]
+            found[name] = tuple(kind for kind in NUMBERS if all(_holds(kind, texts) for texts in levels))
+    return pa.table(columns) if found else table, found
 
 
-def choose_number_type(numbers: Set[pa.DataType]) -> pa.DataType | None:
-    """Return the first of `NUMBERS` among these types; None if there is none, and the column is text."""
-    return next((kind for kind in NUMBERS if kind in numbers), None)
+def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
+    """Return the columns to convert to numbers, each with the first of `NUMBERS` that holds all its values.
+
+    Parameters
+    ----------
+    held : mapping of str to collection of DataType
+        As `clean_text_columns` returns it.
+    stay_texts : container of str
+        Columns that are text whatever they hold.
+    """
+    chosen = {}
+    for name, kinds in held.items():
+        first = next((kind for kind in NUMBERS if kind in kinds), None)
+        if first is not None and name not in stay_texts:
+            chosen[name] = first
+    return chosen
 
 
 def convert_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:

@@ -27,17 +27,33 @@ MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) t
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
 
 
-def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table | None:
-    """Return the wanted columns of a JSON lines file, or None if it has no rows.
+def read(
+    file: SourceFile,
+    wanted: ColumnFilter,
+    source: TableSource,
+    notes: Notes,
+    span: ByteRange | None = None,
+    kinds: Mapping[str, pa.DataType] | None = None,
+) -> pa.Table | None:
+    """Return the wanted columns of a JSON lines file, or None if it has no rows or they are empty objects.
+
+    Parameters
+    ----------
+    file, wanted, source, notes
+    span, kinds
+        As for `read_lines`.
 
     Raises
     ------
     DataError
-        If a line is no JSON object, or the text is not UTF-8.
+        If a line is no JSON object, or the text is not UTF-8; if the rows of a span are empty objects, which a table
+        without columns does not count.
     SchemaError
         If a column holds values of several types, or one that is asked for by name is nested.
     """
-    table = read_lines(file)
+    table = read_lines(file, span, kinds)
+    if span is not None and not table.num_columns and table.num_rows:
+        raise DataError("the rows are empty objects", where=mask(file.path))
     return table.select(usable_names(table.schema, file, wanted, notes)) if table.num_columns else None
 
 

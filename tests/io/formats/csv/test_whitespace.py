@@ -105,7 +105,7 @@ def test_a_row_of_another_length_has_its_number_and_is_skipped_if_asked(tmp_path
     with pytest.raises(DataError, match=r"row 20,002 has 3 fields, the file has 2 columns: '3 4 5'"):
         read(tmp_path, content)
     loaded = read(tmp_path, content, bad_rows="skip")
-    assert loaded.table.num_rows == 20_001 and "skipped 1" in loaded.notes[0]
+    assert loaded.table.num_rows == 20_001 and "skipped 1" in loaded.notes.lines()[0]
 
 
 def test_a_quote_that_is_never_closed_and_a_field_longer_than_a_block(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpupipe.errors import DataError
 from gpupipe.io.chunks import row_boundaries
-from gpupipe.io.chunks.chunk import FileColumns, ParsedChunk
-from gpupipe.io.chunks.chunk_steps import parse_chunk, reparse_chunk
-from gpupipe.io.chunks.column_agreement import NoAgreement, agree_on_columns, find_columns_to_reparse
+from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts, SourceChunk
+from gpupipe.io.chunks.chunk_reader import read_chunk
+from gpupipe.io.chunks.column_agreement import NoAgreement, agree_on_columns, must_reread
 from gpupipe.io.chunks.compact_tables import merge_chunks, narrow_codes, widen_codes
 from gpupipe.io.chunks.row_boundaries import RowRanges, align_to_rows, find_data_start, scan_rows, split_evenly
 from gpupipe.io.chunks.splittable_files import find_splittable_files
+from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import CsvSettings, Source
 
@@ -120,8 +122,18 @@ def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
     assert [piece.span[0] % 262_144 for piece in generated if piece.span] == [0] * 4
 
 
-def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[ParsedChunk]:
-    return [ParsedChunk(1, {"x": kind}, refused={"x": frozenset(refused)}) for kind in kinds]
+def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list[ChunkFacts]:
+    empty = [frozenset({"x"} if pa.types.is_null(kind) else ()) for kind in kinds]
+    return [
+        ChunkFacts(
+            1,
+            ChunkColumns({"x": kind}),
+            empty=nulls,
+            numbers={"x": ()} if kind == TEXT else {},
+            refused={"x": frozenset(refused)},
+        )
+        for kind, nulls in zip(kinds, empty, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +150,8 @@ def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list
 def test_pieces_agree_on_the_type_that_comes_last(kinds: list[pa.DataType], expected: pa.DataType) -> None:
     columns = agree_on_columns(of_kinds(*kinds), "csv", set(), [])
     assert columns.kinds == {"x": expected}
-    again = [find_columns_to_reparse(piece, columns) for piece in of_kinds(*kinds)]
-    assert again == [{} if kind in (expected, pa.null()) else {"x": expected} for kind in kinds]
+    again = [must_reread(piece, columns) for piece in of_kinds(*kinds)]
+    assert again == [kind not in (expected, pa.null()) for kind in kinds]
 
 
 def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
@@ -148,23 +160,29 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
     with pytest.raises(NoAgreement):
         agree_on_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
     with pytest.raises(NoAgreement):
-        agree_on_columns([*of_kinds(pa.null()), ParsedChunk(1, {}, left_out=("x",))], "jsonl", set(), [])
+        agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, left_out=("x",))], "jsonl", set(), [])
 
 
 def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
     source = Source(path=str(tmp_path / "t.csv"))
     (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
-    table, parsed = parse_chunk(piece, source)
-    table, parsed = reparse_chunk(piece, source, table, parsed, {"a": pa.bool_(), "b": pa.float64()})
-    assert parsed.kinds == {"a": pa.int64(), "b": pa.float64()}
-    assert parsed.refused == {"a": frozenset([pa.bool_()])}
+    wanted = ColumnFilter(source)
+    assert read_chunk(piece, source, wanted)[1].columns.kinds == {"a": pa.int64(), "b": pa.int64()}
+    table, facts = read_chunk(piece, source, wanted, ChunkColumns({"a": pa.int64(), "b": pa.float64()}))
+    assert facts.columns.kinds == {"a": pa.int64(), "b": pa.float64()}
     assert str(table.column("b")[1].as_py()) == "-0.0"
-    _, again = reparse_chunk(piece, source, table, parsed, {"a": pa.date32()})
-    assert again.refused == {"a": frozenset([pa.bool_(), pa.date32()])}
-    assert find_columns_to_reparse(parsed, FileColumns({"a": pa.float64(), "b": pa.float64()}, {})) == {
-        "a": pa.float64()
-    }
+    _, facts = read_chunk(piece, source, wanted, ChunkColumns({"a": pa.bool_(), "b": pa.float64()}))
+    assert (facts.n_rows, facts.refused) == (0, {"a": frozenset([pa.bool_()])})
+
+
+def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4,5\n")
+    source = Source(path=str(tmp_path / "t.csv"))
+    (file,) = find_splittable_files(source)
+    assert read_chunk(SourceChunk(file.file, span=(8, 14)), source, ColumnFilter(source))[1].failed
+    with pytest.raises(DataError, match="row 3 has 3 fields"):
+        read_chunk(SourceChunk(file.file), source, ColumnFilter(source))
 
 
 @pytest.mark.parametrize("n_levels", [0, 1, 128, 129, 2**15, 2**15 + 1])

@@ -1,0 +1,182 @@
+"""Reading of one chunk of a source: some row groups, stripes or rows of text, or a whole file.
+
+The type of a column depends on all chunks. So a chunk is first read as if it were all of its file; where
+`gpupipe.io.chunks.column_agreement` finds another type for a column, it is read again with the types of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError, GpupipeError
+from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts, Kinds, SourceChunk
+from gpupipe.io.chunks.compact_tables import merge_chunks
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.concatenation import cast_to
+from gpupipe.io.files import mask
+from gpupipe.io.filter import filter_rows
+from gpupipe.io.formats.csv.reader import declared_texts
+from gpupipe.io.formats.csv.stray_values import profile_texts
+from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
+from gpupipe.io.formats.registry import load_generator, load_reader
+from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.in_memory import FORMAT as MEMORY
+from gpupipe.io.notes import Notes
+from gpupipe.io.plain_tables import clean_table, usable_names
+from gpupipe.io.settings import TableSource
+
+
+def read_chunk(
+    chunk: SourceChunk, source: TableSource, wanted: ColumnFilter, columns: ChunkColumns | None = None
+) -> tuple[pa.Table, ChunkFacts]:
+    """Return the plain rows of a chunk and the facts about it; no rows where the facts say why there are none.
+
+    Parameters
+    ----------
+    chunk, source, wanted
+    columns : ChunkColumns, optional
+        What to read the columns of a text file as; the values of the chunk decide unless given.
+
+    Raises
+    ------
+    DataError, SchemaError
+        If the rows are corrupt or have a column that cannot be used. Some rows of a text file fail without an error:
+        only reading all of the file finds the number of a row.
+    """
+    try:
+        return _read(chunk, source, wanted.fresh(), columns)
+    except GpupipeError:
+        if chunk.is_whole or not chunk.is_text:
+            raise
+        return pa.table({}), ChunkFacts(failed=True)
+
+
+def select_source_columns(
+    table: pa.Table, chunk: SourceChunk, wanted: ColumnFilter, partitions: HivePartitions, schema: pa.Schema
+) -> pa.Table:
+    """Return the plain rows of a chunk with the columns of all files together, null where its file lacks one."""
+    return _with_columns(partitions.add_columns(table, chunk.file, wanted), schema)
+
+
+def finish_chunk(
+    table: pa.Table,
+    chunk: SourceChunk,
+    source: TableSource,
+    wanted: ColumnFilter,
+    partitions: HivePartitions,
+    schema: pa.Schema,
+) -> pa.Table:
+    """Return those plain rows of a chunk that pass the filter, with the columns that are asked for.
+
+    Parameters
+    ----------
+    table, chunk, source, wanted
+    partitions : HivePartitions
+        Of all files.
+    schema : pyarrow.Schema
+        Of all files together.
+
+    Raises
+    ------
+    SchemaError
+        If a column that is asked for is absent.
+    """
+    table = select_source_columns(table, chunk, wanted, partitions, schema)
+    if source.where:
+        table = filter_rows(table, source.where)
+    return wanted.select(table, mask(source.label))
+
+
+def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
+    """Generate the rows ``rows[0]`` up to ``rows[1]`` of a source, with the selected columns."""
+    generator = load_generator(source.generate or "")
+    names = wanted.pick(generator(0, source.seed, None).column_names)
+    return generator(rows[1] - rows[0], source.seed, names, rows[0])
+
+
+def _read(
+    chunk: SourceChunk, source: TableSource, wanted: ColumnFilter, columns: ChunkColumns | None
+) -> tuple[pa.Table, ChunkFacts]:
+    notes = Notes()
+    try:
+        table = _parse(chunk, wanted, source, notes, None if columns is None else columns.kinds)
+    except DataError:
+        refused = _refused(chunk, wanted, source, columns.kinds) if columns else {}
+        if not refused:
+            raise
+        return pa.table({}), ChunkFacts(refused=refused)
+    if table is None or not table.num_rows:
+        return pa.table({}), ChunkFacts(seen=tuple(wanted.seen), notes=notes)
+    held: dict[str, tuple[pa.DataType, ...]] = {}
+    kinds, numbers = _kinds(table) if chunk.is_text else {}, Kinds()
+    if chunk.file.format == "csv":
+        texts = declared_texts(source)
+        table, held = clean_text_columns(table, source.csv)
+        chosen = choose_numbers(held, texts) if columns is None else columns.numbers
+        numbers = {name: kind for name, kind in chosen.items() if kind in held.get(name, ())}
+        table = convert_numbers(table, numbers, source.csv)
+        for name, profile in profile_texts(table, texts).items():
+            notes.add_profile(name, profile)
+    left_out = tuple(name for name in wanted.seen if name not in table.column_names and wanted.is_wanted(name))
+    if chunk.file.format != "generator":  # generated columns are plain
+        table = clean_table(table, chunk.file, wanted, notes)
+    columns_of_table = zip(table.column_names, table.columns, strict=True)
+    empty = frozenset(name for name, column in columns_of_table if column.null_count == len(column))
+    read_as = ChunkColumns(kinds or _kinds(table), numbers)
+    return table, ChunkFacts(
+        table.num_rows, read_as, table.schema, empty, left_out, held, {}, seen=tuple(wanted.seen), notes=notes
+    )
+
+
+def _parse(
+    chunk: SourceChunk, wanted: ColumnFilter, source: TableSource, notes: Notes, kinds: Mapping[str, pa.DataType] | None
+) -> pa.Table | None:
+    file = chunk.file
+    if file.format == "generator":
+        return generate_rows(source, wanted, chunk.span or (0, source.rows))
+    if file.format == MEMORY:
+        assert source.frame is not None
+        return source.frame.table.select(usable_names(source.frame.table.schema, file, wanted, notes))
+    read = load_reader(file.format)
+    table: pa.Table | None
+    if file.format == "csv":
+        table = read(file, wanted, source, notes, chunk.span, kinds, lines_are_rows=chunk.lines_are_rows)
+        return table if chunk.is_whole or table is None else merge_chunks(table)
+    if file.format == "jsonl":
+        table = read(file, wanted, source, notes, chunk.span, kinds)
+    elif chunk.groups is not None:
+        table = read(file, wanted, source, notes, chunk.groups)
+    else:
+        table = read(file, wanted, source, notes)
+    return table
+
+
+def _refused(
+    chunk: SourceChunk, wanted: ColumnFilter, source: TableSource, kinds: Kinds
+) -> dict[str, frozenset[pa.DataType]]:
+    """Return the columns that cannot be parsed as these types."""
+    refused = {}
+    for name, kind in kinds.items():
+        try:
+            _parse(chunk, wanted, source, Notes(), {name: kind})
+        except DataError:
+            refused[name] = frozenset([kind])
+    return refused
+
+
+def _kinds(table: pa.Table) -> Kinds:
+    return dict(zip(table.column_names, table.schema.types, strict=True))
+
+
+def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a schema; one that the table lacks is null."""
+    if table.schema.equals(schema):
+        return table
+    found = dict(zip(table.column_names, table.columns, strict=True))
+    columns = [
+        cast_to(found[field.name], field.type) if field.name in found else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,172 @@
+"""Scan of a source: its chunks are read, and agree on the columns that reading all of it at once would give.
+
+A scan does not know where chunks are read: it is given a function that reads several and returns their rows, or handles
+of these, with the facts about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk import ChunkColumns, ChunkFacts, SourceChunk
+from gpupipe.io.chunks.column_agreement import (
+    NoAgreement,
+    agree_on_columns,
+    describe_file,
+    must_reread,
+)
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.concatenation import clashes, common_schema, mixed_note
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.formats.csv.reader import declared_texts
+from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import TableSource
+
+Rows = TypeVar("Rows")
+ReadTask = tuple[SourceChunk, ChunkColumns | None]
+ReadChunks = Callable[[Sequence[ReadTask]], Iterable[tuple[Rows, ChunkFacts]]]
+
+
+class NoRowsError(DataError):
+    """None of the files has a row."""
+
+
+@dataclass
+class ScannedChunk(Generic[Rows]):
+    """A chunk with its plain rows, or the handle of these, and the facts about them."""
+
+    chunk: SourceChunk
+    rows: Rows
+    facts: ChunkFacts
+
+
+@dataclass(frozen=True)
+class SourceScan(Generic[Rows]):
+    """A source that was read, chunk by chunk.
+
+    Attributes
+    ----------
+    chunks : list of ScannedChunk
+        Those that have rows, in order.
+    partitions : HivePartitions
+        Of all files.
+    schema : pyarrow.Schema
+        Of all files together.
+    """
+
+    chunks: list[ScannedChunk[Rows]]
+    partitions: HivePartitions
+    schema: pa.Schema
+
+
+def scan_source(
+    source: TableSource,
+    files: Sequence[tuple[SourceFile, Sequence[SourceChunk]]],
+    wanted: ColumnFilter,
+    read: ReadChunks[Rows],
+    notes: Notes,
+) -> SourceScan[Rows]:
+    """Read the chunks of a source.
+
+    Parameters
+    ----------
+    source : TableSource
+    files : sequence of (SourceFile, sequence of SourceChunk)
+        Its files, each with its chunks, in order.
+    wanted : ColumnFilter
+        Collects the names of all columns of the files.
+    read : callable
+        Reads chunks, each as its file's columns or, for None, as its own values decide; see
+        `gpupipe.io.chunks.chunk_reader.read_chunk`.
+    notes : Notes
+        Collects what was repaired or dropped.
+
+    Raises
+    ------
+    DataError
+        If a file is unreadable or corrupt, or there are no rows.
+    SchemaError
+        If a column cannot be used, or its types in two files cannot be combined.
+    """
+    scan = _Scan(source, read)
+    found = scan.read_files(files)
+    for file in found:
+        for chunk in file.chunks:
+            wanted.pick(chunk.facts.seen)
+            if not chunk.facts.n_rows:
+                notes.include(chunk.facts.notes)
+        file.chunks = [chunk for chunk in file.chunks if chunk.facts.n_rows]
+        if not file.chunks:
+            notes.say(f"no rows in {mask(file.file.path)}")
+    found = [file for file in found if file.chunks]
+    if not found:
+        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+    scan.agree(found)
+    mixed = clashes([describe_file(file.facts) for file in found])
+    if mixed and all(file.file.format == "csv" for file in found):
+        notes.say(mixed_note(mixed))
+        scan.agree(found, mixed)
+    chunks = [chunk for file in found for chunk in file.chunks]
+    for chunk in chunks:
+        notes.include(chunk.facts.notes)
+    partitions = HivePartitions([file for file, _ in files])
+    described = [partitions.describe(describe_file(file.facts), file.file, wanted) for file in found]
+    return SourceScan(chunks, partitions, common_schema(described, [file.file for file in found], notes))
+
+
+@dataclass
+class _ScannedFile(Generic[Rows]):
+    """A file, its chunks, and the types that they agree on."""
+
+    file: SourceFile
+    chunks: list[ScannedChunk[Rows]]
+    columns: ChunkColumns = field(default_factory=ChunkColumns)
+
+    @property
+    def facts(self) -> list[ChunkFacts]:
+        return [chunk.facts for chunk in self.chunks]
+
+
+class _Scan(Generic[Rows]):
+    """Reads chunks until those of each file have the same types."""
+
+    def __init__(self, source: TableSource, read: ReadChunks[Rows]) -> None:
+        self.read, self.texts = read, declared_texts(source)
+
+    def read_files(self, files: Sequence[tuple[SourceFile, Sequence[SourceChunk]]]) -> list[_ScannedFile[Rows]]:
+        """Read all chunks of files as their own values decide; a file with a chunk that fails is read as a whole."""
+        read = iter(self.read([(chunk, None) for _, chunks in files for chunk in chunks]))
+        found = [_ScannedFile(file, [ScannedChunk(chunk, *next(read)) for chunk in chunks]) for file, chunks in files]
+        self._read_whole([file for file in found if any(facts.failed for facts in file.facts)])
+        return found
+
+    def agree(self, files: Sequence[_ScannedFile[Rows]], as_text: Sequence[str] = ()) -> None:
+        """Have chunks read again until all chunks of a file have the same types."""
+        while files:
+            for file in files:
+                try:
+                    file.columns = agree_on_columns(file.facts, file.file.format, self.texts, as_text)
+                except NoAgreement:
+                    self._read_whole([file])
+                    file.columns = agree_on_columns(file.facts, file.file.format, self.texts, as_text)
+            wrong = [(file, each) for file in files for each in file.chunks if must_reread(each.facts, file.columns)]
+            found = self.read([(each.chunk, file.columns) for file, each in wrong])
+            for (_, each), (rows, facts) in zip(wrong, found, strict=True):
+                known = each.facts.refused
+                refused = {name: known.get(name, frozenset()) | kinds for name, kinds in facts.refused.items()}
+                if not refused:  # else the rows stay as they were
+                    each.rows, each.facts = rows, facts
+                each.facts = replace(each.facts, refused={**known, **refused})
+            files = list({id(file): file for file, _ in wrong}.values())
+            self._read_whole([file for file in files if any(facts.failed for facts in file.facts)])
+
+    def _read_whole(self, files: Sequence[_ScannedFile[Rows]]) -> None:
+        read = self.read([(SourceChunk(file.file), None) for file in files])
+        for file, (rows, facts) in zip(files, read, strict=True):
+            file.chunks = [ScannedChunk(SourceChunk(file.file), rows, facts)]
