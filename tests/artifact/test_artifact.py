@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
+from tests.examples import examples
 
 TABLE = pa.table({"level": ["a", "b", None], "code": pa.array([3, 4, 0], pa.int8())})
 ARRAYS: dict[str, np.ndarray] = {
@@ -73,7 +74,7 @@ def test_everything_comes_back_as_it_was_written(model: Path) -> None:
     assert reader.names() == ("estimator.ubj", "features.json", "levels.parquet", "state.npz")
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, min_side=0, max_dims=3)))
 def test_any_array_comes_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
     folder = tmp_path_factory.mktemp("arrays") / "model"
@@ -127,7 +128,7 @@ def test_a_manifest_of_the_same_values_but_another_spelling_is_refused(copy: Pat
         ArtifactReader(copy)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.binary(max_size=300))
 def test_any_bytes_for_a_manifest_are_refused_as_such(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     folder = tmp_path_factory.mktemp("bytes")

@@ -28,15 +28,17 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_runs_predicts_and_the_two_agree(gpupipe, small: Path, tmp_path: Path) -> None:
-    done = gpupipe("run", small, "--output", tmp_path / "out", cwd=tmp_path)
+def test_it_runs_predicts_and_the_two_agree(gpupipe_process, small: Path, tmp_path: Path) -> None:
+    done = gpupipe_process("run", small, "--output", tmp_path / "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "cpu: " in done.stderr and "roc_auc" in done.stderr + done.stdout
     assert "\x1b" not in done.stderr  # no control characters where there is no terminal
     from gpupipe.datasets.churn import write
 
     write(tmp_path / "all.parquet", 2000, 7)
-    scored = gpupipe("predict", tmp_path / "out", tmp_path / "all.parquet", "-o", tmp_path / "scores.csv", cwd=tmp_path)
+    scored = gpupipe_process(
+        "predict", tmp_path / "out", tmp_path / "all.parquet", "-o", tmp_path / "scores.csv", cwd=tmp_path
+    )
     assert scored.returncode == 0, scored.stderr
     scores = pd.read_csv(tmp_path / "scores.csv")
     tested = pd.read_parquet(tmp_path / "out" / "predictions.parquet")
