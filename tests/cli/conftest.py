@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def gpupipe() -> Callable[..., subprocess.CompletedProcess[str]]:
+def gpupipe() -> Callable[..., CompletedProcess[str]]:
     """Return a function that runs a command in this process and returns its output and exit code.
 
     ``gpupipe("check", "a.yaml", cwd=folder)``. Where the process itself is tested (imports, signals, streams, a broken
@@ -30,13 +31,13 @@ def gpupipe() -> Callable[..., subprocess.CompletedProcess[str]]:
         out, err = io.StringIO(), io.StringIO()
         with chdir(cwd or "."), redirect_stdout(out), redirect_stderr(err):
             code = main([*map(str, args)])
-        return subprocess.CompletedProcess(args, code, out.getvalue(), err.getvalue())
+        return CompletedProcess("gpupipe", code, out.getvalue(), err.getvalue())
 
     return run
 
 
 @pytest.fixture(scope="session")
-def gpupipe_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+def gpupipe_process() -> Callable[..., CompletedProcess[str]]:
     """Return a function like `gpupipe` that starts ``python -m gpupipe`` of this checkout.
 
     ``python=("-X", "importtime")`` are options of the interpreter. GPUPIPE_DATA is as in the tests' own environment.
