@@ -216,3 +216,9 @@ def test_too_many_combinations_are_refused_before_they_are_made(fit, columns: li
     hashed = [{"hash_bucket": {"columns": columns, "buckets": 16}}, {"cross": {"columns": columns, "as": "x"}}]
     got = fit(frame, [*hashed, {"frequency_encode": "x"}], schema=schema).training["x_frequency"]
     assert got.between(1 / 5000, 0.02).all()
+
+
+def test_combinations_whose_levels_join_to_one_text_have_different_labels(fit) -> None:
+    rows = {"l": ["a|b", "a"], "m": ["a", "b"], "r": ["b", "a|b"]}
+    made = fit(rows, [{"cross": {"columns": ["l", "m", "r"], "as": "lmr"}}, {"one_hot": "lmr"}])
+    assert {r"lmr=a\|b|a|b", r"lmr=a|b|a\|b"} <= set(made.names)
