@@ -1,10 +1,10 @@
 # The words of daily work. They use the virtual environment that `make setup` makes, or another: make test BIN=/path/to/bin/
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench lock
+.PHONY: help setup check format test test-fast bench lock
 BIN ?= .venv/bin/
 
 help:    ## print these lines
-	@sed -n 's/^\([a-z]*\): *## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\): *## /  make \1\t/p' Makefile | expand -t 18
 
 setup:   ## make .venv with gpupipe (editable) and every tool
 	python3 -m venv .venv
@@ -21,7 +21,10 @@ format:  ## put the code into shape
 	$(BIN)ruff format
 
 test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
-	$(BIN)pytest
+	$(BIN)pytest -n auto --dist worksteal
+
+test-fast: ## the tests to run after every edit: two cases of each, no processes, about a minute
+	$(BIN)pytest --fast -n auto --dist worksteal
 
 bench:   ## measure the main job, cold and warm, against hand-written peers
 	$(BIN)gpupipe bench configs/churn.yaml

@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gpupipe.backends import device_report
 from tests.hostile_modules import imported_modules, write_hostile_modules
+from tests.markers import LEFT_OUT, add_markers, is_left_out
+
+# Profiles for --hypothesis-profile; see tests/examples.py.
+settings.register_profile("fast", max_examples=10, deadline=None, database=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None, database=None, print_blob=True)
 
 # As the backend does, but before anything has loaded OpenMP: idle threads that spin starve the tests on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -79,6 +85,38 @@ def strange_reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail the tests that need a GPU where there is none")
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="run what takes no time: no test that is slow or needs processes, a cluster, public tables or a GPU; "
+        "the first and the last case of parametrised tests; few examples of Hypothesis",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        settings.load_profile("fast")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module whose tests are all left out."""
+    return True if config.getoption("--fast") and is_left_out(collection_path, config.rootpath) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add markers; with ``--fast``, select tests by them and two cases of each."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function):
+            add_markers(item, config.rootpath)
+        if not LEFT_OUT.intersection(mark.name for mark in item.iter_markers()):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    if config.getoption("--fast"):
+        chosen = [item for group in cases.values() for item in (group[0], *group[1:][-1:])]
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

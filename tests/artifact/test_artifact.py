@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
+from tests.examples import examples
 
 LEVELS = {"city": ["a\nb", "Zürich", "\U0001f600"]}
 ARRAYS: dict[str, np.ndarray] = {
@@ -72,7 +73,7 @@ def test_everything_comes_back_as_it_was_written(model: Path) -> None:
     assert reader.names() == ("estimator.ubj", "features.json", "levels.json", "state.npz")
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, min_side=0, max_dims=3)))
 def test_any_array_comes_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
     folder = tmp_path_factory.mktemp("arrays") / "model"
@@ -126,7 +127,7 @@ def test_a_manifest_of_the_same_values_but_another_spelling_is_refused(copy: Pat
         ArtifactReader(copy)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.binary(max_size=300))
 def test_any_bytes_for_a_manifest_are_refused_as_such(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     folder = tmp_path_factory.mktemp("bytes")

@@ -1,23 +1,44 @@
-"""Run the command line as a user does: in a process of its own."""
+"""Run the command line: in this process, or as a user does in a process of its own."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from gpupipe.cli import main
 from tests.doctor.conftest import driver as driver
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def gpupipe() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """``gpupipe("check", "a.yaml", cwd=folder)`` runs this checkout and returns what it printed and its exit code.
+def gpupipe() -> Callable[..., CompletedProcess[str]]:
+    """Return a function that runs a command in this process and returns its output and exit code.
+
+    ``gpupipe("check", "a.yaml", cwd=folder)``. Where the process itself is tested (imports, signals, streams, a broken
+    machine), use `gpupipe_process`.
+    """
+
+    def run(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        out, err = io.StringIO(), io.StringIO()
+        with chdir(cwd or "."), redirect_stdout(out), redirect_stderr(err):
+            code = main([*map(str, args)])
+        return CompletedProcess("gpupipe", code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def gpupipe_process() -> Callable[..., CompletedProcess[str]]:
+    """Return a function like `gpupipe` that starts ``python -m gpupipe`` of this checkout.
 
     ``python=("-X", "importtime")`` are options of the interpreter. GPUPIPE_DATA is as in the tests' own environment.
     """

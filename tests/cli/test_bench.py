@@ -166,8 +166,8 @@ def test_a_gpu_that_is_demanded_is_never_replaced(gpupipe: Gpupipe, generated: P
     assert "device: gpu" in done.stderr
 
 
-def test_the_help_imports_nothing_heavy(gpupipe: Gpupipe) -> None:
-    done = gpupipe("bench", "--help", python=("-X", "importtime"))
+def test_the_help_imports_nothing_heavy(gpupipe_process: Gpupipe) -> None:
+    done = gpupipe_process("bench", "--help", python=("-X", "importtime"))
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert done.returncode == 0
     assert not imported & {"numpy", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "rich"}

@@ -17,9 +17,9 @@ def imported(importtime: str) -> set[str]:
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in importtime.splitlines() if "|" in line}
 
 
-def test_check_resolves_a_right_configuration_against_its_rows(gpupipe: Gpupipe, churn: Path) -> None:
+def test_check_resolves_a_right_configuration_against_its_rows(gpupipe_process: Gpupipe, churn: Path) -> None:
     right = ("--set", "source.target=Churn", "--set", "split.cv=5", "--set", "features=[{encode: '@categorical'}]")
-    result = gpupipe("check", "churn.yaml", *right, cwd=churn.parent, python=("-X", "importtime"))
+    result = gpupipe_process("check", "churn.yaml", *right, cwd=churn.parent, python=("-X", "importtime"))
     assert result.returncode == 0
     first, second, third = result.stdout.splitlines()
     assert first == "OK churn.yaml: source churn; 1 feature op; logistic_regression, xgboost"
@@ -31,8 +31,8 @@ def test_check_resolves_a_right_configuration_against_its_rows(gpupipe: Gpupipe,
     assert imported(result.stderr) & HEAVY == set()
 
 
-def test_check_without_data_opens_no_table(gpupipe: Gpupipe, churn: Path) -> None:
-    result = gpupipe("check", "--no-data", "churn.yaml", cwd=churn.parent, python=("-X", "importtime"))
+def test_check_without_data_opens_no_table(gpupipe_process: Gpupipe, churn: Path) -> None:
+    result = gpupipe_process("check", "--no-data", "churn.yaml", cwd=churn.parent, python=("-X", "importtime"))
     assert result.returncode == 0
     assert result.stdout == "OK churn.yaml: source churn; 2 feature ops; logistic_regression, xgboost\n"
     assert imported(result.stderr) & (HEAVY | {"numpy", "pyarrow"}) == set()

@@ -96,18 +96,20 @@ def models_and_remarks(config: Path) -> tuple[list[str], str]:
 @pytest.mark.usefixtures("usable_gpu")
 @pytest.mark.parametrize(("target", "linear"), [("sold", "logistic_regression"), ("price", "ridge")])
 def test_on_a_machine_with_a_gpu_every_model_trains_there(
-    gpupipe: Gpupipe, tmp_path: Path, target: str, linear: str
+    gpupipe_process: Gpupipe, tmp_path: Path, target: str, linear: str
 ) -> None:
     rows = [f"{i % 7},{i * 0.37:.2f},{'yes' if i % 3 else 'no'}" for i in range(60)]
     (tmp_path / "sales.csv").write_text("\n".join(["size,price,sold", *rows]))
-    made = gpupipe("init", "sales.csv", "--target", target, cwd=tmp_path)
+    made = gpupipe_process("init", "sales.csv", "--target", target, cwd=tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
     names, remarks = models_and_remarks(tmp_path / "sales.yaml")
     assert names == [linear, "xgboost", "xgboost_leaf_wise"]
     assert "GPU, NVIDIA Fake 0" in remarks and "NVIDIA Fake 0" in made.stdout
     assert ("pip install 'gpupipe[cuda13]'" in remarks) is bool(missing_packages())
     assert "on the CPU, whatever the device: - hist_gradient_boosting" in remarks
-    planned = gpupipe("plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path)
+    planned = gpupipe_process(
+        "plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path
+    )
     assert planned.returncode == 0, planned.stderr
     devices = {stage["name"].partition("train ")[2]: stage["device"] for stage in json.loads(planned.stdout)["stages"]}
     assert [devices[name] for name in names] == ["gpu", "gpu", "gpu"]

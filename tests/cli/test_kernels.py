@@ -33,11 +33,11 @@ def test_the_list_has_the_contract_of_every_kernel(gpupipe: Gpupipe) -> None:
 
 
 def test_a_kernel_is_tested_on_the_cpu_and_where_there_is_no_gpu_in_the_simulator(
-    gpupipe: Gpupipe, monkeypatch: pytest.MonkeyPatch, hostile_folder: Path
+    gpupipe_process: Gpupipe, monkeypatch: pytest.MonkeyPatch, hostile_folder: Path
 ) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
     command = ("kernels", "test", "lookup", "--rows", "300", "--seed", "4")
-    result = gpupipe(*command, python=("-P",), cwd=hostile_folder)
+    result = gpupipe_process(*command, python=("-P",), cwd=hostile_folder)
     assert (result.returncode, result.stderr) == (0, "")
     head, line = result.stdout.splitlines()
     assert head == "no GPU (GPUPIPE_FORCE_CPU is set): Numba's simulator stands in for it"

@@ -35,18 +35,18 @@ def test_help_lists_every_command_with_a_line_of_help(gpupipe: Gpupipe) -> None:
     "args", [("--help",), ("check", "--no-data", "churn.yaml"), ("check", "wrong.yaml"), ("schema",)]
 )
 def test_the_light_commands_import_no_library_of_the_computation(
-    gpupipe: Gpupipe, churn: Path, args: tuple[str, ...]
+    gpupipe_process: Gpupipe, churn: Path, args: tuple[str, ...]
 ) -> None:
     (churn.parent / "wrong.yaml").write_text("soruce: {}\n")
-    result = gpupipe(*args, python=("-X", "importtime"), cwd=churn.parent)
+    result = gpupipe_process(*args, python=("-X", "importtime"), cwd=churn.parent)
     lines = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
     assert "click" in imported
     assert imported & HEAVY == set()
 
 
-def test_help_does_not_even_import_the_commands(gpupipe: Gpupipe, churn: Path) -> None:
-    result = gpupipe("--help", python=("-X", "importtime"))
+def test_help_does_not_even_import_the_commands(gpupipe_process: Gpupipe, churn: Path) -> None:
+    result = gpupipe_process("--help", python=("-X", "importtime"))
     assert "gpupipe.cli.check" not in result.stderr
     assert "pydantic" not in result.stderr
 

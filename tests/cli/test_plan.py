@@ -56,8 +56,8 @@ def test_a_size_that_is_none_is_a_mistake_of_usage(gpupipe, config):
     assert done.returncode == 2 and "write it as in 20GiB" in done.stderr
 
 
-def test_no_library_of_a_gpu_is_imported(gpupipe, config):
-    done = gpupipe("plan", config, "--assume-gpu", "16GiB", python=("-X", "importtime"))
+def test_no_library_of_a_gpu_is_imported(gpupipe_process, config):
+    done = gpupipe_process("plan", config, "--assume-gpu", "16GiB", python=("-X", "importtime"))
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "gpupipe" in imported
     assert not imported.intersection(GPU_LIBRARIES)

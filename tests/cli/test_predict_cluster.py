@@ -32,11 +32,15 @@ def folder(gpupipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_workers_write_the_predictions_of_one_machine_and_nothing_else(gpupipe, folder: Path, tmp_path: Path) -> None:
+def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
+    gpupipe_process, folder: Path, tmp_path: Path
+) -> None:
     model, data = folder / "run", os.path.relpath(folder / "all.parquet", tmp_path)
-    done = gpupipe("predict", model, data, "-o", "one.parquet", cwd=tmp_path)
+    done = gpupipe_process("predict", model, data, "-o", "one.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    spread = gpupipe("predict", model, data, "-o", "many", "--cluster", "local", "--device", "cpu", cwd=tmp_path)
+    spread = gpupipe_process(
+        "predict", model, data, "-o", "many", "--cluster", "local", "--device", "cpu", cwd=tmp_path
+    )
     assert spread.returncode == 0, spread.stderr
     said = spread.stderr.splitlines()
     assert said[0].endswith("workers, on the cpu: asked for") and said[-1] == "800 rows scored to many"

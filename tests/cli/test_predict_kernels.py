@@ -52,21 +52,23 @@ def configured(folder: Path, use: str = "mine.py:loyalty", inputs: str = "tenure
     return path
 
 
-def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe, folder: Path) -> None:
+def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_process, folder: Path) -> None:
     from gpupipe.datasets.churn import write
 
     write(folder / "all.parquet", 800, 7)
     config, out = configured(folder), folder / "run"
-    done = gpupipe("run", config, "--output", out, "--quiet", cwd=folder / "elsewhere")
+    done = gpupipe_process("run", config, "--output", out, "--quiet", cwd=folder / "elsewhere")
     assert done.returncode == 0, done.stderr
     (folder / "project" / "mine.py").unlink()
 
     scores = folder / "scores.csv"
-    refused = gpupipe("predict", out, folder / "all.parquet", "-o", scores, cwd=folder / "elsewhere")
+    refused = gpupipe_process("predict", out, folder / "all.parquet", "-o", scores, cwd=folder / "elsewhere")
     assert refused.returncode == 5 and not scores.exists()
     assert "kernel_1_loyalty.py (sha256 " in refused.stderr and "--allow-code" in refused.stderr
 
-    done = gpupipe("predict", out, folder / "all.parquet", "-o", scores, "--allow-code", cwd=folder / "elsewhere")
+    done = gpupipe_process(
+        "predict", out, folder / "all.parquet", "-o", scores, "--allow-code", cwd=folder / "elsewhere"
+    )
     assert done.returncode == 0, done.stderr
     of_the_run = pd.read_parquet(out / "predictions.parquet")
     scored = pd.read_csv(scores)["probability_Yes"].to_numpy()[of_the_run["row"]]
@@ -100,10 +102,10 @@ def test_check_finds_what_is_wrong_and_runs_nothing(gpupipe, folder: Path, use, 
         assert word in done.stderr
 
 
-def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe, folder: Path) -> None:
+def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe_process, folder: Path) -> None:
     mine = folder / "project" / "mine.py"
     mine.write_text(KERNELS + "\nprint('running')\n")
-    done = gpupipe("check", "--no-data", configured(folder), python=("-X", "importtime"), cwd=folder)
+    done = gpupipe_process("check", "--no-data", configured(folder), python=("-X", "importtime"), cwd=folder)
     assert done.returncode == 0 and "running" not in done.stdout
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert "gpupipe_kernels" in imported and not imported & {"numba", "numpy"}

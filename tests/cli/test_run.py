@@ -28,9 +28,9 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_runs_predicts_and_the_two_agree(gpupipe, small: Path, tmp_path: Path) -> None:
+def test_it_runs_predicts_and_the_two_agree(gpupipe_process, small: Path, tmp_path: Path) -> None:
     trace = ("-X", "importtime")
-    done = gpupipe("run", small, "--output", tmp_path / "out", cwd=tmp_path, python=trace)
+    done = gpupipe_process("run", small, "--output", tmp_path / "out", cwd=tmp_path, python=trace)
     assert done.returncode == 0, done.stderr
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not imported & {"dask", "gpupipe.dask", "gpupipe.partitions"}  # the rows are in memory
@@ -39,7 +39,9 @@ def test_it_runs_predicts_and_the_two_agree(gpupipe, small: Path, tmp_path: Path
     from gpupipe.datasets.churn import write
 
     write(tmp_path / "all.parquet", 2000, 7)
-    scored = gpupipe("predict", tmp_path / "out", tmp_path / "all.parquet", "-o", tmp_path / "scores.csv", cwd=tmp_path)
+    scored = gpupipe_process(
+        "predict", tmp_path / "out", tmp_path / "all.parquet", "-o", tmp_path / "scores.csv", cwd=tmp_path
+    )
     assert scored.returncode == 0, scored.stderr
     scores = pd.read_csv(tmp_path / "scores.csv")
     tested = pd.read_parquet(tmp_path / "out" / "predictions.parquet")

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.config import Config, load_config, parse_config, resolved_yaml
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 Load = Callable[..., Config]
 
@@ -43,7 +44,7 @@ def reload(config: Config, path: Path) -> Config:
     return load_config(path, environment={})
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(CONFIGS)
 def test_what_is_written_is_read_back_as_an_equal_configuration(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, Any]

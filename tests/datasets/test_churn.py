@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 from gpupipe.datasets.churn import customer_batches, customers, events, write
 from gpupipe.datasets.churn.customers import MOST_IDS
 from gpupipe.errors import ConfigError, SchemaError
+from tests.examples import examples
 
 ROWS = 40_000  # three blocks of the generator on the host
 NUMERIC = ["tenure", "MonthlyCharges", "TotalCharges", "DataUsageGB", "SupportCalls", "Age"]
@@ -47,7 +48,7 @@ def event_frame() -> pd.DataFrame:
 
 
 @given(start=st.integers(0, ROWS), rows=st.integers(0, ROWS))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_a_slice_made_alone_equals_the_slice_of_the_whole(table: pa.Table, start: int, rows: int) -> None:
     rows = min(rows, ROWS - start)
 
@@ -64,7 +65,7 @@ def test_batches_of_any_size_hold_the_same_rows(table: pa.Table, batch_rows: int
 
 
 @given(columns=st.lists(st.sampled_from(customers(0).column_names), unique=True, min_size=1))
-@settings(max_examples=10, deadline=None)
+@examples(10)
 def test_choosing_columns_does_not_change_their_values(table: pa.Table, columns: list[str]) -> None:
     assert customers(1_000, columns=columns).combine_chunks().equals(table.select(columns).slice(0, 1_000))
 

@@ -51,7 +51,7 @@ from tests.backends.double import DeviceDouble
 from tests.inline_workers import InlineWorkers
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-N = 120
+N = 80
 SEED = 7
 ENGINE: Any = cuda_engine  # its functions take arrays of a device
 # of arithmetic on infinities, where Python computes: the simulator

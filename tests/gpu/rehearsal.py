@@ -1,4 +1,4 @@
-"""Rehearse the GPU tests without a GPU: ``python -m pytest -p tests.gpu.rehearsal -n 0 tests/gpu``.
+"""Rehearse the GPU tests without a GPU: ``python -m pytest -p tests.gpu.rehearsal tests/gpu``.
 
 A plugin that puts a stand-in in the place of the GPU's backend: arrays behave as CuPy's (`tests.backends.double`),
 pandas reads for cuDF, scikit-learn and XGBoost train on the CPU, and programs run on the host. It finds what would stop

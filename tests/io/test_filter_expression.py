@@ -7,12 +7,13 @@ import datetime as dt
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.filter import filter_rows
 from gpupipe.io.filter_expression import columns_of, parse_where
+from tests.examples import examples
 
 TABLE = pa.table(
     {
@@ -97,7 +98,7 @@ def test_values_of_unlike_types_are_not_compared(where: str) -> None:
 NUMBERS = st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(a=NUMBERS, low=st.integers(-5, 5), high=st.integers(-5, 5), negate=st.booleans())
 def test_nulls_are_unknown_as_in_sql(a: list[int | None], low: int, high: int, negate: bool) -> None:
     table = pa.table({"i": list(range(len(a))), "a": pa.array(a, pa.int64())})

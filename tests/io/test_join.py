@@ -9,13 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable
+from tests.examples import examples
 
 
 def join(
@@ -141,7 +142,7 @@ def test_a_later_table_may_have_its_key_in_an_earlier_one(tmp_path: Path) -> Non
 KEYS = st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=1, max_size=25)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(left=KEYS, right=KEYS, as_text=st.booleans())
 def test_the_result_is_that_of_pandas(
     tmp_path_factory: pytest.TempPathFactory, left: list[int | None], right: list[int | None], as_text: bool

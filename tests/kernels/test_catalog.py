@@ -37,12 +37,12 @@ for module in pkgutil.walk_packages(gpupipe_kernels.__path__, "gpupipe_kernels."
 SIMULATED = """
 import json, sys
 from gpupipe_kernels.catalog import kernels
-from gpupipe_kernels.proof.fuzz import MOST_SIMULATED_ROWS, compare, device_name, on_device
+from gpupipe_kernels.proof.fuzz import BLOCK, compare, device_name, on_device
 
 assert device_name() == "simulator"
 for name in sys.argv[1:]:
     kernel = kernels()[name]
-    print(json.dumps([name, compare(kernel, on_device(kernel), seed=1, n_rows=MOST_SIMULATED_ROWS).failure]))
+    print(json.dumps([name, compare(kernel, on_device(kernel), seed=1, n_rows=BLOCK + 1).failure]))
 """
 KERNELS = pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
+from tests.examples import examples
 from tests.kernels.finite import EXACT, VALUES, every_finite_instruction, finite_or_not, in_float64
 
 PROGRAM = every_finite_instruction()
@@ -32,7 +33,7 @@ def assert_signs_of_zero(got: np.ndarray, expected: np.ndarray) -> None:
 
 
 @INTERPRETERS
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(x=PAIRS)
 def test_a_result_is_that_of_float64_and_null_where_float32_does_not_hold_it(interpreter: Any, x: np.ndarray) -> None:
     got, expected = compute(interpreter, x), in_float64(x)
@@ -50,7 +51,7 @@ def test_every_pair_of_extremes(interpreter: Any) -> None:
 
 
 @given(x=PAIRS)
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_compiled_and_not_agree_on_what_is_null(x: np.ndarray) -> None:
     assume(not (np.abs(np.abs(x.astype(np.float64)) * 1e20 / np.finfo(np.float32).max - 1) < 1e-3).any())
     a, b = compute(numpy_interpreter, x), compute(numba_interpreter, x)

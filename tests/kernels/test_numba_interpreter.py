@@ -10,13 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
+from tests.examples import examples
 from tests.kernels.programs import F64, I8, I64, Writer, assert_same, naive, random_program, random_table
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -43,7 +44,7 @@ def expected(program: Program, blocks: dict[str, np.ndarray], n: int, fold=None)
     return out
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(seed=SEEDS, n=st.integers(0, 60), n_columns=st.integers(1, 20), folds=st.booleans())
 def test_random_programs_give_the_same_row_by_row_in_numpy_and_compiled(
     seed: int, n: int, n_columns: int, folds: bool

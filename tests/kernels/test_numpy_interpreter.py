@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from gpupipe_kernels.interpreters.numpy.interpreter import BLOCK_ROWS, PART_ROWS, run
 from gpupipe_kernels.program.opcodes import BLOCKS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
+from tests.examples import examples
 
 F64 = BLOCKS.index("float64")
 I8 = BLOCKS.index("int8")
@@ -116,7 +117,7 @@ def test_every_row_has_its_calendar_part(n: int) -> None:
     np.testing.assert_array_equal(got, np.stack([hours, hours], axis=1))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(extra=st.sampled_from([-1, 0, 1, 7, BLOCK_ROWS + 3]), n_threads=st.integers(1, 4))
 def test_blocks_and_threads_do_not_change_a_bit(extra: int, n_threads: int) -> None:
     n = BLOCK_ROWS + extra

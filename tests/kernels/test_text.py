@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.utils import murmurhash3_32
@@ -31,6 +31,7 @@ from gpupipe_kernels.text.numba.engine import count_on_host, hash_on_host, kinds
 from gpupipe_kernels.text.numpy.counts import count_characters
 from gpupipe_kernels.text.numpy.grams import hash_grams
 from gpupipe_kernels.text.numpy.murmur3 import murmur3
+from tests.examples import examples
 
 # Letters of one to four bytes, all that separates, and any other character.
 ALPHABET = st.sampled_from("abAB1_é漢ß. ,!\n\t\0　\x85😀") | st.characters(exclude_categories=["Cs"])
@@ -41,7 +42,7 @@ GRAMS = st.builds(
     st.sampled_from([1, 2, 7, 64]), st.integers(0, 1), st.sampled_from([0, 1]), st.integers(0, 1),
 )  # fmt: skip
 BOTH = [hash_grams, hash_on_host]
-quick = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+quick = examples(150, suppress_health_check=[HealthCheck.too_slow])
 
 
 def arrow(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:

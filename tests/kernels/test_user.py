@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -30,6 +30,7 @@ from gpupipe_kernels.user.kernel import (
     restore,
 )
 from gpupipe_kernels.user.language import MATH
+from tests.examples import examples
 
 ROOT = Path(__file__).parents[2]
 RATE = 0.25
@@ -90,7 +91,7 @@ def test_it_computes_what_python_computes_and_null_gives_null(function, n, out) 
     made = kernel(out=out)(function)
 
     @given(columns(n))
-    @settings(max_examples=60, deadline=None)
+    @examples(60)
     def holds(inputs):
         null = np.isnan(inputs).any(axis=0)
         expected = np.full(null.shape, np.nan)
@@ -107,7 +108,7 @@ def counted(a, b):
 
 
 @given(columns(2))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_kernel_that_passes_nulls_sees_them(inputs) -> None:
     np.testing.assert_array_equal(kernel(nulls="pass")(counted)(*inputs), plain(counted, inputs).astype(np.float32))
 

@@ -8,13 +8,14 @@ import math
 import types
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpupipe_kernels.user.compilation import CompiledKernel
 from gpupipe_kernels.user.kernel import KernelError, UserKernel, restore
 from gpupipe_kernels.user.language import BUILTINS, MATH, NUMPY
 from gpupipe_kernels.user.source import KernelStatement
+from tests.examples import examples
 
 HEAD = "import math\nimport gpupipe\n\n\n"
 DECORATOR = '@gpupipe.kernel(out="float32", nulls="propagate")\n'
@@ -85,7 +86,7 @@ SHIFTED = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(hostile_texts())
 @example(SHIFTED)
 @example(TEXT)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import curves
 from gpupipe.metrics.ranking import Ranking
+from tests.examples import examples
 
 HOST = CpuBackend()
 # Equal scores, both zeros, one, numbers below the normal ones, and neighbours.
@@ -25,7 +26,7 @@ def _columns(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
     return np.array([truth for truth, _ in rows]), np.array([score for _, score in rows])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(rows=ROWS)
 def test_the_areas_are_those_of_scikit_learn_and_of_exact_arithmetic(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
@@ -36,7 +37,7 @@ def test_the_areas_are_those_of_scikit_learn_and_of_exact_arithmetic(rows: list[
     assert found.roc_area() == float(sum(pairs) / len(pairs))
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS)
 def test_the_curves_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
@@ -48,7 +49,7 @@ def test_the_curves_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) ->
     assert found.precision_recall[0].y == precision[::-1].tolist()
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(rows=ROWS, data=st.data())
 def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, float]], data: Any) -> None:
     y, p = _columns(rows)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import DataError
 from gpupipe.metrics import Costs, choose_threshold
+from tests.examples import examples
 
 HOST = CpuBackend()
 SCORES: dict[str, Callable[[Any, Any], float]] = {
@@ -24,7 +25,7 @@ ROWS = st.lists(st.tuples(st.booleans(), st.floats(0.0, 1.0)), min_size=2, max_s
 
 
 @pytest.mark.parametrize("how", SCORES)
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows=ROWS)
 def test_no_other_cut_is_better(how: str, rows: list[tuple[bool, float]]) -> None:
     y, p = (np.array(column) for column in zip(*rows, strict=True))
@@ -34,7 +35,7 @@ def test_no_other_cut_is_better(how: str, rows: list[tuple[bool, float]]) -> Non
     assert chosen >= max(SCORES[how](y, p >= cut) for cut in p) - 1e-12
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(rows=ROWS, wrong=st.tuples(st.floats(0.1, 9), st.floats(0.1, 9)), benefit=st.floats(-9, 0))
 def test_no_other_cut_costs_less(rows: list[tuple[bool, float]], wrong: tuple[float, float], benefit: float) -> None:
     y, p = (np.array(column) for column in zip(*rows, strict=True))

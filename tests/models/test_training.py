@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,19 @@ PARAMS: dict[str, dict[str, Any]] = {
 }
 
 
+# A network is saved and seeded in the same way whatever its task; tests/models/neural has the heads of each.
+NETWORK_TASKS = {"mlp": "binary", "resnet": "regression", "ft_transformer": "multiclass"}
+ONCE_A_NETWORK = [(name, task) for name, task in CASES if NETWORK_TASKS.get(name, task) == task]
+
+Fitted = Callable[[str, str], FittedModel]
+
+
+@pytest.fixture(scope="module")
+def fitted_to(tables: dict[str, Any]) -> Fitted:
+    """Return a function of a model's name and a task: the model, fitted once for all tests."""
+    return cache(lambda name, task: _fit(name, tables[task]))
+
+
 def _fit(name: str, data: Any, **params: Any) -> FittedModel:
     return fit(MODELS.get(name)(**PARAMS.get(name, {}) | params), data.X, data.y, data.context)
 
@@ -39,9 +54,11 @@ def _arrays(prediction: Prediction) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "task"), [case for case in CASES if case[1] in ("binary", "multiclass")])
-def test_a_classifier_beats_the_shares_of_the_classes(name: str, task: str, tables: dict[str, Any]) -> None:
+def test_a_classifier_beats_the_shares_of_the_classes(
+    name: str, task: str, tables: dict[str, Any], fitted_to: Fitted
+) -> None:
     data = tables[task]
-    probability: Any = _fit(name, data).predict(data.X_test).probability
+    probability: Any = fitted_to(name, task).predict(data.X_test).probability
     if task == "binary":
         probability = np.column_stack([1 - probability, probability])
     assert probability.dtype == np.float64
@@ -54,9 +71,9 @@ def test_a_classifier_beats_the_shares_of_the_classes(name: str, task: str, tabl
 
 
 @pytest.mark.parametrize("name", [name for name, task in CASES if task == "regression"])
-def test_a_regressor_beats_the_mean(name: str, tables: dict[str, Any]) -> None:
+def test_a_regressor_beats_the_mean(name: str, tables: dict[str, Any], fitted_to: Fitted) -> None:
     data = tables["regression"]
-    value: Any = _fit(name, data).predict(data.X_test).value
+    value: Any = fitted_to(name, "regression").predict(data.X_test).value
     assert value.shape == (len(data.X_test),)
     assert value.dtype == np.float64
     assert r2_score(data.y_test, value) > 0.25
@@ -76,14 +93,14 @@ def test_pca_gives_the_directions_of_most_variance(tables: dict[str, Any]) -> No
     assert embedding.var(axis=0, ddof=1) == pytest.approx(largest, rel=1e-4)
 
 
-@pytest.mark.parametrize(("name", "task"), CASES)
+@pytest.mark.parametrize(("name", "task"), ONCE_A_NETWORK)
 def test_a_model_that_was_saved_and_loaded_predicts_the_same_bits(
-    name: str, task: str, tables: dict[str, Any], tmp_path: Path
+    name: str, task: str, tables: dict[str, Any], fitted_to: Fitted, tmp_path: Path
 ) -> None:
     import json
 
     data = tables[task]
-    fitted = _fit(name, data)
+    fitted = fitted_to(name, task)
     description = json.loads(json.dumps(fitted.save(tmp_path)))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(description["files"])
     loaded = load_fitted(tmp_path, description)
@@ -94,13 +111,13 @@ def test_a_model_that_was_saved_and_loaded_predicts_the_same_bits(
     assert loaded.importances() == fitted.importances()
 
 
-@pytest.mark.parametrize(("name", "task"), CASES)
+@pytest.mark.parametrize(("name", "task"), ONCE_A_NETWORK)
 def test_the_same_seed_gives_the_same_model_and_the_matrix_is_left_alone(
-    name: str, task: str, tables: dict[str, Any]
+    name: str, task: str, tables: dict[str, Any], fitted_to: Fitted
 ) -> None:
     data = tables[task]
     before = data.X.copy()
-    first, second = (_arrays(_fit(name, data).predict(data.X_test)) for _ in range(2))
+    first, second = (_arrays(model.predict(data.X_test)) for model in (fitted_to(name, task), _fit(name, data)))
     for key, values in first.items():
         np.testing.assert_array_equal(values, second[key])
     np.testing.assert_array_equal(data.X, before)
@@ -116,13 +133,13 @@ def test_a_model_that_accepts_missing_values_learns_from_them(name: str, tables:
     assert np.mean((probability > 0.5) == data.y_test) > 0.85
 
 
-def test_importances_name_the_columns(tables: dict[str, Any]) -> None:
+def test_importances_name_the_columns(tables: dict[str, Any], fitted_to: Fitted) -> None:
     data = tables["binary"]
     for name in ("logistic_regression", "random_forest", "xgboost", "linear_svc", "hist_gradient_boosting"):
-        importances = _fit(name, data).importances()
+        importances = fitted_to(name, "binary").importances()
         assert importances is not None
         assert list(importances) == list(data.context.feature_names)
-    assert _fit("knn", data).importances() is None
+    assert fitted_to("knn", "binary").importances() is None
 
 
 def test_boosting_relies_on_the_columns_that_it_splits() -> None:
@@ -170,12 +187,12 @@ def test_what_the_estimator_refuses_is_a_configuration_error(tables: dict[str, A
         _fit("knn", tables["binary"], metric="cosine", algorithm="kd_tree")
 
 
-def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dict[str, Any]) -> None:
+def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dict[str, Any], fitted_to: Fitted) -> None:
     data = tables["regression"]
     weight = np.where(data.y > np.median(data.y), 10.0, 1.0)
     for name in ("ridge", "lasso", "random_forest", "hist_gradient_boosting", "xgboost"):
         model = MODELS.get(name)(**PARAMS.get(name, {}))
-        plain = fit(model, data.X, data.y, data.context).predict(data.X_test).output
+        plain = fitted_to(name, "regression").predict(data.X_test).output
         weighted = fit(model, data.X, data.y, data.context, sample_weight=weight).predict(data.X_test).output
         assert weighted.mean() > plain.mean()
     with pytest.raises(ConfigError, match="takes no sample weights"):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import orc
 
@@ -27,6 +27,7 @@ from gpupipe.partitions.read import LoadedPartitions, partition_table, read_part
 from gpupipe.partitions.table import PartitionedTable
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from tests.examples import examples
 from tests.inline_workers import InlineWorkers
 
 COUNTS = (1, 2, 3, 7)
@@ -257,7 +258,7 @@ CELLS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=30), quoting=st.booleans(), seed=st.integers(0, 99))
 def test_texts_are_cut_at_the_ends_of_rows_alone(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], quoting: bool, seed: int

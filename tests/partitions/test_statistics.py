@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import Backend
@@ -30,6 +30,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import FIRST_LEVEL, Column, declare
 from gpupipe_kernels.program.opcodes import CalendarPart
+from tests.examples import examples
 
 N = 1000
 CUTS = {
@@ -167,7 +168,7 @@ def test_every_answer_is_that_of_one_machine(
         np.testing.assert_array_equal(folds, one.folds(5))
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(0, 300),
@@ -306,7 +307,7 @@ def test_a_hashed_column_is_added_to_every_partition(backend: Backend, workers: 
     np.testing.assert_array_equal(many.table.column("city#4"), one.table.column("city#4"))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(
     values=st.lists(st.floats(allow_nan=False, width=32), min_size=1, max_size=20),
     dtype=st.sampled_from(["float32", "float64"]),

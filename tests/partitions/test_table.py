@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import Backend
@@ -21,6 +21,7 @@ from gpupipe.table.arrange import arrange
 from gpupipe.table.blocks import Table
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import Schema, declare
+from tests.examples import examples
 from tests.inline_workers import InlineWorkers
 
 N = 100
@@ -95,7 +96,7 @@ def test_single_rows_come_in_the_order_in_which_they_are_asked_for(table: Table,
     assert divide(table, [30], workers).rows(np.empty(0, int), ["x"])["x"].shape == (0,)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(cuts=st.lists(st.integers(0, N), max_size=7).map(sorted), rows_a_part=st.integers(1, 2 * N), n=st.integers(0, N))
 def test_aligned_partitions_begin_at_whole_parts_and_none_is_empty(
     table: Table, backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int],

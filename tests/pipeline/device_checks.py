@@ -32,7 +32,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted, xp
 
-ROWS = 160
+ROWS = 100
 # of integers that are to wrap, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.few import few
+from tests.examples import examples
 from tests.properties.fitting import fitted
 from tests.properties.ops import EVERY, Draw, cases, listed
 from tests.properties.tables import DEGENERATE, MAKERS, tables
@@ -41,7 +41,7 @@ def besides(draw: Draw) -> tuple[Any, Any]:
     return (table, ops, view), (with_them, [*ops, *more], view)
 
 
-@few(40)
+@examples(40)
 @given(both=besides())
 def test_other_columns_are_the_same_to_the_last_bit(both: Any) -> None:
     without, with_them = (fitted(case) for case in both)
@@ -50,7 +50,7 @@ def test_other_columns_are_the_same_to_the_last_bit(both: Any) -> None:
         assert with_them.training[name].tobytes() == without.training[name].tobytes(), name
 
 
-@few(40)
+@examples(40)
 @given(case=cases(tables()))
 def test_every_number_is_finite_or_null_and_none_is_null_where_models_take_no_null(case: Any) -> None:
     found = fitted(case)

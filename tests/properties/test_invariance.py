@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from gpupipe.features import OPS
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
+from tests.examples import examples
 from tests.partitions.conftest import small
-from tests.properties.few import few
 from tests.properties.fitting import fitted, in_bits, same
 from tests.properties.ops import ADDS_UP, EVERY, KEYED, cases
 from tests.properties.tables import Drawn, tables
@@ -33,7 +33,7 @@ def test_every_op_is_drawn() -> None:
     assert sorted(EVERY) == sorted(OPS.names())
 
 
-@few(25)
+@examples(25)
 @given(case=cases(TABLES), seed=st.integers(0, 99), n_chunks=st.integers(2, 6))
 def test_the_chunks_of_a_table_do_not_matter(case: Case, seed: int, n_chunks: int) -> None:
     """Each chunk of texts has a dictionary of its own, in an order of its own."""
@@ -52,7 +52,7 @@ def _coded(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-@few(15)
+@examples(15)
 @given(case=cases(TABLES), height=st.sampled_from([1, 7, 64]))
 def test_the_row_groups_of_a_file_do_not_matter(
     tmp_path_factory: pytest.TempPathFactory, case: Case, height: int
@@ -67,7 +67,7 @@ def test_the_row_groups_of_a_file_do_not_matter(
     assert same(other.training, one.training) and same(other.served, one.served)
 
 
-@few(25)
+@examples(25)
 @given(case=cases(TABLES), order=st.randoms(use_true_random=False))
 def test_the_order_of_the_columns_does_not_matter(case: Case, order: Any) -> None:
     names = list(case[0].columns)
@@ -78,7 +78,7 @@ def test_the_order_of_the_columns_does_not_matter(case: Case, order: Any) -> Non
     assert same(other.training, one.training) and same(other.served, one.served)
 
 
-@few(25)
+@examples(25)
 @given(case=cases(TABLES), n_threads=st.sampled_from([1, 3, 7]), rows_a_part=st.sampled_from([7, 64]))
 def test_the_number_of_threads_does_not_matter(case: Case, n_threads: int, rows_a_part: int) -> None:
     with small(rows_a_part):
@@ -87,7 +87,7 @@ def test_the_number_of_threads_does_not_matter(case: Case, n_threads: int, rows_
     assert same(other.training, one.training) and same(other.served, one.served)
 
 
-@few(25)
+@examples(25)
 @given(case=cases(TABLES), shares=st.lists(st.floats(0, 1), max_size=4), rows_a_part=st.sampled_from([7, 64]))
 def test_the_partitions_of_a_cluster_do_not_matter(case: Case, shares: list[float], rows_a_part: int) -> None:
     cuts = sorted(round(share * case[0].n_rows) for share in shares)
@@ -97,7 +97,7 @@ def test_the_partitions_of_a_cluster_do_not_matter(case: Case, shares: list[floa
     assert same(other.training, one.training)
 
 
-@few(35)
+@examples(35)
 @given(case=cases(tables(min_rows=2), EXACT), seed=st.integers(0, 99))
 def test_the_order_of_the_rows_does_not_matter_to_a_bit(case: Case, seed: int) -> None:
     """What counts, ranks or compares; a row of a history stays behind those of its time that it stood behind."""
@@ -112,7 +112,7 @@ def test_the_order_of_the_rows_does_not_matter_to_a_bit(case: Case, seed: int) -
     assert same(other.served, {name: values[order] for name, values in one.served.items()})
 
 
-@few(35)
+@examples(35)
 @given(case=cases(tables(min_rows=2)), seed=st.integers(0, 99))
 def test_the_order_of_the_rows_does_not_matter_but_for_rounding(case: Case, seed: int) -> None:
     """What adds up floats adds them in another order; training rows of a target encoding are in folds by position."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.few import few
+from tests.examples import examples
 from tests.properties.fitting import fitted, same
 from tests.properties.ops import ROW_WISE, TEXTS, cases
 from tests.properties.tables import Drawn, other_rows, tables
@@ -24,7 +24,7 @@ Case = tuple[Drawn, list[dict[str, Any]], str]
 ALONE = ROW_WISE | TEXTS  # the past of a key is of other rows by design: see tests/kernels/keyed/test_leakage.py
 
 
-@few(35)
+@examples(35)
 @given(case=cases(tables(min_rows=5), ALONE), seed=st.integers(0, 99))
 def test_rows_that_are_not_learned_from_change_nothing_that_is_learned(case: Case, seed: int) -> None:
     table = case[0]
@@ -37,7 +37,7 @@ def test_rows_that_are_not_learned_from_change_nothing_that_is_learned(case: Cas
     assert same({n: v[train] for n, v in other.served.items()}, {n: v[train] for n, v in one.served.items()})
 
 
-@few(10)
+@examples(10)
 @given(seed=st.integers(0, 99))
 def test_a_whole_number_beyond_float32_among_other_rows_changes_no_more_than_the_last_digits(seed: int) -> None:
     ops: list[dict[str, Any]] = [{"standardize": "count"}, {"impute": {"columns": "int8"}}]

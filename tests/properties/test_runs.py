@@ -24,7 +24,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import learn_features, select_rows
 from gpupipe.splits.folds import hold_out
 from gpupipe.tasks import View
-from tests.properties.few import few
+from tests.examples import examples
 from tests.properties.fitting import in_bits
 from tests.properties.runs import TABLE, configured, run, table_with_target
 from tests.properties.tables import other_rows
@@ -76,7 +76,7 @@ def test_a_model_serves_what_it_predicted_in_any_batches_and_order(model: str, t
     path = run(tmp_path, table, model).path
     said, served = pq.read_table(path / "predictions.parquet").drop_columns(["target"]), load_model(path)
 
-    @few(3)
+    @examples(3)
     @given(st.integers(1, 30), st.permutations(range(said.num_rows)), st.permutations(table.column_names))
     def same_bytes(height: int, order: list[int], names: list[str]) -> None:
         expected = said.take(order[:30])

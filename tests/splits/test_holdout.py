@@ -4,15 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.splits import Split, hold_out, make_splits
+from tests.examples import examples
 
 DAY = 86_400_000_000
-FREELY = settings(deadline=None, max_examples=50)
+FREELY = examples(50)
 CLASSES = st.lists(st.integers(0, 4), min_size=10, max_size=300).map(np.array)
 SHARES = st.floats(0.05, 0.6)
 

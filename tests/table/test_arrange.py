@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.schema import Column, Schema
 from gpupipe.table.string_columns import bucket_codes
+from tests.examples import examples
 
 NAMES = ("c", "x", "n", "b", "t")
 ROWS = st.lists(
@@ -36,7 +37,7 @@ def columns(rows: list[tuple]) -> pa.Table:
     return pa.table({name: pa.array(cells[i], kind) for i, (name, kind) in enumerate(zip(NAMES, kinds, strict=True))})
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS)
 def test_rows_that_are_taken_are_those_of_arrow(encoded, meaning, backend, rows: list[tuple]) -> None:
     arrow, mask = columns(rows), np.array([row[-1] for row in rows])
@@ -48,7 +49,7 @@ def test_rows_that_are_taken_are_those_of_arrow(encoded, meaning, backend, rows:
         assert meaning(taken, name) == meaning(direct, name)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS)
 def test_levels_that_no_row_holds_are_dropped_and_the_others_stay(encoded, meaning, backend, rows: list) -> None:
     table = encoded(columns(rows)).take(np.array([row[-1] for row in rows]), backend)

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
+from tests.examples import examples
 
 MANY = [f"text {i}" for i in range(120)]
 
@@ -65,7 +66,7 @@ def test_categories_of_few_rows_and_many_unused_values_are_no_text(encoded) -> N
 CELLS = st.sampled_from(["a", "b", "ü", "10", "9", " ", None])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(chunks=st.lists(st.tuples(st.lists(CELLS), st.booleans()), max_size=5))
 def test_chunks_and_their_dictionaries_do_not_matter(encoded, meaning, chunks: list) -> None:
     """Each chunk has a dictionary of its own: in its own order, with values twice, nulls, and some that no row has."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import Backend, choose
@@ -20,6 +20,7 @@ from gpupipe.table.column_summary import ColumnSummary, used_codes
 from gpupipe.table.encode import encode, plain_values
 from gpupipe.table.encode_chunks import encode_chunks, start_summaries
 from gpupipe.table.schema import DeclaredColumn, declare
+from tests.examples import examples
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 NUMBERS = [pa.int8(), pa.int32(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()]
@@ -101,7 +102,7 @@ def tables(draw: Any) -> tuple[list[pa.Table], dict[str, DeclaredColumn]]:
     return cut(pa.table(columns), ends), declared
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(tables())
 def test_the_parts_make_the_table_that_all_rows_make(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
@@ -110,7 +111,7 @@ def test_the_parts_make_the_table_that_all_rows_make(
     compare(parts, choose("cpu"), declared)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(tables())
 def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],

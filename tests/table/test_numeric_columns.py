@@ -7,10 +7,11 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_column_can_be_declared_float32(encoded) -> None:
     assert encoded({"x": [0.1]}, x="float32").column("x").dtype == np.float32
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(values=st.lists(st.floats(-1e30, 1e30) | st.none(), max_size=30), cut=st.integers(0, 30))
 def test_numbers_written_as_text_are_the_numbers(encoded, values: list, cut: int) -> None:
     texts = [None if v is None else f" {v!r} " for v in values]

@@ -7,10 +7,11 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
+from tests.examples import examples
 
 STAMPS = st.lists(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)) | st.none(), max_size=20)
 DAY = 86_400_000_000
@@ -21,7 +22,7 @@ def micros(stamps: list) -> list:
     return [None if stamp is None else int(np.datetime64(stamp, "us").astype(np.int64)) for stamp in stamps]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(stamps=STAMPS, unit=st.sampled_from(["s", "ms", "us", "ns"]))
 def test_time_stamps_of_every_unit(encoded, meaning, stamps: list, unit: str) -> None:
     whole = [None if stamp is None else stamp.replace(microsecond=0) for stamp in stamps]
@@ -29,7 +30,7 @@ def test_time_stamps_of_every_unit(encoded, meaning, stamps: list, unit: str) ->
     assert meaning(encoded({"t": column}), "t") == micros(whole)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(stamps=STAMPS, zone=st.sampled_from(["UTC", "Asia/Tokyo", "America/New_York", "+05:30"]))
 def test_time_stamps_with_a_zone_are_utc(encoded, meaning, stamps: list, zone: str) -> None:
     aware = [None if stamp is None else stamp.replace(tzinfo=UTC) for stamp in stamps]
@@ -80,7 +81,7 @@ def test_text_of_another_format_is_named_with_its_rows(encoded) -> None:
         encoded({"t": ["the 3rd of May"]}, t="datetime")
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(seconds=st.lists(st.integers(-(10**10), 10**10) | st.none(), max_size=20), as_float=st.booleans())
 def test_numbers_are_times_in_their_unit(encoded, meaning, seconds: list, as_float: bool) -> None:
     for unit, factor in {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}.items():

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 NULL = float("nan")
 NUMBER = st.integers(-400, 400).map(lambda i: i / 8) | st.just(NULL) | st.just(0.0)
@@ -24,7 +25,7 @@ KINDS = {"sum": operator.add, "difference": operator.sub, "product": operator.mu
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS)
 @example(rows=[(1.0, 0.0, 1.0), (0.0, 0.0, 1.0), (-1.0, -0.0, 1.0), (NULL, 0.0, 1.0)])
 def test_it_is_that_of_float64_null_where_an_operand_is_or_a_divisor_is_0(fit, kind: str, rows: list) -> None:
@@ -128,7 +129,7 @@ TIMES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(times=TIMES, unit=st.sampled_from([*UNITS, None]))
 def test_the_difference_of_times_is_that_of_pandas(fit, times: list, unit: str | None) -> None:
     frame = pd.DataFrame(times, columns=["end", "start"]).astype("datetime64[us]")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.preprocessing import KBinsDiscretizer
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 NULL = float("nan")
 QUARTERS = st.integers(-40, 40).map(lambda i: i / 4)
 NUMBERS = st.lists(QUARTERS | st.just(NULL), min_size=1, max_size=40)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(x=NUMBERS, edges=st.lists(QUARTERS, min_size=1, max_size=6, unique=True).map(sorted))
 def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges: list[float]) -> None:
     op = {"bucketize": {"columns": "x", "edges": edges}}
@@ -26,7 +27,7 @@ def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 1000), bins=st.integers(2, 12), n=st.integers(30, 200))
 def test_bins_are_those_of_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
     # Where a quantile falls on a row, that row's bin hangs on the last digit of an interpolation.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 LEVELS = st.lists(st.sampled_from(["c", "a", "b", "z", "é", None]), min_size=1, max_size=40)
 
@@ -13,7 +15,7 @@ def strings(levels: list) -> pd.DataFrame:
     return pd.DataFrame({"c": pd.array(levels, dtype="string")})
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(levels=LEVELS, served=LEVELS, k=st.integers(1, 4))
 def test_ids_are_those_that_are_documented_at_fit_and_at_serve(fit, levels: list, served: list, k: int) -> None:
     made = fit(strings(levels), [{"categorify": {"columns": "c", "min_frequency": k}}])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+
+from tests.examples import examples
 
 NULL = float("nan")
 NUMBERS = st.lists(st.integers(-400, 400).map(lambda i: i / 4) | st.just(NULL), min_size=1, max_size=40)
 BOUND = st.integers(-300, 300).map(lambda i: i / 4)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(x=NUMBERS, a=BOUND, b=BOUND, which=st.sampled_from(["lower", "upper", "both"]))
 def test_values_beyond_a_bound_become_the_bound_and_null_stays_null(fit, x, a: float, b: float, which: str) -> None:
     low, high = min(a, b), max(a, b)
@@ -25,7 +27,7 @@ def test_values_beyond_a_bound_become_the_bound_and_null_stays_null(fit, x, a: f
     np.testing.assert_array_equal(got, np.clip(x, bounds.get("lower", -np.inf), bounds.get("upper", np.inf)))
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(x=NUMBERS.filter(lambda x: not np.isnan(x).all()))
 def test_quantiles_are_those_of_the_training_rows(fit, x) -> None:
     made = fit({"x": x}, [{"clip": {"columns": "x", "quantiles": [0.1, 0.85]}}], view="codes")

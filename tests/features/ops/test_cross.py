@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError, LimitError
+from tests.examples import examples
 
 LEVELS = st.sampled_from(["a", "b", "a|b", None])
 ROWS = st.lists(st.tuples(LEVELS, LEVELS), min_size=1, max_size=40)
@@ -28,7 +29,7 @@ def ids(rows: list) -> dict[tuple, int]:
     return {row: 3 + i for i, row in enumerate(sorted(seen, key=lambda row: [level.encode() for level in row]))}
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(rows=ROWS, served=ROWS)
 def test_ids_group_rows_as_pandas_groups_pairs(fit, rows: list, served: list) -> None:
     made = fit(table(rows), [CROSS, {"categorify": "lr"}])
@@ -39,7 +40,7 @@ def test_ids_group_rows_as_pandas_groups_pairs(fit, rows: list, served: list) ->
     assert made.features.categorical[made.names.index("lr")] == 3 + len(known)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(rows=TRIPLES, served=TRIPLES, chained=st.booleans())
 def test_three_columns_at_once_or_one_after_the_other(fit, rows: list, served: list, chained: bool) -> None:
     ops = [{"cross": {"columns": ["l", "m", "r"], "as": "lmr"}}]
@@ -58,7 +59,7 @@ def test_three_columns_at_once_or_one_after_the_other(fit, rows: list, served: l
     assert [value >= 3 for value in got] == [row in known for row in served]
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows=ROWS.filter(lambda rows: any(None not in row for row in rows)))
 def test_one_hot_has_a_column_for_each_pair_that_was_seen(fit, rows: list) -> None:
     got = fit(table(rows), [CROSS, {"one_hot": "lr"}]).training.filter(like="lr=")
@@ -101,7 +102,7 @@ def test_a_combination_never_seen_has_the_prior_and_no_frequency(fit) -> None:
     assert got["lr_frequency"].tolist() == [0.0, 0.0]
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows=TRIPLES, served=TRIPLES, columns=st.sampled_from([["l", "r"], ["l", "m", "r"]]))
 def test_hashed_combinations_keep_null_and_unseen_apart_and_agree_with_every_other_fit(
     fit, rows: list, served: list, columns: list[str]
@@ -215,3 +216,9 @@ def test_too_many_combinations_are_refused_before_they_are_made(fit, columns: li
     hashed = [{"hash_bucket": {"columns": columns, "buckets": 16}}, {"cross": {"columns": columns, "as": "x"}}]
     got = fit(frame, [*hashed, {"frequency_encode": "x"}], schema=schema).training["x_frequency"]
     assert got.between(1 / 5000, 0.02).all()
+
+
+def test_combinations_whose_levels_join_to_one_text_have_different_labels(fit) -> None:
+    rows = {"l": ["a|b", "a"], "m": ["a", "b"], "r": ["b", "a|b"]}
+    made = fit(rows, [{"cross": {"columns": ["l", "m", "r"], "as": "lmr"}}, {"one_hot": "lmr"}])
+    assert {r"lmr=a\|b|a|b", r"lmr=a|b|a\|b"} <= set(made.names)

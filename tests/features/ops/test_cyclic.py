@@ -7,10 +7,11 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 # part → (its value, how many there are); months and days count from 1
 PARTS = {
@@ -24,7 +25,7 @@ PARTS = {
 TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)) | st.none(), min_size=1, max_size=20)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(times=TIMES, parts=st.lists(st.sampled_from(list(PARTS)), min_size=1, unique=True))
 def test_parts_of_a_time_lie_on_their_circle_and_null_in_its_middle(fit, times: list, parts: list[str]) -> None:
     column = pd.Series(times, dtype="datetime64[us]")
@@ -38,7 +39,7 @@ def test_parts_of_a_time_lie_on_their_circle_and_null_in_its_middle(fit, times: 
             np.testing.assert_allclose(made.training[f"t_{part}_{wave}"], expected, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     x=st.lists(st.integers(-5000, 5000).map(lambda i: i / 8), min_size=1, max_size=20),
     period=st.sampled_from([1.0, 7, 24, 360.5]),

@@ -7,10 +7,11 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 PARTS = {
     "year": lambda t: t.dt.year,
@@ -30,7 +31,7 @@ PARTS = {
 TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)) | st.none(), min_size=1, max_size=20)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(times=TIMES)
 def test_every_part_is_that_of_pandas_before_1970_as_well(fit, times: list) -> None:
     column = pd.Series(times, dtype="datetime64[us]")

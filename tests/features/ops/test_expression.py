@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.program.formula import Formula, FormulaError
+from tests.examples import examples
 
 NULL = float("nan")
 ROUNDING = 2.0**-21  # of one operation: a few last digits of float32
@@ -158,7 +159,7 @@ NODES: st.SearchStrategy[Node] = st.recursive(
 LIMITS = "divides by 0|reads no column|logarithm of|exceeds float32|exponent|instructions|intermediate"
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(node=NODES, rows=ROWS)
 @example(
     node=of("({} / {})", divide, leaf("a"), of("({} + {})", add, number(4), leaf("b"))), rows=[(1, -1, 0), (6, 2, 0)]

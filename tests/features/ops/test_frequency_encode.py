@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 LEVELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=40)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(levels=LEVELS, served=LEVELS)
 def test_a_level_becomes_its_share_of_the_training_rows(fit, levels: list, served: list) -> None:
     made = fit({"c": pd.array(levels, dtype="string")}, [{"frequency_encode": "c"}])
@@ -28,7 +30,7 @@ def test_what_was_imputed_counts_to_its_level(fit) -> None:
 
 
 @pytest.mark.parametrize("buckets", [None, 2**16])
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(rows=st.lists(st.tuples(*[st.sampled_from(["a", "b", "c"])] * 3), min_size=1, max_size=40))
 def test_a_cross_has_the_shares_of_its_combinations(fit, buckets: int | None, rows: list) -> None:
     frame = pd.DataFrame(rows, columns=["x", "y", "z"], dtype="string")

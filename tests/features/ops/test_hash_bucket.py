@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 # A model that is served by a later release reads these numbers: they may never change.
 BUCKETS = {"a": 442, "b": 831, "Zürich": 85, "": 3, "17850": 695, "two year": 685}
@@ -19,7 +20,7 @@ def test_the_bucket_of_a_level_never_changes(fit) -> None:
     assert made.training["c"].tolist() == list(BUCKETS.values())
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     levels=st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.none(), min_size=1, max_size=20),
     served=st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.none(), min_size=1, max_size=20),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.impute import MissingIndicator, SimpleImputer
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 NULL = float("nan")
 # Fixed-point numbers repeat, so that the most frequent one is worth something.
@@ -20,7 +21,7 @@ LEVELS = st.lists(st.sampled_from(["a", "b", "10", "9", None]), min_size=1, max_
 
 
 @pytest.mark.parametrize("strategy", ["median", "mean", "most_frequent"])
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(x=SOME_NUMBERS)
 def test_numbers_are_filled_as_by_scikit_learn(fit, strategy: str, x: list[float]) -> None:
     got = fit({"x": x}, [{"impute": {"columns": "x", "strategy": strategy}}]).training["x"]
@@ -28,7 +29,7 @@ def test_numbers_are_filled_as_by_scikit_learn(fit, strategy: str, x: list[float
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(x=NUMBERS)
 def test_a_constant_and_an_indicator_say_what_was_null(fit, x: list[float]) -> None:
     op = {"impute": {"columns": "x", "strategy": "constant", "value": -7, "indicator": True}}
@@ -46,7 +47,7 @@ def test_at_serve_nulls_get_what_was_learned_at_fit(fit) -> None:
     assert made.serve({"x": [None, 5.0]}).to_numpy().tolist() == [[2, 1], [5, 0]]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(levels=LEVELS.filter(lambda x: any(x)))
 def test_categories_get_the_most_frequent_level(fit, levels: list[str | None]) -> None:
     got = fit({"c": levels}, [{"impute": {"columns": "c", "strategy": "most_frequent"}}, {"one_hot": "c"}]).training

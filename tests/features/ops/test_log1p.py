@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 
-@settings(deadline=None, max_examples=40)
+
+@examples(40)
 @given(x=st.lists(st.floats(-0.75, 2.0**100, width=32), min_size=1, max_size=40))
 def test_it_is_the_logarithm_of_one_more(fit, x: list[float]) -> None:
     got = fit({"x": x}, [{"log1p": "x"}]).training["x"]

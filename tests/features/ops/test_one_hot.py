@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 LEVELS = st.lists(st.sampled_from(["a", "b", "ä", "(null)", "10", "9", "", None]), min_size=1, max_size=40)
 
@@ -22,7 +23,7 @@ def column(levels: list) -> np.ndarray:
     return np.array([*levels, "end"], object)[:-1, None]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(levels=LEVELS, served=LEVELS)
 def test_it_is_that_of_scikit_learn_for_rows_seen_and_unseen(fit, levels: list, served: list) -> None:
     made = fit(strings(levels), [{"one_hot": {"columns": "c", "max_categories": None}}])
@@ -38,7 +39,7 @@ def strings(levels: list) -> pd.DataFrame:
     return pd.DataFrame({"c": pd.array(levels, dtype="string")})
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(levels=LEVELS, k=st.integers(1, 5))
 def test_levels_below_min_frequency_share_the_column_rare(fit, levels: list, k: int) -> None:
     made = fit(strings(levels), [{"one_hot": {"columns": "c", "min_frequency": k}}])

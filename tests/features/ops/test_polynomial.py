@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from gpupipe.errors import ConfigError, LimitError
+from tests.examples import examples
 
 NULL = float("nan")
 VALUE = st.integers(-40, 40).map(lambda i: i / 8) | st.just(NULL)
@@ -28,7 +29,7 @@ def reference(frame: pd.DataFrame, degree: int, interaction_only: bool) -> pd.Da
     return pd.DataFrame(values)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(rows=ROWS, degree=st.integers(2, 5), interaction_only=st.booleans())
 def test_names_order_and_values_are_those_of_scikit_learn(fit, rows: list, degree: int, interaction_only: bool) -> None:
     frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(len(rows[0]))])

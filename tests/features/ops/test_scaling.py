@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 NULL = float("nan")
 NUMBERS = st.lists(st.integers(-(10**7), 10**7).map(lambda i: i / 128) | st.just(NULL), min_size=1, max_size=60).filter(
@@ -21,7 +22,7 @@ SCALERS = {"standardize": StandardScaler, "min_max": MinMaxScaler, "robust_scale
 
 
 @pytest.mark.parametrize("op", SCALERS)
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(x=NUMBERS)
 @example(x=[78125.0, 78125.0, 78125.0078125])
 @example(x=[3.25])
@@ -78,7 +79,7 @@ def test_a_constant_becomes_zero(fit, op: str, before: list[dict], value: float)
     assert (got == 0).all()
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(value=st.floats(1e-3, 1e9), n=st.integers(1, 3000))
 def test_the_rounding_of_a_constant_s_mean_is_no_spread(fit, value: float, n: int) -> None:
     assert (fit({"x": np.full(n, value)}, [{"log1p": "x"}, {"standardize": "x"}]).training["x"] == 0).all()
@@ -99,7 +100,7 @@ def test_what_is_too_large_counts_as_null_and_poisons_nothing(fit, op: str, beyo
 
 
 @pytest.mark.parametrize("op", ["standardize", "min_max"])
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(x=st.lists(st.floats(), min_size=1, max_size=20))
 @example(x=[0.0, 1e-40])
 @example(x=[3.4e38, -3.4e38, 0.0])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import TargetEncoder
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", "c", None]), st.integers(0, 1)), min_size=2, max_size=50)
 
@@ -27,7 +28,7 @@ def look_up(levels, means: pd.Series, prior: float) -> np.ndarray:
     return pd.Series(levels, dtype=object).fillna("(null)").map(means).fillna(prior).to_numpy(float)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS, smoothing=st.sampled_from([0, 1, 20.5]), served=st.lists(st.sampled_from(["a", "c", "x", None])))
 def test_other_rows_get_the_smoothed_mean_of_all_training_rows(fit, rows, smoothing: float, served) -> None:
     levels, y = zip(*rows, strict=True)
@@ -39,7 +40,7 @@ def test_other_rows_get_the_smoothed_mean_of_all_training_rows(fit, rows, smooth
     np.testing.assert_allclose(got["c_target"], look_up(rest, means, prior), rtol=1e-6, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(rows=ROWS, folds=st.integers(2, 6), seed=st.integers(0, 99))
 def test_a_training_row_is_encoded_from_the_other_folds_alone(fit, rows, folds: int, seed: int) -> None:
     levels, y = (np.array(part) for part in zip(*rows, strict=True))
@@ -54,7 +55,7 @@ def test_a_training_row_is_encoded_from_the_other_folds_alone(fit, rows, folds: 
     np.testing.assert_allclose(made.training["c_target"], expected, rtol=1e-6, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 10**6), row=st.integers(0, 59))
 def test_the_target_of_a_row_does_not_change_its_own_encoding(fit, seed: int, row: int) -> None:
     rng = np.random.default_rng(seed)

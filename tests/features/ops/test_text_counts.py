@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpupipe as gp
@@ -21,6 +21,7 @@ from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.text_counts import TextCounts
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
+from tests.examples import examples
 
 BACKEND = choose("cpu")
 COUNTS = {
@@ -47,7 +48,7 @@ def counted(texts: Any, **settings: Any) -> dict[str, list[float]]:
     return {made.name: made.values.tolist() for made in op.derive(sources)}
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.lists(ASCII_AND_LETTERS, min_size=1, max_size=6))
 def test_counts_are_those_of_pythons_strings(texts: list[str]) -> None:
     made = counted(texts, counts=list(COUNTS))
@@ -60,7 +61,7 @@ def test_punctuation_of_all_alphabets_and_symbols_count() -> None:
     }
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.lists(st.text(st.characters(max_codepoint=127), max_size=10), min_size=1, max_size=6))
 def test_a_flag_is_whether_the_pattern_is_found(texts: list[str]) -> None:
     patterns = {"digits_twice": "[0-9]{2}", "shouts": "[A-Z]+!", "starts_with_a": "^(?i)a"}

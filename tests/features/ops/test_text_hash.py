@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -23,6 +23,7 @@ from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.text_op import encode_texts
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import declare
+from tests.examples import examples
 
 TEXTS = ["Red RETROSPOT bag", None, "bag, red & blue", "", "Été à la plage 😀", "Red RETROSPOT bag", "a\0b"]
 BACKEND = choose("cpu")
@@ -79,7 +80,7 @@ def test_every_layout_of_strings_gives_the_same(layout: str) -> None:
     np.testing.assert_array_equal(hashed(LAYOUTS[layout]), hashed(TEXTS))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.lists(st.text(max_size=10) | st.none(), min_size=1, max_size=8), st.integers(0, 8))
 def test_chunks_change_nothing(texts: list[str | None], cut: int) -> None:
     chunks = [pa.array(texts[:cut], pa.string()), pa.array(texts[cut:], pa.string())]

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import haversine_distances
 
 from gpupipe.errors import ConfigError
+from tests.examples import examples
 
 POINTS = {"from": ["lat1", "lon1"], "to": ["lat2", "lon2"]}
 NAMES = ["lat1", "lon1", "lat2", "lon2"]
@@ -45,7 +46,7 @@ def course(row: np.ndarray) -> float:
     return math.degrees(math.atan2(there @ east, there @ north)) % 360
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(rows=ROWS)
 def test_a_distance_is_that_of_scikit_learn_and_null_where_a_coordinate_is(fit, rows: list) -> None:
     points = frame(rows)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.preprocessing import PowerTransformer
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.statistics import numbers as number_statistics
 from gpupipe.features.statistics.power_exponent import find_exponent
+from tests.examples import examples
 
 RNG = np.random.default_rng(0)
 SKEWED = {
@@ -43,7 +44,7 @@ def test_exponent_and_result_are_those_of_scikit_learn(fit, name: str, standardi
     assert "yeo_johnson" not in made.notes
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(x=st.lists(st.integers(-2000, 2000).map(lambda i: i / 64), min_size=5, max_size=60, unique=True))
 def test_no_exponent_is_more_likely(x: list[float]) -> None:
     """The likelihood of scipy.stats, at the exponent found and around it."""

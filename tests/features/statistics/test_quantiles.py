@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.features.statistics import quantiles as module
@@ -24,6 +24,7 @@ from gpupipe.features.statistics.quantiles import (
 from gpupipe_kernels.reduce.engine import LANES
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
+from tests.examples import examples
 
 ENGINES = {"numpy": numpy_engine, "numba": numba_engine}
 SHARES = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0]
@@ -80,7 +81,7 @@ def assert_exact(x: np.ndarray, shares: list[float], got: list[float]) -> None:
             assert value == ordered[int(rank)]
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     values=VALUES,
     order=st.sampled_from(["as drawn", "sorted", "reversed"]),
@@ -168,7 +169,7 @@ def test_a_column_without_rows_has_no_quantile() -> None:
     assert compute_quantiles(np.arange(3.0), 0, [], [], numpy_engine) == []
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n=st.integers(2, 300),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.backends import choose
@@ -22,6 +22,7 @@ from gpupipe.features.program.target import Target
 from gpupipe.features.statistics.training import Statistics
 from gpupipe.table.encode import encode
 from gpupipe_kernels.program.opcodes import NAT
+from tests.examples import examples
 
 N = 120
 OPS: list[dict[str, Any]] = [
@@ -65,7 +66,7 @@ def assert_alike(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-@settings(deadline=None, max_examples=8)
+@examples(8)
 @given(seed=st.integers(0, 10**6))
 def test_the_order_of_rows_does_not_matter(fit, view: str, seed: int) -> None:
     frame, y = make(seed)
@@ -79,7 +80,7 @@ def test_the_order_of_rows_does_not_matter(fit, view: str, seed: int) -> None:
     assert_alike(one.training.iloc[order].drop(columns=crossfitted), other.training.drop(columns=crossfitted))
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=st.integers(0, 10**6), cuts=st.lists(st.integers(0, N), max_size=6).map(sorted), coded=st.booleans())
 def test_the_chunks_of_the_input_do_not_matter(fit, seed: int, cuts: list[int], coded: bool) -> None:
     frame, y = make(seed)
@@ -106,7 +107,7 @@ def test_the_number_of_threads_does_not_change_a_bit(fit, view: str) -> None:
     assert str(one.features.states) == str(four.features.states)
 
 
-@settings(deadline=None, max_examples=5)
+@examples(5)
 @given(seed=st.integers(0, 10**6))
 def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int) -> None:
     frame, y = make(seed)
@@ -115,7 +116,7 @@ def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int)
     pd.testing.assert_frame_equal(one.training, other.training[one.names], check_exact=True)
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=st.integers(0, 10**6), view=st.sampled_from(["codes", "dense"]))
 def test_nothing_is_learned_of_rows_outside_the_training(fit, seed: int, view: Any) -> None:
     """The table holds all rows, as in a run: what is fitted is that of a table that never held the others."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError
@@ -23,6 +23,7 @@ from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import CsvSettings, Source
+from tests.examples import examples
 
 QUOTE, COMMA = ord('"'), ord(",")
 
@@ -41,7 +42,7 @@ def cut(path: Path, most: int, quote: int | None = QUOTE) -> list[bytes] | None:
 FIELDS = st.text(st.sampled_from('ab",\n '), max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rows=st.lists(st.lists(FIELDS, min_size=2, max_size=2), min_size=1, max_size=12), most=st.integers(1, 40))
 def test_every_part_has_whole_rows(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], most: int) -> None:
     path = tmp_path_factory.mktemp("rows") / "t.csv"

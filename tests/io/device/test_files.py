@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, GpupipeError, SchemaError
@@ -15,6 +15,7 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 from tests.backends.pandas_double import PandasBackend
+from tests.examples import examples
 from tests.io.device.test_source_reader import FIELDS, assert_same_table, compare, on_device, on_host
 
 
@@ -98,7 +99,7 @@ def test_a_file_without_a_wanted_column_is_named(tmp_path: Path, backend: Pandas
         read_frame(source_of(tmp_path, ["x\n1\n", "y\n1\n"], columns=["x"]), backend)
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=4), min_size=2, max_size=3),
     same=st.booleans(),

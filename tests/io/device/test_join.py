@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpupipe.config import load_config
@@ -22,6 +22,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
 from tests.backends.pandas_double import PandasBackend
+from tests.examples import examples
 from tests.io.device.test_source_reader import PandasDevice, assert_same_table
 
 
@@ -187,7 +188,7 @@ def test_the_pipeline_joins_on_the_device(tmp_path: Path, backend: PandasBackend
 KEYS = st.one_of(st.none(), st.sampled_from(["a", "b ", "b", "1", " 1", "1.0", "NA", "", "01", "x y"]))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     left=st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=6),
     right=st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=6, unique=True),

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyarrow import feather, orc
 
@@ -33,6 +33,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.table.device.encode import encode_frame
 from gpupipe.table.encode import encode
 from tests.backends.pandas_double import PandasBackend
+from tests.examples import examples
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sharing/bike.csv",
@@ -208,7 +209,7 @@ FIELDS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8), same=st.booleans())
 def test_fields_of_any_kind_are_the_same(tmp_path: Path, backend: PandasBackend, rows: list, same: bool) -> None:
     rows = [(a, rows[0][1]) if same else (a, b) for a, b in rows]

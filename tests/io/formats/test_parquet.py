@@ -14,12 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
+from tests.examples import examples
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -237,7 +238,7 @@ def test_a_file_that_is_no_parquet_is_one_clear_error(tmp_path: Path) -> None:
         read_arrow(Source(path="t.parquet"), tmp_path)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     ints=st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=50),
     texts=st.lists(st.one_of(st.none(), st.text(max_size=5).map(lambda text: "v" + text)), min_size=1, max_size=50),

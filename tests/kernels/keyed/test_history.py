@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
 from gpupipe_kernels.engines import COSTS, HostEngine
 from gpupipe_kernels.program.opcodes import NAT
+from tests.examples import examples
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
 TIMES = st.integers(0, 3) | st.sampled_from([NAT, NAT + 1, 2**63 - 1]) | st.integers(-(2**62), 2**62)
@@ -20,7 +21,7 @@ I32 = np.int32
 
 
 @ENGINES
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events=EVENTS, in_time=st.booleans())
 def test_events_stand_by_key_then_time_then_place(
     engine: HostEngine, events: list[tuple[int, int]], in_time: bool

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe_kernels import keyed
 from gpupipe_kernels.engines import HostEngine
 from gpupipe_kernels.keyed.features import Function
 from gpupipe_kernels.program.opcodes import NAT
+from tests.examples import examples
 
 ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
 VALUES = st.floats(-1e6, 1e6, width=32) | st.sampled_from([np.nan, np.inf, -np.inf, 1e-30, 1e30, 0.1])
@@ -57,7 +58,7 @@ def before_cut_off(rows: Rows, engine: HostEngine, cutoff: int) -> list[Any]:
 
 
 @ENGINES
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events=EVENTS, later=EVENTS, cutoff=st.integers(0, 30), seed=st.integers(0, 9))
 def test_events_from_the_cut_off_on_do_not_matter(
     engine: HostEngine, events: list[Any], later: list[Any], cutoff: int, seed: int
@@ -82,7 +83,7 @@ def test_events_from_the_cut_off_on_do_not_matter(
 
 
 @ENGINES
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(events=EVENTS, changed=EVENTS, at=st.integers(0, 24), include_current=st.booleans())
 def test_an_event_does_not_see_itself_or_what_follows(
     engine: HostEngine, events: list[Any], changed: list[Any], at: int, include_current: bool

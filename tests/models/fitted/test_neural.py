@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given as given_any
-from hypothesis import settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -29,6 +28,7 @@ from gpupipe.models.neural.files.architecture import NAME, read_architecture, wr
 from gpupipe.models.neural.files.weights import read_weights, write_weights
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.tasks import Task
+from tests.examples import examples
 from tests.models.networks import KINDS, OUTPUTS, Reference, fitted, given, rows
 
 WEIGHTS = FittedNeural.file
@@ -312,7 +312,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("network")
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given_any(name=st.sampled_from([WEIGHTS, NAME]), place=st.integers(0, 1500), flip=st.integers(1, 255))
 def test_a_changed_byte_gives_a_network_or_a_refusal(folder: Path, name: str, place: int, flip: int) -> None:
     model = fitted("ft_transformer", "binary")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import SchemaError
@@ -25,6 +25,7 @@ from gpupipe.table.device.encode import BLANKS, TextRules, encode_frame
 from gpupipe.table.device.frame_columns import DeviceNumbers, to_micros
 from gpupipe.table.encode import encode
 from gpupipe.table.schema import NAT, Column, DeclaredColumn, Schema, declare
+from tests.examples import examples
 
 CHECKS = Path(__file__).with_name("columns_checks.py")
 RULES = text_rules(Notes())
@@ -223,7 +224,7 @@ def cleaned(arrow: pa.Table) -> pa.Table:
     return arrow.set_column(arrow.column_names.index("t"), "t", times)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(first=tables(), second=tables())
 def test_mixed_columns_are_encoded_as_on_the_host_and_so_are_later_rows(
     backend, first: pa.Table, second: pa.Table
@@ -235,7 +236,7 @@ def test_mixed_columns_are_encoded_as_on_the_host_and_so_are_later_rows(
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(ticks=st.lists(st.integers(-(2**63) + 1, 2**63 - 1)))
 def test_times_of_every_unit_are_microseconds_cut_towards_zero(unit: str, ticks: list[int]) -> None:
     per_tick = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}[unit]

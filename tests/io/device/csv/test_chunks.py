@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpupipe.config import load_config
@@ -25,6 +25,7 @@ from gpupipe.pipeline.plan.planner import Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend
+from tests.examples import examples
 from tests.io.device.test_files import source_of
 from tests.io.device.test_source_reader import CSV, FIELDS, PandasDevice, compare, on_device, on_host, text_file
 
@@ -147,7 +148,7 @@ def test_settings_and_several_files_mean_the_same(
     compare(source_of(tmp_path, contents, **options), backend)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=6),
     size=st.sampled_from([1, 8, 20]),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from gpupipe.datasets.churn import customers
@@ -24,6 +24,7 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import Source
 from tests.backends.pandas_double import PandasBackend
+from tests.examples import examples
 from tests.io.device.test_source_reader import compare, on_device, on_host
 
 
@@ -236,7 +237,7 @@ def tables(draw: Any) -> list[dict[str, Any]]:
     return rows
 
 
-@settings(deadline=None, max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(75, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables(), ascii_alone=st.booleans())
 def test_lines_of_any_values_are_the_same_or_the_hosts(
     tmp_path: Path, backend: PandasBackend, rows: list[dict[str, Any]], ascii_alone: bool
@@ -273,7 +274,7 @@ def flat(content: str) -> JsonLines | None:
     return JsonLines(tuple(names), len(lines), n_values)
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=9))
 def test_lines_are_plain_where_each_is_a_flat_object(backend: PandasBackend, pieces: list[str]) -> None:
     content = "".join(pieces) + "\n"

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, EncodingError, FieldCountError, QuoteError, RowSizeError, SchemaError
 from gpupipe.io.formats.csv import reader as csv
 from gpupipe.io.settings import CsvSettings, Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from tests.examples import examples
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -231,7 +232,7 @@ def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) ->
 CELLS = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.lists(
         st.tuples(st.one_of(st.none(), st.integers(-(2**53), 2**53)), CELLS, st.floats(allow_infinity=False, width=32)),

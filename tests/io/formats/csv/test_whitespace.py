@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, SchemaError
@@ -17,6 +17,7 @@ from gpupipe.io.formats.csv import whitespace
 from gpupipe.io.formats.csv.whitespace import TabbedStream, insert_tabs, is_blank_separated
 from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
+from tests.examples import examples
 
 # The first rows of the UCI repository's auto-mpg.data: blanks to column 56, then a tab, then a quoted name.
 AUTO_MPG = """\
@@ -42,7 +43,7 @@ FIELD = st.text(st.sampled_from('ab"\n\t ,'), max_size=5)
 ROWS = st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(FIELD, min_size=n, max_size=n), min_size=1, max_size=8))
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(rows=ROWS, data=st.data(), n_bytes=st.integers(1, 9), block=st.integers(1, 12))
 @example(rows=[['a"b', '"'], ["", "b"]], data=None, n_bytes=1, block=1)
 def test_fields_written_with_any_blanks_are_read_back(rows: list, data: Any, n_bytes: int, block: int) -> None:
