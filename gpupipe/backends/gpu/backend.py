@@ -24,6 +24,7 @@ from gpupipe.backends.base import (
 from gpupipe.backends.stage import StageUse
 from gpupipe.errors import DeviceError
 from gpupipe.typing import Array, ArrayNamespace, HostArray
+from gpupipe_kernels.toolchain import export_command, find_libraries, find_toolkits, visibility_settings
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
@@ -43,7 +44,7 @@ class GpuBackend(DeviceBackend):
     name: Literal["cpu", "gpu"] = "gpu"
 
     def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
-        from gpupipe.backends.gpu.compiler import require_compiler
+        from gpupipe.backends.gpu.backend import require_compiler
         from gpupipe.backends.gpu.memory import set_up
         from gpupipe_kernels.numpy_compat import restore_row_stack
 
@@ -257,3 +258,24 @@ class _Count:
         self.held = held
         self.to_device = self.to_host = 0
         self.fallbacks: dict[str, None] = {}
+
+
+def require_compiler() -> None:
+    """Load the libraries that compile device code.
+
+    Raises
+    ------
+    DeviceError
+        If numba-cuda cannot load one of them.
+    """
+    missing = [name for name, path in find_libraries().items() if not path]
+    if not missing:
+        return
+    install = "pip install 'numba-cuda[cu13]' (or cu12)"
+    toolkits = find_toolkits()
+    fix = f"{export_command(visibility_settings(toolkits[0]))}, or {install}" if toolkits else install
+    raise DeviceError(
+        f"no kernel can be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
+        where="device: gpu",
+        fix=f"{fix}, or run with --device cpu; `gpupipe doctor` checks the whole machine",
+    )
