@@ -45,7 +45,6 @@ class ConstantPower(EnergyMeter):
         self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         return self._watts * (time.perf_counter() - self._began)
 
 
@@ -67,7 +66,6 @@ class RaplMeter(EnergyMeter):
             raise EnergyUnavailable(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         return sum(zone.microjoules() for zone in self._zones) / 1e6
 
 
@@ -109,7 +107,6 @@ class NvmlMeter(EnergyMeter):
         self._joules = 0.0
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         try:
             if self._counts:
                 return sum(self._nvml.millijoules(g) - b for g, b in zip(self._gpus, self._began, strict=True)) / 1e3
@@ -119,7 +116,6 @@ class NvmlMeter(EnergyMeter):
         return self._joules
 
     def close(self) -> None:
-        """See `EnergyMeter.close`."""
         self._nvml.close()
 
     def _has_counters(self) -> bool:

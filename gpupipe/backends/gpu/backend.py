@@ -57,7 +57,6 @@ class GpuBackend(DeviceBackend):
 
     @property
     def xp(self) -> ArrayNamespace:
-        """The array namespace, ``cupy``."""
         import cupy
 
         namespace: ArrayNamespace = cupy
@@ -72,13 +71,11 @@ class GpuBackend(DeviceBackend):
 
     @property
     def frame(self) -> Any:
-        """The dataframe namespace, ``cudf``."""
         import cudf
 
         return cudf
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
-        """Return an unfitted estimator of cuML or XGBoost that computes on the device; see `Backend.estimator`."""
         from gpupipe.backends.gpu.estimators import create
 
         return create(name, params)
@@ -88,15 +85,12 @@ class GpuBackend(DeviceBackend):
         return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
 
     def take(self, values: Array, rows: Array, out: Array) -> None:
-        """Write ``values[rows]`` to `out`."""
         self.xp.take(values, rows, out=out)
 
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
-        """Return what computes on the host; see `Backend.choose_engine`."""
         return self.host.choose_engine(family, size)
 
     def interpreter(self, program: Program) -> str:
-        """Return ``"cuda"``."""
         return "cuda"
 
     def run_program(
@@ -107,7 +101,6 @@ class GpuBackend(DeviceBackend):
         fold: Array | None = None,
         engine: str | None = None,
     ) -> None:
-        """Run `program` in one launch; see `Backend.run_program`."""
         from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
         ready = cuda_interpreter.device_program(program)
@@ -117,7 +110,6 @@ class GpuBackend(DeviceBackend):
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
-        """Return the device's reductions; see `Backend.reductions`."""
         from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 
         return cuda_engine
@@ -143,7 +135,6 @@ class GpuBackend(DeviceBackend):
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return columns of files as a cuDF DataFrame; see `DeviceBackend.read_columns`."""
         if file_format == "orc":
             return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
@@ -156,7 +147,6 @@ class GpuBackend(DeviceBackend):
     def read_texts(
         self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of CSV rows as a cuDF DataFrame of strings; see `DeviceBackend.read_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_csv(
             content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
@@ -165,19 +155,16 @@ class GpuBackend(DeviceBackend):
         )  # fmt: skip
 
     def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return columns of JSON lines as a cuDF DataFrame of strings; see `DeviceBackend.read_json_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_json(
             content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
         )[list(columns)]  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
-        """Return a series of numbers or booleans as an array in device memory; see `DeviceBackend.values`."""
         values: Array = series.astype(dtype).to_cupy()
         return values
 
     def ticks(self, series: Any) -> tuple[Array, str]:
-        """Return a series of times as int64 in device memory and their unit; see `DeviceBackend.ticks`."""
         unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
         return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
 
@@ -188,7 +175,6 @@ class GpuBackend(DeviceBackend):
         return array
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
-        """Note that something runs on the host, or refuse it; see `Backend.fall_back`."""
         if self.options.fallback == "forbid":
             raise DeviceError(
                 f"{what}, and fallback to the CPU is forbidden",
@@ -198,21 +184,18 @@ class GpuBackend(DeviceBackend):
         self._meter.note(f"{what} ({where})")
 
     def open_stage(self) -> None:
-        """Begin to count; see `Backend.open_stage`."""
         from rmm.statistics import push_statistics
 
         before = push_statistics()
         self._meter.open(0 if before is None else before.current_bytes)
 
     def close_stage(self) -> StageUse:
-        """Return what has been counted; see `Backend.close_stage`."""
         from rmm.statistics import pop_statistics
 
         found = pop_statistics()
         return self._meter.close(None if found is None else found.peak_bytes)
 
     def synchronize(self) -> None:
-        """Wait for everything that was launched on the default stream."""
         xp: Any = self.xp  # CuPy, which has streams
         xp.cuda.get_current_stream().synchronize()
 
@@ -223,7 +206,6 @@ class GpuBackend(DeviceBackend):
         return free_bytes(self.options.limit)
 
     def memory(self) -> MemoryFigures:
-        """Return host memory figures in bytes."""
         return machine.memory(limit=self.options.host_limit)
 
 
