@@ -97,18 +97,17 @@ class NvmlMeter(EnergyMeter):
         try:
             self._nvml = Nvml()
             self._gpus = [self._nvml.handle(index) for index in visible_gpus(self._nvml)[:n_gpus]]
-            self._counts = self._has_counters()
-            self._began = [self._nvml.millijoules(gpu) for gpu in self._gpus] if self._counts else []
-            self._watts, self._read = 0.0 if self._counts else self._power(), time.perf_counter()
+            self._began = self._counters()
+            self.is_polled = self._began is None
+            self._watts, self._read = self._power() if self.is_polled else 0.0, time.perf_counter()
         except NvmlError as refusal:
             raise EnergyUnavailable(str(refusal)) from None
-        self.how = "NVML counter" if self._counts else "NVML power × time"
-        self.is_polled = not self._counts
+        self.how = "NVML power × time" if self.is_polled else "NVML counter"
         self._joules = 0.0
 
     def joules(self) -> float:
         try:
-            if self._counts:
+            if self._began is not None:
                 return sum(self._nvml.millijoules(g) - b for g, b in zip(self._gpus, self._began, strict=True)) / 1e3
             self._add_power()
         except NvmlError as refusal:
@@ -118,11 +117,12 @@ class NvmlMeter(EnergyMeter):
     def close(self) -> None:
         self._nvml.close()
 
-    def _has_counters(self) -> bool:
+    def _counters(self) -> list[int] | None:
+        """Return what each GPU has counted; None where one counts nothing."""
         try:
-            return bool([self._nvml.millijoules(gpu) for gpu in self._gpus])
+            return [self._nvml.millijoules(gpu) for gpu in self._gpus] or None
         except NvmlError:
-            return False
+            return None
 
     def _power(self) -> float:
         return sum(self._nvml.milliwatts(gpu) for gpu in self._gpus) / 1e3

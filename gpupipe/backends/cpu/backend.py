@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, Item, MemoryFigures, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, Item, Result
 from gpupipe.backends.stage import StageUse
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 from gpupipe_kernels.engines import choose_engine
@@ -51,7 +51,7 @@ class CpuBackend(Backend):
     name: Literal["cpu", "gpu"] = "cpu"
 
     def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
-        self.reason, self._options = reason, options
+        self.reason, self.options = reason, options
         # Idle OpenMP threads that spin steal from those that work as soon as the machine has other things to do: a
         # histogram gradient boosting took 56 s instead of 2 so. Read when the library is loaded, so set before that.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -89,7 +89,7 @@ class CpuBackend(Backend):
 
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-        chosen = choose_engine(family, size, self.n_threads, self._options.engine, can_compile)
+        chosen = choose_engine(family, size, self.n_threads, self.options.engine, can_compile)
         for engines in self._stage_engines:
             engines[family] = chosen
         return chosen
@@ -161,7 +161,3 @@ class CpuBackend(Backend):
 
     def free_bytes(self) -> int:
         return self.memory().available
-
-    def memory(self) -> MemoryFigures:
-        """Return host memory figures in bytes, limits of a container counted."""
-        return machine.memory(limit=self._options.host_limit)

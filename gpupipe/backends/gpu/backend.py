@@ -18,7 +18,6 @@ from gpupipe.backends.base import (
     DeviceBackend,
     DeviceOptions,
     Item,
-    MemoryFigures,
     Result,
 )
 from gpupipe.backends.stage import StageUse
@@ -204,9 +203,6 @@ class GpuBackend(DeviceBackend):
         from gpupipe.backends.gpu.memory import free_bytes
 
         return free_bytes(self.options.limit)
-
-    def memory(self) -> MemoryFigures:
-        return machine.memory(limit=self.options.host_limit)
 
 
 class _Meter:
