@@ -50,11 +50,6 @@ def render(values: Mapping[str, Any]) -> bytes:
     return _spell(content)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Return the values of the manifest in `folder`, checked against its own hash; see `load`."""
-    return load(folder)[0]
-
-
 def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     """Return the values of the manifest in `folder`, checked against its own hash, and its bytes.
 

@@ -42,7 +42,6 @@ from gpupipe.pipeline.preparation import (
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
@@ -172,13 +171,13 @@ class _Checker:
         return self.kinds[0]("\n".join([heading(title, problems), *in_lines(problems)]))
 
     @contextmanager
-    def _collected(self, path: str, depends_on_rows: bool = False) -> Iterator[None]:
+    def _collected(self, path: str) -> Iterator[None]:
         """Collect an error of the block; its own place in the configuration comes before `path`."""
         try:
             yield
         except (ConfigError, DataError, LimitError) as error:
             at, about = (error.where, "") if is_setting(error.where) else (path, error.where)
-            self._add(error, at, about, depends_on_rows or error.depends_on_rows)
+            self._add(error, at, about, error.depends_on_rows)
 
     def _add(self, error: GpupipeError, path: str, about: str = "", depends_on_rows: bool = False) -> None:
         what = "; ".join(part for part in (error.what, about, error.fix) if part)
@@ -296,7 +295,7 @@ class _Checker:
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
-        return move_table(found.sources.main.table, self.backend), derivation
+        return found.sources.main.table, derivation
 
     def _models(self, config: Config) -> None:
         if self.goal is None:

@@ -22,7 +22,6 @@ from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_work
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
-from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
@@ -106,15 +105,13 @@ class JobBuilder:
         """
         config, sources = self.config, self._found.sources
         assert sources is not None
-        where = sources.backend
-        with self.timeline.stage("derive", replace(where.place, meter=self.backend)) as stage:
+        with self.timeline.stage("derive", self.backend.place) as stage:
             try:
                 places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
                 table, derivation = derive(derived_ops(config.features), sources, places)
             except GpupipeError as error:
                 advise_dropped(error, config)
                 raise
-            table = move_table(table, self.backend)
             stage.rows = table.n_rows
             stage.interpreter = ", ".join(sources.engines) or None
             stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")

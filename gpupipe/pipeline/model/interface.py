@@ -20,7 +20,7 @@ from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
-from gpupipe.pipeline.model.input_source import InputFeatures, event_source, main_source
+from gpupipe.pipeline.model.input_source import event_source, main_source
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import class_probabilities, prediction_table, prediction_values
@@ -35,6 +35,9 @@ from gpupipe.typing import Array
 if TYPE_CHECKING:
     import pandas as pd
 
+    from gpupipe.features.program.fitted import FittedFeatures
+    from gpupipe.pipeline.untrusted.description import DescribedFeatures
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoadedModel(ABC):
@@ -46,7 +49,7 @@ class LoadedModel(ABC):
     ----------
     goal : Goal
         Task, target and class labels.
-    features : InputFeatures
+    features : FittedFeatures | DescribedFeatures
         Input columns and feature names.
     decision : Decision
         The threshold of the positive class.
@@ -65,7 +68,7 @@ class LoadedModel(ABC):
     """
 
     goal: Goal
-    features: InputFeatures
+    features: FittedFeatures | DescribedFeatures
     decision: Decision
     backend: Backend
     manifest: dict[str, Any]
