@@ -26,6 +26,7 @@ from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.job import CandidateTraining, Job
+from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
@@ -37,8 +38,8 @@ from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.run_inputs import run_inputs
-from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
@@ -211,8 +212,8 @@ class _Execution(JobBuilder, RunSteps):
                 stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
             with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
                 pq.write_table(_predictions_table(job, outcome), file)
-        self._directory.write_text("config.yaml", resolved_yaml(job.config))
-        self._directory.write_json("metrics.json", metrics_document(outcome))
+        (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
+        write_json(folder / "metrics.json", metrics_document(outcome))
 
     def report(self) -> None:
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
@@ -222,7 +223,7 @@ class _Execution(JobBuilder, RunSteps):
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
-        self._directory.write_json("timeline.json", job.timeline.to_json())
+        write_json(self._directory.path / "timeline.json", job.timeline.to_json())
         document = metrics_document(outcome)
         return Run(self._directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
 

@@ -20,7 +20,6 @@ from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound, training_steps
@@ -28,6 +27,40 @@ from gpupipe.tasks import View
 from gpupipe.units import GIB
 
 MATRIX_CELL = 4  # float32
+
+
+@dataclass
+class Ledger:
+    """The bytes that are held on the host or on a device, by what they are for.
+
+    Attributes
+    ----------
+    held : dict of str to int
+    limit : int
+        What there is in all.
+    """
+
+    limit: int
+    held: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All that is held."""
+        return sum(self.held.values())
+
+    def hold(self, name: str, n_bytes: float) -> None:
+        """Hold so many bytes more under a name."""
+        self.held[name] = self.held.get(name, 0) + int(n_bytes)
+
+    def release(self, *names: str) -> None:
+        """Hold nothing more under these names."""
+        for name in names:
+            self.held.pop(name, None)
+
+    def largest(self, need: str, n_bytes: int) -> list[tuple[str, int]]:
+        """Return the three largest of what is held, and of a passing need."""
+        everything = [*self.held.items(), (need, n_bytes)]
+        return sorted(everything, key=lambda item: -item[1])[:3]
 
 
 @dataclass(frozen=True)

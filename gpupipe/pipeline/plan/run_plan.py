@@ -14,9 +14,8 @@ from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.limits.energy import require_meters
-from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
-from gpupipe.pipeline.plan.planner import PlannedStage, Planner
+from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
 from gpupipe.units import GIB
 
