@@ -116,12 +116,6 @@ def open_plain(path: Path) -> BufferedReader:
     return open(descriptor, "rb")  # the caller closes it
 
 
-def sha256(path: Path) -> str:
-    """Return the hexadecimal sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _spell(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode("ascii")
 

@@ -95,7 +95,7 @@ def check_data(config: Config) -> DataCheck:
     try:
         files = InputFiles.find(config.source, config.tables)
         checker = _checked(config, files, SAMPLE_ROWS)
-        if checker.open_questions and not checker.is_whole:
+        if checker.open_questions and not checker.tables.is_whole:
             checker = _checked(config, files, MORE_ROWS)
     except DataError as error:
         if not isinstance(error, SchemaError):
@@ -132,11 +132,6 @@ class _Checker:
     n_rows: int = 0
     backend: Backend = field(default_factory=lambda: choose("cpu"))
 
-    @property
-    def is_whole(self) -> bool:
-        """True if every row was looked at."""
-        return self.tables.is_whole
-
     def check(self) -> None:
         """Check one step after the other."""
         config = self._names(self.tables.config)
@@ -160,7 +155,7 @@ class _Checker:
         of_the_sample = f"in a sample of {self.n_rows:,} rows"
         asked = [f"{problem} ({of_the_sample})" for problem in self.open_questions]
         warnings = tuple(dict.fromkeys([*self.warnings, *asked]))
-        return DataCheck(self.n_rows, self.is_whole, self.goal, self.features, self.entries, warnings)
+        return DataCheck(self.n_rows, self.tables.is_whole, self.goal, self.features, self.entries, warnings)
 
     def error(self) -> GpupipeError:
         """Return all mistakes as one error."""
@@ -182,7 +177,7 @@ class _Checker:
     def _add(self, error: GpupipeError, path: str, about: str = "", depends_on_rows: bool = False) -> None:
         what = "; ".join(part for part in (error.what, about, error.fix) if part)
         problem = place_problem(self.config.origin, path, what, error.names)
-        open_ = depends_on_rows and not self.is_whole
+        open_ = depends_on_rows and not self.tables.is_whole
         into = self.open_questions if open_ else self.errors
         if problem not in into:
             into.append(problem)

@@ -105,7 +105,7 @@ def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     rules = tuple(map(ServedRules.from_json, said.get("data", [])))
     inputs, names = read_names(document["inputs"], "the inputs"), read_names(document["names"], "the names")
     features = DescribedFeatures(inputs, names, _schema(document), _derivation(document["tables"]))
-    events = ServedEvents.from_json(said["reading"].get("events"), features.derivation)
+    events = ServedEvents.from_json(said["reading"]["events"], features.derivation)
     check_reading(said["reading"], features, events)
     _check_costs(main_source("any", said["reading"], features, rules), rules, events)
     decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)

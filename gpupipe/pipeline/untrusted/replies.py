@@ -153,10 +153,3 @@ def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
         where=where,
         fix="if you trust its author, allow more: --limit memory=SIZE, in Python limits={'memory': SIZE}",
     )
-
-
-def read_remarks(values: Any) -> list[str]:
-    """Return the remarks on the work."""
-    if not isinstance(values, list):
-        raise TypeError("remarks are not a list")
-    return [_text(value) for value in values]
