@@ -24,8 +24,7 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.ledger import Ledger
-from gpupipe.pipeline.plan.planner import Planner
+from gpupipe.pipeline.plan.planner import Ledger, Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
