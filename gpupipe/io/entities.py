@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
-from gpupipe.io.input_files import BaseDir, InputFiles
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.io.row_steps import as_floats, require, times_of
@@ -28,9 +28,7 @@ from gpupipe.typing import Array
 from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 
-def read_entities(
-    source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None, files: InputFiles | None = None
-) -> LoadedTable:
+def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: InputFiles | None = None) -> LoadedTable:
     """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
 
     The rows are in the order of the cut-offs, then of the keys. `LoadedTable.events` holds the event tables.
@@ -47,8 +45,8 @@ def read_entities(
     entities = source.entities
     assert entities is not None
     names = dict.fromkeys([entities.table, *([entities.label.table] if entities.label else [])])
-    found = InputFiles.find(source, tables, base_dir) if files is None else files
-    events = {name: read_arrow(tables[name], base_dir, files=found.tables[name]) for name in names}
+    found = InputFiles.find(source, tables) if files is None else files
+    events = {name: read_arrow(tables[name], files=found.tables[name]) for name in names}
     cut_offs = [parse_time_us(date) for date in entities.as_of]
     table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
     notes = Notes()

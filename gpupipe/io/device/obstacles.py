@@ -22,7 +22,7 @@ from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.registry import compression_of
-from gpupipe.io.input_files import BaseDir, InputFiles, data_files
+from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
 
@@ -63,7 +63,6 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
 def require_plain(
     source: TableSource,
     tables: Mapping[str, JoinedTable] | None = None,
-    base_dir: BaseDir = None,
     files: InputFiles | None = None,
 ) -> None:
     """Raise UnsupportedOnDevice if the host must read a source or a table that is joined to it.
@@ -77,7 +76,7 @@ def require_plain(
         If a file cannot be read.
     """
     require_plain_settings(source, tables or {})
-    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    files = InputFiles.find(source, tables) if files is None else files
     require_plain_files(files.source, source)
     for name, table in joined_tables(tables).items():
         require_plain_files(files.tables[name], table)
