@@ -70,6 +70,7 @@ def on_host(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
 
 
 def on_device(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
+    require_plain(source)
     loaded = read_frame(source, backend)
     table = encode_frame(loaded.columns, backend, source.declarations(), rules=loaded.rules)
     return table, loaded.notes.lines()
