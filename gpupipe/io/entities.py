@@ -18,7 +18,7 @@ from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.row_steps import as_floats, require, times_of
+from gpupipe.io.row_steps import as_floats, require, times_of, with_column
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
@@ -108,10 +108,7 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
 
 def add_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
     """Return `rows` with the cut-off `as_of` (microseconds since 1970-01-01 UTC) in the column ``as_of``."""
-    column = _repeated(as_of, rows.num_rows)
-    if AS_OF in rows.column_names:
-        return rows.set_column(rows.column_names.index(AS_OF), AS_OF, column)
-    return rows.append_column(AS_OF, column)
+    return with_column(rows, AS_OF, _repeated(as_of, rows.num_rows))
 
 
 def _repeated(cut_off: int, n_rows: int) -> pa.Array:

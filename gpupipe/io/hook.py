@@ -73,14 +73,12 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         nullable = pa.types.is_integer(column.type) and column.null_count
-        columns[name] = column.cast(pa.int64()).to_pandas(types_mapper=_nullable) if nullable else column.to_pandas()
+        columns[name] = (
+            column.cast(pa.int64()).to_pandas(types_mapper=lambda kind: pd.Int64Dtype())
+            if nullable
+            else column.to_pandas()
+        )
     return pd.DataFrame(columns)
-
-
-def _nullable(kind: pa.DataType) -> Any:
-    import pandas as pd
-
-    return pd.Int64Dtype()
 
 
 def _load(path: str, name: str) -> Callable[[pd.DataFrame], Any]:

@@ -102,7 +102,7 @@ def read_arrow(
         return LoadedTable(empty, files, notes, tuple(names))
     if source.prepare:
         table = run_hook(table, source.prepare)
-        wanted.after_hook()
+        wanted.everything = False  # from here on, what the source selects
         table = clean_table(table, hook_file(source.prepare), wanted, notes)
     names = list(dict.fromkeys([*wanted.seen, *table.column_names]))
     return LoadedTable(_finish(table, wanted, source, may_be_empty), files, notes, tuple(names))

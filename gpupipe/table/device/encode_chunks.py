@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.table.device.encode import ColumnEncoder, TextRules
-from gpupipe.table.device.frame_columns import DeviceText, concatenate
+from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.encode import EncodePlan
 from gpupipe.table.encode_chunks import TableChunks
 from gpupipe.table.schema import Column
@@ -48,4 +48,4 @@ class FrameChunks(TableChunks):
 
     def concatenate(self, texts: list[DeviceText]) -> DeviceText:
         """Return the rows of a text column of all chunks."""
-        return concatenate(texts, self.backend)
+        return DeviceText(self.xp.concatenate([text.missing for text in texts]), self.backend)
