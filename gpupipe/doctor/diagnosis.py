@@ -8,10 +8,9 @@ from gpupipe.backends import device_report
 from gpupipe.backends.probe import GpuProbe, probe_gpus
 from gpupipe.doctor.cpu import cpu_findings
 from gpupipe.doctor.distributions import Distributions, read_distributions
-from gpupipe.doctor.driver import driver_findings
+from gpupipe.doctor.driver import driver_findings, read_host_environment
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.gpus import cuda_findings, gpu_findings
-from gpupipe.doctor.host_environment import read_host_environment
 from gpupipe.doctor.imports import import_findings
 from gpupipe.doctor.packages import package_findings, version_findings
 from gpupipe.doctor.toolkits import compiler_findings, library_findings
