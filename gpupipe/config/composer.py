@@ -44,7 +44,6 @@ class Composer:
         self.problems = problems
         self.secrets: dict[str, str] = {}
         self.settings: dict[str, str] = {}
-        self._written: EnvironmentValue | None = None
 
     def file(self, text: str, name: str) -> Node:
         """Compose a whole file, whose top must be a mapping."""
@@ -105,9 +104,7 @@ class Composer:
                 for i, item in enumerate(raw.value)
             ]
         else:
-            self._written = None
-            value = self._scalar(cast(yaml.ScalarNode, raw), where, path)
-            return Node(value, where, key_where, path, self._written)
+            return self._scalar(cast(yaml.ScalarNode, raw), where, key_where, path)
         return Node(value, where, key_where, path)
 
     def _mapping(self, raw: yaml.MappingNode, path: str, depth: int) -> dict[str, Node]:
@@ -136,20 +133,21 @@ class Composer:
                 self.problems.append(Problem(node.where, join_path(path, _MERGE), "expected a mapping to merge"))
         return merged
 
-    def _scalar(self, raw: yaml.ScalarNode, where: str, path: str) -> Scalar:
+    def _scalar(self, raw: yaml.ScalarNode, where: str, key_where: str, path: str) -> Node:
         is_word = not raw.style  # None or "", by the parser
         if "${" not in raw.value:
-            return self._construct(raw.tag, raw.value, where, path)
+            return Node(self._construct(raw.tag, raw.value, where, path), where, key_where, path)
         found = interpolate(raw.value, self.environment)
         self.problems.extend(Problem(where, path, problem) for problem in found.problems)
         is_plain = is_word and raw.tag == STR
         value = resolve(found.text) if is_plain else self._construct(raw.tag, found.text, where, path)
+        written = None
         if found.secrets:
-            self._written = EnvironmentValue(found.written, found.shown, is_word, tuple(found.secrets))
+            written = EnvironmentValue(found.written, found.shown, is_word, tuple(found.secrets))
             if isinstance(value, str) or not is_plain:  # numbers and booleans are not secrets
                 self.secrets |= found.secrets
                 self.settings[found.text] = found.shown
-        return value
+        return Node(value, where, key_where, path, written)
 
     def _construct(self, tag: str, text: str, where: str, path: str) -> Scalar:
         try:

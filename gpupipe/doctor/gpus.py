@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.backends.probe import MIN_CAPABILITY, GpuProbe
-from gpupipe.doctor.distributions import Distributions
-from gpupipe.doctor.extras import MIN_CAPABILITY_CUDA13, install_extra, replace_all
+from gpupipe.doctor.distributions import MIN_CAPABILITY_CUDA13, Distributions, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import in_a_process
 from gpupipe.units import GIB

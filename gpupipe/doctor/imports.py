@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from gpupipe.backends.probe import GpuProbe
-from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, Distributions
-from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
+from gpupipe.doctor.distributions import (
+    GPU_DISTRIBUTIONS,
+    Distributions,
+    install_asked,
+    install_extra,
+    replace_all,
+    suitable_major,
+)
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import in_a_process
 

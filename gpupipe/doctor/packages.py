@@ -7,8 +7,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason
-from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, OWN, Distributions, normalise_name
-from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
+from gpupipe.doctor.distributions import (
+    GPU_DISTRIBUTIONS,
+    OWN,
+    Distributions,
+    install_asked,
+    install_extra,
+    normalise_name,
+    replace_all,
+    suitable_major,
+)
 from gpupipe.doctor.finding import Finding
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from gpupipe.doctor.diagnosis import diagnose, exit_code
+from gpupipe.doctor import diagnose, exit_code
 from gpupipe.doctor.finding import Finding
 from gpupipe.errors import DeviceError
 

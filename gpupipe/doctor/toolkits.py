@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpupipe.backends.probe import GpuProbe, dotted
-from gpupipe.doctor.distributions import Distributions
-from gpupipe.doctor.extras import suitable_major
+from gpupipe.doctor.distributions import Distributions, suitable_major
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import in_a_process
 from gpupipe_kernels.toolchain import export_command, find_toolkits, visibility_settings

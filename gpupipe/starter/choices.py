@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from gpupipe.backends import DeviceReport
-from gpupipe.doctor.distributions import Distributions
-from gpupipe.doctor.extras import install_extra, suitable_major
+from gpupipe.doctor.distributions import Distributions, install_extra, suitable_major
 from gpupipe.features.ops.auto import Auto
 from gpupipe.names import enumerate_names
 from gpupipe.starter.columns import TableColumns

@@ -17,7 +17,7 @@ from gpupipe.cli import main
 from gpupipe.doctor import Finding, rapids
 from gpupipe.doctor.cpu import LIBRARIES
 from gpupipe.doctor.distributions import read_distributions
-from gpupipe.doctor.host_environment import read_host_environment
+from gpupipe.doctor.driver import read_host_environment
 from gpupipe.errors import DeviceError
 
 ROOT = Path(__file__).parents[2]

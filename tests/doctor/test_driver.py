@@ -7,9 +7,8 @@ import pytest
 from gpupipe.backends.nvml import NVML_ERRORS
 from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import Distributions
-from gpupipe.doctor.driver import NVML_FIXES, WITH_GPUS, driver_findings
+from gpupipe.doctor.driver import NVML_FIXES, WITH_GPUS, HostEnvironment, driver_findings
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.host_environment import HostEnvironment
 
 NOTHING = Distributions()
 WHEELS = Distributions({"cudf-cu13": "26.10.0"})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.doctor.host_environment import HostEnvironment, read_host_environment
+from gpupipe.doctor.driver import HostEnvironment, read_host_environment
 
 Machine = Callable[[dict[str, str]], Path]
 

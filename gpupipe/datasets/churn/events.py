@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from gpupipe.datasets.churn.customer_columns import DICTIONARY
-from gpupipe.datasets.churn.customers import SNAPSHOT, CustomerBlock
+from gpupipe.datasets.churn.customers import DICTIONARY, SNAPSHOT, CustomerBlock
 from gpupipe.datasets.churn.population import Population, generator
 from gpupipe.units import DAY_SECONDS
 

@@ -18,8 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.datasets.churn.customer_columns import ID, SCHEMA, column
-from gpupipe.datasets.churn.customers import MOST_IDS, CustomerBlock, customer_ids
+from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA, CustomerBlock, column, customer_ids
 from gpupipe.datasets.churn.events import BLOCK_ROWS, EventBlock, event_columns
 from gpupipe.datasets.churn.events import SCHEMA as EVENT_SCHEMA
 from gpupipe.datasets.churn.population import Population

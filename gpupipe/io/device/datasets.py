@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
-from gpupipe.datasets.churn.customer_columns import ID, LEVELS, SCHEMA, values
-from gpupipe.datasets.churn.customers import CustomerBlock, customer_ids
+from gpupipe.datasets.churn.customers import ID, LEVELS, SCHEMA, CustomerBlock, customer_ids, values
 from gpupipe.datasets.churn.population import MISSING, Population
 from gpupipe.errors import DataError
 from gpupipe.io.chunks.chunk_reader import generate_rows

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from gpupipe.datasets.churn.customer_columns import ID, SCHEMA
-from gpupipe.datasets.churn.customers import MOST_IDS
+from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
 from gpupipe.io.column_filter import ColumnFilter
