@@ -7,9 +7,9 @@ Python identifier is written in backticks. `gpupipe.io.row_steps` evaluates what
 from __future__ import annotations
 
 import ast
+from functools import partial
 
-from gpupipe.errors import ConfigError
-from gpupipe.io.filter_expression import parse_expression
+from gpupipe.io.filter_expression import parse_expression, refuse_expression
 
 MOST_NODES = 500  # evaluated by recursion
 # The names of Arrow's functions.
@@ -56,6 +56,4 @@ def _check(node: ast.expr, text: str) -> None:
         raise _refused(text, f"{ast.unparse(node)} is not a column, a number or + - * /", position)
 
 
-def _refused(text: str, why: str, position: int | None) -> ConfigError:
-    where = f"{text}\n         {' ' * max((position or 1) - 1, 0)}^ column {position}" if position else text
-    return ConfigError(f"compute: {why}", where=where, fix="write it as in compute: {spend: Quantity * UnitPrice}")
+_refused = partial(refuse_expression, "compute", "{spend: Quantity * UnitPrice}")

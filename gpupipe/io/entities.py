@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
+from gpupipe.io.filter import require_column
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.row_steps import as_floats, require, times_of, with_column
+from gpupipe.io.row_steps import as_floats, times_of, with_column
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
@@ -120,7 +121,7 @@ def _pairs(settings: JoinedTable) -> list[tuple[str, str]]:
 
 
 def _key(events: pa.Table, name: str, label: str) -> pa.ChunkedArray:
-    return key_values(events.column(require(events, name, label)))
+    return key_values(events.column(require_column(events.column_names, name, label)))
 
 
 def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
@@ -142,12 +143,14 @@ def _labels(
     horizon = parse_duration_us(label.within)
     _require_complete(times, cut_offs, horizon, entities, label)
     for _, right in _pairs(settings):
-        require(events, right, where)
+        require_column(events.column_names, right, where)
     mine, theirs = key_codes(rows, settings.on.left, events, settings.on.right, where)
     keys, of_events = (pc.fill_null(codes, -1).to_numpy(zero_copy_only=False) for codes in (mine, theirs))
     values = None
     if label.column is not None:
-        values = as_floats(events.column(require(events, label.column, where)), label.column, where).to_numpy()
+        values = as_floats(
+            events.column(require_column(events.column_names, label.column, where)), label.column, where
+        ).to_numpy()
     cut_off_of_rows = rows.column(AS_OF).cast(pa.int64()).to_numpy()
     n_keys = int(of_events.max(initial=-1)) + 1
     result = np.zeros(rows.num_rows)

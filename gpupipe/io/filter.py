@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import reduce
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.io.missing_values import TEXT, relabel
+from gpupipe.table.time_columns import is_text
 
 
 def filter_rows(table: pa.Table, text: str) -> pa.Table:
@@ -30,11 +32,17 @@ def filter_rows(table: pa.Table, text: str) -> pa.Table:
     """
     tree, names = parse_where(text)
     for name in names.values():
-        if name not in table.column_names:
-            hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
-            raise SchemaError(f"where: there is no column {name!r}", where=text, fix=hint, names=[name])
+        require_column(table.column_names, name, f"where: {text}")
     kept = table.filter(_Filter(table, names, text).mask(tree))
     return pa.table([_with_used_levels(column) for column in kept.columns], names=kept.column_names)
+
+
+def require_column(names: Sequence[str], name: str, where: str) -> str:
+    """Return `name`, or raise SchemaError if it is not among the columns of the table that `where` is about."""
+    if name not in names:
+        hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
+        raise SchemaError(f"there is no column {name!r}", where=where, fix=hint, names=[name])
+    return name
 
 
 def _with_used_levels(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -82,7 +90,7 @@ class _Filter:
         first, second = self.operand(left), self.operand(right)
         try:
             first, second = _as_time_beside_time(first, second), _as_time_beside_time(second, first)
-            if _is_text(first) != _is_text(second):  # Arrow would compare 3 with "3"
+            if is_text(first.type) != is_text(second.type):  # Arrow would compare 3 with "3"
                 raise TypeError
             result = pc.call_function(COMPARISONS[type(operator)], [first, second])
         except (pa.ArrowException, ValueError, TypeError):
@@ -104,17 +112,18 @@ class _Filter:
 def _as_time_beside_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:
     if not (isinstance(value, pa.StringScalar) and pa.types.is_timestamp(other.type)):
         return value
-    time = datetime.fromisoformat(value.as_py())
-    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, other.type)
+    return time_scalar(value.as_py(), other.type)
+
+
+def time_scalar(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Return an ISO time, in UTC unless it says its zone, as a time stamp of this type."""
+    time = datetime.fromisoformat(text)
+    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, kind)
 
 
 def _is_nan(value: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray | pa.Scalar:
     return pc.is_nan(value) if pa.types.is_floating(value.type) else pa.scalar(False)
 
 
-def _is_text(value: pa.ChunkedArray | pa.Scalar) -> bool:
-    return bool(pa.types.is_dictionary(value.type) or pa.types.is_string(value.type))
-
-
 def _type_name(value: pa.ChunkedArray | pa.Scalar) -> str:
-    return "text" if _is_text(value) else str(value.type)
+    return "text" if is_text(value.type) else str(value.type)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import partial
 
 from gpupipe.errors import ConfigError
 
@@ -79,9 +80,13 @@ def columns_of(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(dict.fromkeys(parse_where(text)[1].values()))
 
 
-def _refused(text: str, why: str, position: int | None) -> ConfigError:
+def refuse_expression(section: str, example: str, text: str, why: str, position: int | None) -> ConfigError:
+    """Return the error of a text that is not an expression of its section of the configuration."""
     where = f"{text}\n         {' ' * max((position or 1) - 1, 0)}^ column {position}" if position else text
-    return ConfigError(f"where: {why}", where=where, fix='write it as in where: "2.5 <= fare <= 100 and miles > 0"')
+    return ConfigError(f"{section}: {why}", where=where, fix=f"write it as in {section}: {example}")
+
+
+_refused = partial(refuse_expression, "where", '"2.5 <= fare <= 100 and miles > 0"')
 
 
 def _check_condition(node: ast.expr, text: str) -> None:

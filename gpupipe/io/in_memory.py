@@ -107,6 +107,9 @@ class _Hashed(RawIOBase):
     def __init__(self, found: Any) -> None:
         self._found, self._size = found, 0
 
+    def writable(self) -> bool:
+        return True
+
     def write(self, data: Any) -> int:
         self._found.update(data)
         self._size += len(data)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.errors import SchemaError
 from gpupipe.io.entities import read_entities
+from gpupipe.io.filter import require_column
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, Source, TableSource
@@ -175,10 +176,3 @@ def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joine
             where=f"{label}, rows {', '.join(str(row + 1) for row in rows)}",
             fix="remove the duplicates, or aggregate the table to one row per key first",
         )
-
-
-def require_column(names: Sequence[str], name: str, label: str) -> None:
-    """Raise SchemaError if `name` is not among the columns of the table `label`."""
-    if name not in names:
-        hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", where=label, fix=hint, names=[name])

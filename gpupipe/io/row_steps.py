@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import SchemaError, did_you_mean
+from gpupipe.errors import SchemaError
 from gpupipe.io.compute_formula import OPERATORS, formula_columns, parse_formula
 from gpupipe.io.event_settings import ROWS, GroupBy
-from gpupipe.io.filter import filter_rows
+from gpupipe.io.filter import filter_rows, require_column
 from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -86,7 +86,7 @@ def _evaluated(table: pa.Table, text: str) -> pa.ChunkedArray:
 
 
 def _number(table: pa.Table, name: str, text: str) -> pa.ChunkedArray:
-    column = table.column(require(table, name, f"compute: {text}"))
+    column = table.column(require_column(table.column_names, name, f"compute: {text}"))
     return as_floats(column, name, f"compute: {text}")
 
 
@@ -109,14 +109,6 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
     )
 
 
-def require(table: pa.Table, name: str, where: str) -> str:
-    """Return `name`, or raise SchemaError if the table has no such column."""
-    if name not in table.column_names:
-        hint = did_you_mean(name, table.column_names) or f"the columns are {', '.join(table.column_names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", where=where, fix=hint, names=[name])
-    return name
-
-
 def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where: str) -> pa.ChunkedArray:
     """Return a column of times as timestamp[us] in UTC, texts in the declared format or one that is found.
 
@@ -125,14 +117,14 @@ def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where:
     SchemaError
         If the column is absent, or does not hold times.
     """
-    column = table.column(require(table, name, where))
+    column = table.column(require_column(table.column_names, name, where))
     return as_times(name, column, (declared.time_format if declared else None) or infer_format(column))
 
 
 def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.Table:
     """Return one row for each group, in the order in which the groups first appear."""
     for name in by.inputs:
-        require(table, name, "group_by")
+        require_column(table.column_names, name, "group_by")
     made = by.made()
     if not table.num_rows:
         return pa.table({name: pa.chunked_array([], TEXT) for name in (*by.keys, *made)})

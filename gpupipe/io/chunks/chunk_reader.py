@@ -57,7 +57,15 @@ def select_source_columns(
     table: pa.Table, chunk: SourceChunk, wanted: ColumnFilter, partitions: HivePartitions, schema: pa.Schema
 ) -> pa.Table:
     """Return the plain rows of a chunk with the columns of all files together, null where its file lacks one."""
-    return _with_columns(partitions.add_columns(table, chunk.file, wanted), schema)
+    table = partitions.add_columns(table, chunk.file, wanted)
+    if table.schema.equals(schema):
+        return table
+    found = dict(zip(table.column_names, table.columns, strict=True))
+    columns = [
+        cast_to(found[field.name], field.type) if field.name in found else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def finish_chunk(
@@ -168,15 +176,3 @@ def _refused(
 
 def _kinds(table: pa.Table) -> Kinds:
     return dict(zip(table.column_names, table.schema.types, strict=True))
-
-
-def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a schema; one that the table lacks is null."""
-    if table.schema.equals(schema):
-        return table
-    found = dict(zip(table.column_names, table.columns, strict=True))
-    columns = [
-        cast_to(found[field.name], field.type) if field.name in found else pa.nulls(table.num_rows, field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)

@@ -21,7 +21,7 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
 from gpupipe.table.device.encode import SAMPLE, TextRules
-from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, distinct_texts, strings
+from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ def _types(found: Sequence[Mapping[str, _Found]]) -> list[dict[str, FileColumn]]
 def _found(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> _Found:
     numbers = column if isinstance(column, DeviceNumbers) else None
     if numbers is None:
-        codes, distinct = distinct_texts(column, backend)
-        some = strings(backend.to_arrow(distinct.iloc[:SAMPLE]))
+        coded = TextCodes.of(column, backend)
+        some = strings(backend.to_arrow(coded.texts.iloc[:SAMPLE]))
         if rules.is_text(name, some) and not are_missing(some, rules):
             return A_TEXT
-        values = rules.read(name, strings(backend.to_arrow(distinct)))
+        values = rules.read(name, strings(backend.to_arrow(coded.texts)))
         if pa.types.is_string(values.type):
             return _Found(None, FileColumn(TEXT, values.null_count == len(values)))
-        numbers = _looked_up(values, codes, backend)
+        numbers = _looked_up(values, coded.codes, backend)
     return _Found(numbers, _type_of(numbers))
 
 

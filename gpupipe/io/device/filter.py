@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
@@ -18,16 +17,15 @@ import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.obstacles import names_in
-from gpupipe.io.filter import filter_rows
+from gpupipe.io.filter import filter_rows, time_scalar
 from gpupipe.io.filter_expression import COMPARISONS, links, parse_where
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import (
     DeviceColumn,
     DeviceDictionary,
     DeviceNumbers,
-    distinct_texts,
+    TextCodes,
     has_texts,
-    strings,
 )
 from gpupipe.table.time_columns import MICROS
 from gpupipe.typing import Array
@@ -81,8 +79,7 @@ def _known(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> 
         return column
     if not has_texts(column):
         return DeviceNumbers.of(column, backend)
-    codes, found = distinct_texts(column, backend)
-    return DeviceDictionary(codes, rules.read(name, strings(backend.to_arrow(found))))
+    return rules.decode(name, TextCodes.of(column, backend), backend)
 
 
 def _taken(column: DeviceColumn, rows: Array, backend: DeviceBackend) -> DeviceColumn:
@@ -147,10 +144,7 @@ def _compared(numbers: DeviceNumbers, compare: Callable[[Array], Array]) -> _Tru
 
 def _literal(node: ast.expr, kind: pa.DataType) -> Any:
     value = ast.literal_eval(node)
-    if kind != MICROS:
-        return value
-    time = datetime.fromisoformat(value)
-    return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, MICROS).value
+    return time_scalar(value, MICROS).value if kind == MICROS else value
 
 
 def _judged(node: ast.expr, name: str, values: pa.Array) -> tuple[Any, Any]:

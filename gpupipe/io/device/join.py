@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.io.device.filter import known_columns
-from gpupipe.io.join import joined_names, match_note, require_column, require_unique
+from gpupipe.io.filter import require_column
+from gpupipe.io.join import joined_names, match_note, require_unique
 from gpupipe.io.settings import JoinedTable
 from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, DeviceNumbers, has_texts

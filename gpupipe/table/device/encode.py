@@ -23,7 +23,6 @@ from gpupipe.table.device.frame_columns import (
     DeviceNumbers,
     DeviceText,
     TextCodes,
-    distinct_texts,
     has_texts,
     strings,
 )
@@ -57,6 +56,10 @@ class TextRules:
     read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
     missing: tuple[str, ...] = ()
     is_text: Callable[[str, pa.StringArray], bool] = lambda name, texts: True
+
+    def decode(self, name: str, coded: TextCodes, backend: DeviceBackend) -> DeviceDictionary:
+        """Return a column of texts as what the reader makes of them."""
+        return DeviceDictionary(coded.codes, self.read(name, strings(backend.to_arrow(coded.texts))))
 
 
 def encode_frame(
@@ -163,7 +166,7 @@ class ColumnEncoder:
             return self._text(column, missing)
         coded = self.coded
         if coded is None:
-            coded = self._read(*distinct_texts(self.series, self.backend))
+            coded = self._read()
         return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
 
     def summarize(self, kind: str | None) -> pa.ChunkedArray:
@@ -182,16 +185,16 @@ class ColumnEncoder:
         if kind == "text":
             missing = self._missing() if self.coded is None else self.coded.missing(self.backend)
             return _with_null(pa.array([], pa.string()), bool(missing.any()))
-        coded = self.coded or self._read(*distinct_texts(self.series, self.backend))
+        coded = self.coded or self._read()
         used = coded.values.filter(pa.array(coded.used(self.backend)))
         return _with_null(used, bool((coded.codes < 0).any()))
 
     def _inferred_text(self, declared: DeclaredColumn | None) -> EncodePlan:
         first = (self.series.texts if isinstance(self.series, TextCodes) else self.series).iloc[:SAMPLE]
         if not (declared and declared.kind == "text" and self._is_text(first.dropna())):
-            codes, found = distinct_texts(self.series, self.backend)
-            if declared or not self._is_free_text(found, max(FEW_LEVELS, len(codes) // 2)):
-                return self._inferred_codes(self._read(codes, found), declared)
+            found = TextCodes.of(self.series, self.backend)
+            if declared or not self._is_free_text(found.texts, max(FEW_LEVELS, len(found) // 2)):
+                return self._inferred_codes(self.rules.decode(self.name, found, self.backend), declared)
         missing = self._missing()
         return self._text(Column(self.name, "text", "string", bool(missing.any())), missing)
 
@@ -248,8 +251,8 @@ class ColumnEncoder:
             or (kind == "datetime" and pa.types.is_timestamp(numbers.type))
         )
 
-    def _read(self, codes: Array, found: Any) -> DeviceDictionary:
-        return DeviceDictionary(codes, self.rules.read(self.name, strings(self.backend.to_arrow(found))))
+    def _read(self) -> DeviceDictionary:
+        return self.rules.decode(self.name, TextCodes.of(self.series, self.backend), self.backend)
 
     def _is_free_text(self, found: Any, most: int) -> bool:
         """Whether there are too many distinct texts for categories, whatever cleaning makes of them."""

@@ -217,18 +217,6 @@ def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
     return xp.where((ticks > limit) | (ticks < -limit), NAT, ticks * by)
 
 
-def distinct_texts(column: Any, backend: DeviceBackend) -> tuple[Array, Any]:
-    """Return the position of each row's text among the distinct ones (int32; -1: null), and these as a Series.
-
-    Parameters
-    ----------
-    column : Series of texts, or TextCodes
-    backend : Backend
-    """
-    coded = TextCodes.of(column, backend)
-    return coded.codes, coded.texts
-
-
 def strings(array: pa.Array) -> pa.StringArray:
     """Return what a frame's texts are in Arrow as ``string``."""
     plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -28,7 +28,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import TextRules
-from gpupipe.table.device.frame_columns import DeviceNumbers, distinct_texts, strings
+from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 from gpupipe.units import MIB
 
 CHUNK_BYTES = 64 * MIB  # what is read at once: on a device it takes many times as much
@@ -136,9 +136,9 @@ def _column(name: str, written: Any, texts: JsonTexts, backend: DeviceBackend) -
 
 def _numbers(name: str, written: Any, texts: JsonTexts, backend: DeviceBackend) -> DeviceNumbers:
     plain = backend.values(is_plain_number(written, PLAIN_NUMBER), "bool")
-    codes, others = distinct_texts(written.where(backend.frame.Series(~plain)), backend)
+    others = TextCodes.of(written.where(backend.frame.Series(~plain)), backend)
     values, has_point = plain_numbers(written.where(backend.frame.Series(plain), "0"), backend)
-    listed = strings(backend.to_arrow(others)) if len(others) else pa.array([], pa.string())
+    listed = strings(backend.to_arrow(others.texts)) if len(others.texts) else pa.array([], pa.string())
     stand_in = WORDS[has_point] if bool(plain.any()) else NULL
     found = texts.values(name, pa.concat_arrays([listed, pa.array([stand_in])]))
-    return merge_numbers(values, codes, found, backend)
+    return merge_numbers(values, others.codes, found, backend)

@@ -18,8 +18,6 @@ from gpupipe.io.file_streams import AdaptedStream
 from gpupipe.io.settings import WHITESPACE
 from gpupipe.units import GIB
 
-__all__ = ["TabbedStream", "insert_tabs", "is_blank_separated", "parser_delimiter"]
-
 BLOCK_BYTES = 1 << 18  # what is made of a block stays in the processor's cache with it
 MAX_ROW_BYTES = GIB  # a longer row is handed on as it is: Arrow refuses it
 TAB, NEWLINE, RETURN, BLANK = b"\t\n\r "
@@ -47,7 +45,7 @@ def insert_tabs(rows: bytes, quote: str | None) -> bytes:
 
     Examples
     --------
-    >>> tabbed(b'  1  "a b"\t2 \n', '"')
+    >>> insert_tabs(b'  1  "a b"\t2 \n', '"')
     b'1\t"a b"\t2\n'
     """
     return _collapse(rows, _quoted_spans(rows, quote))
