@@ -21,7 +21,7 @@ from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
+from gpupipe.io.device.parquet_stream import open_frame_stream
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
@@ -147,7 +147,10 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     try:
         stream = open_frame_stream(source, backend, tables, files) if inputs.keys is None else None
         if stream is not None:
-            return EncodedRows(_encode_stream(stream, inputs), list(stream.notes))
+            backend.remark(stream.stream.remark)
+            n_rows, declared = stream.stream.n_rows, inputs.declared
+            table = encode_frame_chunks(stream.columns, backend, n_rows, declared, stream.rules)
+            return EncodedRows(table, list(stream.notes))
         loaded = read_frame(source, backend, tables, files=files)
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
@@ -159,12 +162,6 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     raw = RawColumns(loaded.columns, names, loaded.rules, backend)
     table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
     return EncodedRows(table, list(loaded.notes), raw)
-
-
-def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
-    backend, n_rows = stream.backend, stream.stream.n_rows
-    backend.remark(stream.stream.remark)
-    return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)
 
 
 def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
@@ -261,13 +258,6 @@ def read_on_workers(
     files = InputFiles.find(config.source, config.tables) if files is None else files
     found = read_partitions(include_ruled_columns(config), workers, files=files)
     return _enforce_rules(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend, files)
-
-
-def partition_table(table: Table, workers: Workers) -> PartitionedTable:
-    """Return a table of this process as partitions on the workers."""
-    from gpupipe.partitions.read import partition_table
-
-    return partition_table(table, workers)
 
 
 def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, files: InputFiles) -> ReadTable[TableT]:
