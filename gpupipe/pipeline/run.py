@@ -21,8 +21,9 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.atomic.disk import require_room, room_on
-from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
+from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.job import CandidateTraining, Job
