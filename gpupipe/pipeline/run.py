@@ -39,8 +39,8 @@ from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.run_inputs import run_inputs
+from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
