@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
-from gpupipe.errors import list_names
+from gpupipe.names import enumerate_names
 from gpupipe.pipeline.atomic.directory import TRIES, AtomicDirectory
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import MIB
@@ -95,8 +95,8 @@ def find_foreign(folder: Path) -> tuple[str, str]:
         added, changed = _differences(opened, written)
     finally:
         os.close(opened)
-    problems = [f"it holds files that the earlier run did not write: {list_names(added)}"] if added else []
-    problems += [f"files of the earlier run were changed: {list_names(changed)}"] if changed else []
+    problems = [f"it holds files that the earlier run did not write: {enumerate_names(added, 3)}"] if added else []
+    problems += [f"files of the earlier run were changed: {enumerate_names(changed, 3)}"] if changed else []
     return ("; ".join(problems), MOVE) if problems else ("", "")
 
 

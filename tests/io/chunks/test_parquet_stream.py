@@ -219,7 +219,7 @@ def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings
     (tmp_path / "unlike").mkdir()
     pq.write_table(rows, tmp_path / "unlike" / "a.parquet", row_group_size=1)
     pq.write_table(rows.cast(pa.schema({"x": pa.float64()})), tmp_path / "unlike" / "b.parquet")
-    assert open_parquet_stream(Source.model_validate(settings), {}, 1, tmp_path) is None
+    assert open_parquet_stream(Source.model_validate(settings), {}, 1) is None
 
 
 def test_what_fits_or_is_joined_is_read_at_once(churn: Path) -> None:
