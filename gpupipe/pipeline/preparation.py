@@ -18,7 +18,7 @@ from gpupipe.metrics import metric_names
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, early_refusal
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_workers, read_table
+from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
@@ -123,6 +123,8 @@ class JobBuilder:
         if self.workers is not None and self._readers is None:
             what = "columns are derived" if self._derivation is not None else "tables in memory are encoded"
             timeline.note(f"{what} by the driver; the table is then cut into partitions")
+            from gpupipe.partitions.read import partition_table
+
             table = partition_table(found.table, self.workers)
         known, row_ids = known_rows(table, target, backend)
         if dropped := table.n_rows - known.n_rows:

@@ -264,13 +264,6 @@ def read_on_workers(
     return _enforce_rules(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend, files)
 
 
-def partition_table(table: Table, workers: Workers) -> PartitionedTable:
-    """Return a table of this process as partitions on the workers."""
-    from gpupipe.partitions.read import partition_table
-
-    return partition_table(table, workers)
-
-
 def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, files: InputFiles) -> ReadTable[TableT]:
     """Return the table once its rules hold, without the columns that were read for these alone."""
     rules, gone = enforce(found.table, config, backend, files), rule_only_columns(config, found.table.schema)

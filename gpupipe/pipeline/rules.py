@@ -126,8 +126,9 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
         broken, *_rows_named(config, table.n_rows, broken, files.source), fix=f"correct the rows; or {LOOSEN}"
     )
     target = config.source.target
+    schema = table.schema
     served = [
-        ServedRules(name, _declared(table.schema, name), each)
+        ServedRules(name, DeclaredColumn(schema[name].kind, time_format=schema[name].time_format), each)
         for name, given in rules.items()
         if name != target  # rows to predict have none
         for each in given
@@ -158,11 +159,6 @@ def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]
         for name in names:
             rules.setdefault(name, []).append(given)
     return rules
-
-
-def _declared(schema: Schema, name: str) -> DeclaredColumn:
-    column = schema[name]
-    return DeclaredColumn(column.kind, time_format=column.time_format)
 
 
 def _broken(

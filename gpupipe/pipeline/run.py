@@ -21,8 +21,9 @@ from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
 from gpupipe.pipeline.atomic.disk import require_room, room_on
-from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
+from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.job import CandidateTraining, Job
@@ -38,8 +39,8 @@ from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
-from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.run_inputs import run_inputs
+from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels

@@ -20,9 +20,10 @@ from gpupipe.errors import LimitError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.pipeline.atomic.drafts import STALE_SECONDS
-from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.contents import read_fitted_features, write_fitted_features
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
+from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
+from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.job import Candidate, CandidateTraining, Job
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline

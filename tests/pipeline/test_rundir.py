@@ -20,7 +20,7 @@ from gpupipe.pipeline.atomic import directory as atomic_directory
 from gpupipe.pipeline.atomic.drafts import MARKER
 from gpupipe.pipeline.atomic.rename import exchange
 from gpupipe.pipeline.jsonfile import write_json
-from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
+from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
 
@@ -285,7 +285,7 @@ NAMES = ["a", "b", "config.yaml", "metrics.json", "run.json", "z"]
 LOOP = """
 import sys
 from pathlib import Path
-from gpupipe.pipeline.run_directory import RunDirectory
+from gpupipe.pipeline.rundir import RunDirectory
 count = 0
 while True:
     with RunDirectory(Path(sys.argv[1])) as run:

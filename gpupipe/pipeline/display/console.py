@@ -47,7 +47,7 @@ class Console:
     def __init__(
         self, *, quiet: bool = False, as_json: bool = False, err: TextIO | None = None, out: TextIO | None = None
     ) -> None:
-        self.quiet, self.as_json = quiet, as_json
+        self.as_json = as_json
         self._out = out or sys.stdout
         self._open: list[Stage] = []
         self._display: LineDisplay | NotebookDisplay | None = None

@@ -21,9 +21,9 @@ from gpupipe.pipeline.model.feature_files import write_features
 from gpupipe.pipeline.model.input_source import describe_reading
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.model.user_code import write_kernels
+from gpupipe.pipeline.parity.replay import write_parity
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.parity.write import write_parity
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel

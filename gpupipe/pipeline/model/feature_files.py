@@ -1,4 +1,4 @@
-"""Features of a model as files of its directory: schema, levels, program, and the learned state of each op."""
+"""Features of a model as files: schema, levels, program, the learned state of each op, and how columns are derived."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from dataclasses import asdict
 from typing import Any
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
+from gpupipe.config.features import read_op, write_op
 from gpupipe.errors import ArtifactError
+from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.pipeline.model.derivation import read_derivation, write_derivation
 from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
-from gpupipe.pipeline.model.part_checks import read_described, read_schema, read_states, read_training
+from gpupipe.pipeline.model.part_checks import read_described, read_names, read_schema, read_states, read_training
 from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program.program import Call, Program, block_id
 
 LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: of format 1
 TRAINING = "training_summary.json"
+DERIVATION, DERIVED_LEVELS = "derivation.json", "derivation_levels.json"
+DERIVED_LEVELS_1 = "derivation_levels.parquet"  # of format 1
+MAIN = ""  # the main table, among the tables that have levels
 
 
 def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
@@ -31,7 +35,7 @@ def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
     if features.training is not None:
         writer.json(TRAINING, features.training.to_json())
     if features.derivation is not None:
-        write_derivation(writer, features.derivation)
+        _write_derivation(writer, features.derivation)
 
 
 def _plain(value: Any) -> Any:
@@ -55,7 +59,7 @@ def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> Fitte
     states = read_states(reader.json("learned.json"))
     # Models of earlier versions have none.
     training = read_training(reader.json(TRAINING)) if TRAINING in reader.names() else None
-    derivation = read_derivation(reader)
+    derivation = _read_derivation(reader)
     return FittedFeatures(schema, program, described, states=states, derivation=derivation, training=training)
 
 
@@ -76,3 +80,61 @@ def check_program(program: Program, schema: Schema) -> None:
         program.check(rows, n_codes)
     except (ValueError, KeyError) as error:
         raise ArtifactError(f"the feature program is not sound: {error}", fix="export the model again") from error
+
+
+def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
+    """Write how the derived columns are made."""
+    tables = {
+        name: {
+            "schema": table.schema.to_json(),
+            "inputs": list(table.inputs),
+            "left": list(table.left),
+            "right": list(table.right),
+        }
+        for name, table in derivation.tables.items()
+    }
+    document = {
+        "ops": [write_op(op) for op in derivation.ops],
+        "schema": derivation.schema.to_json(),
+        "inputs": list(derivation.inputs),
+        "tables": tables,
+        "made": {name: list(inputs) for name, inputs in derivation.made.items()},
+    }
+    writer.json(DERIVATION, document)
+    schemas = {MAIN: derivation.schema} | {name: table.schema for name, table in derivation.tables.items()}
+    writer.json(DERIVED_LEVELS, {name: schema.levels_to_json() for name, schema in schemas.items()}, compact=True)
+
+
+def _read_derivation(reader: ArtifactReader) -> Derivation | None:
+    """Return what `_write_derivation` wrote; None where the model has no derived columns.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If the document is not one that this version writes.
+    """
+    if DERIVATION not in reader.names():
+        return None
+    document = reader.json(DERIVATION)
+    levels = read_levels(reader, DERIVED_LEVELS_1) if is_format_1(reader) else reader.json(DERIVED_LEVELS)
+
+    def schema(columns: list[dict[str, Any]], table: str) -> Schema:
+        return read_schema(columns, levels.get(table, {}))
+
+    tables = {
+        name: DerivedTable(
+            schema(table["schema"], name),
+            *(read_names(table[key], f"{key} of table {name:.40}") for key in ("inputs", "left", "right")),
+        )
+        for name, table in document["tables"].items()
+    }
+    made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
+    inputs = read_names(document["inputs"], "the inputs of derived columns")
+    ops = tuple(_derived(read_op(op)) for op in document["ops"])
+    return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
+
+
+def _derived(op: Any) -> DerivedOp:
+    if not isinstance(op, DerivedOp):
+        raise ValueError(f"{type(op).__name__} makes no columns before the split")
+    return op

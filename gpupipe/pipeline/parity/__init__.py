@@ -2,7 +2,6 @@
 
 ``rows``          which rows: some of the run's own, and each input at its limits
 ``record``        what the training side makes of them, and the file that keeps it
-``write``         both, into a model; its own files must give the same
-``replay``        the same rows on another machine, and what it came to
+``replay``        both, written into a model, and the same rows on another machine
 ``check``         how far the two are apart;  ``verification`` as a whole
 """
