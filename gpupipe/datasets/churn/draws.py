@@ -7,7 +7,7 @@ import zlib
 from gpupipe.datasets.churn.population import BITS, CATEGORICALS, CELLS, MISSING, Population
 from gpupipe.datasets.churn.quantile_tables import KNOTS
 from gpupipe.typing import Array
-from gpupipe_kernels.draws.fill import fill
+from gpupipe_kernels.draws.philox import fill
 
 # What 16 bits are enough for: four of these share a word, in this order.
 SMALL = (*CATEGORICALS, "City", "tenure", "SupportCalls", *(f"{name} missing" for name in MISSING))
