@@ -71,6 +71,13 @@ def host_block(function: Callable[..., Any]) -> Any:
         return njit(cache=kept, **HOST)(function)
 
 
+def read_only(array: Any) -> Any:
+    """Return a contiguous view that cannot be written: compiled code has a type of its own for those."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def host_walk(function: Callable[..., Any]) -> Any:
     """Compile a `host_block` that makes no arrays, so that Numba need not count who holds those that it is given.
 

@@ -94,104 +94,73 @@ class Array(Protocol):
     def __ge__(self, other: Any, /) -> Array: ...
     def __eq__(self, other: object, /) -> Any: ...
     def __ne__(self, other: object, /) -> Any: ...
-    @property
-    def all(self) -> Callable[..., Any]:
+    def all(self, *args: Any, **kwargs: Any) -> Any:
         """Return whether every element is true."""
 
-    @property
-    def any(self) -> Callable[..., Any]:
+    def any(self, *args: Any, **kwargs: Any) -> Any:
         """Return whether an element is true."""
 
-    @property
-    def sum(self) -> Callable[..., Any]:
+    def sum(self, *args: Any, **kwargs: Any) -> Any:
         """Return the sum."""
 
-    @property
-    def max(self) -> Callable[..., Any]:
+    def max(self, *args: Any, **kwargs: Any) -> Any:
         """Return the greatest element."""
 
-    @property
-    def min(self) -> Callable[..., Any]:
+    def min(self, *args: Any, **kwargs: Any) -> Any:
         """Return the least element."""
 
-    @property
-    def astype(self) -> Callable[..., Array]:
+    def astype(self, *args: Any, **kwargs: Any) -> Array:
         """Return the elements in another type."""
 
-    @property
-    def reshape(self) -> Callable[..., Array]:
+    def reshape(self, *args: Any, **kwargs: Any) -> Array:
         """Return the elements in another shape."""
 
-    @property
-    def view(self) -> Callable[..., Array]:
+    def view(self, *args: Any, **kwargs: Any) -> Array:
         """Return the same bytes as another type."""
 
-    @property
-    def copy(self) -> Callable[..., Array]:
+    def copy(self, *args: Any, **kwargs: Any) -> Array:
         """Return a copy."""
 
-    @property
-    def mean(self) -> Callable[..., Any]:
+    def mean(self, *args: Any, **kwargs: Any) -> Any:
         """Return the mean."""
 
-    @property
-    def std(self) -> Callable[..., Any]:
+    def std(self, *args: Any, **kwargs: Any) -> Any:
         """Return the standard deviation."""
 
-    @property
-    def var(self) -> Callable[..., Any]:
+    def var(self, *args: Any, **kwargs: Any) -> Any:
         """Return the variance."""
 
-    @property
-    def argmax(self) -> Callable[..., Any]:
+    def argmax(self, *args: Any, **kwargs: Any) -> Any:
         """Return the position of the greatest element."""
 
-    @property
-    def argmin(self) -> Callable[..., Any]:
+    def argmin(self, *args: Any, **kwargs: Any) -> Any:
         """Return the position of the least element."""
 
-    @property
-    def argsort(self) -> Callable[..., Array]:
+    def argsort(self, *args: Any, **kwargs: Any) -> Array:
         """Return the positions that sort the elements."""
 
-    @property
-    def clip(self) -> Callable[..., Array]:
+    def clip(self, *args: Any, **kwargs: Any) -> Array:
         """Return the elements, limited to a range."""
 
-    @property
-    def diagonal(self) -> Callable[..., Array]:
+    def diagonal(self, *args: Any, **kwargs: Any) -> Array:
         """Return the diagonal."""
 
-    @property
-    def trace(self) -> Callable[..., Any]:
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
         """Return the sum of the diagonal."""
 
-    @property
-    def swapaxes(self) -> Callable[..., Array]:
+    def swapaxes(self, *args: Any, **kwargs: Any) -> Array:
         """Return a view with two axes exchanged."""
 
-    @property
-    def sort(self) -> Callable[..., None]:
+    def sort(self, *args: Any, **kwargs: Any) -> None:
         """Sort the elements in place."""
 
-    @property
-    def partition(self) -> Callable[..., None]:
-        """Move elements in place so that those at given positions are where sorting would put them."""
-
-    @property
-    def round(self) -> Callable[..., Any]:
-        """Return the rounded elements."""
-
-    @property
-    def fill(self) -> Callable[..., None]:
+    def fill(self, *args: Any, **kwargs: Any) -> Any:
         """Set every element to one value."""
 
-    @property
-    def tolist(self) -> Callable[..., Any]:
+    def tolist(self, *args: Any, **kwargs: Any) -> Any:
         """Return the elements as nested lists of Python numbers."""
 
-    @property
-    def tobytes(self) -> Callable[..., bytes]:
+    def tobytes(self, *args: Any, **kwargs: Any) -> bytes:
         """Return the elements as bytes."""
 
 

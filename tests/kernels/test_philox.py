@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpupipe_kernels.draws.fill import fill
 from gpupipe_kernels.draws.kernels import words_of
-from gpupipe_kernels.draws.philox import on_host
+from gpupipe_kernels.draws.philox import fill, on_host
 
 
 def test_the_reference_gives_the_known_answer_of_the_authors() -> None:

@@ -30,7 +30,7 @@ from gpupipe.datasets.churn.population import (
 )
 from gpupipe.typing import Array
 from gpupipe.units import DAY_SECONDS
-from gpupipe_kernels.draws.fill import fill
+from gpupipe_kernels.draws.philox import fill
 
 # What 16 bits are enough for: four of these share a word, in this order.
 SMALL = (*CATEGORICALS, "City", "tenure", "SupportCalls", *(f"{name} missing" for name in MISSING))

@@ -6,7 +6,7 @@ What an op derives for a row depends on the rows of its key only, so the result 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpupipe.backends.out_of_memory import map_row_ranges
@@ -20,20 +20,8 @@ if TYPE_CHECKING:
     from gpupipe.table.schema import Column
 
 
-@dataclass(frozen=True)
-class KeyPartition:
-    """The columns that an op derived for the rows of some keys.
-
-    Attributes
-    ----------
-    rows : array of int, shape (n,)
-        The rows of the main table; None for all of them.
-    made : sequence of DerivedColumn
-        Values of shape (n,).
-    """
-
-    rows: Array | None
-    made: Sequence[DerivedColumn]
+KeyPartition = tuple["Array | None", Sequence[DerivedColumn]]
+"""The rows of the main table with some of the keys, None for all rows; and the columns that an op derived for them."""
 
 
 class HistoryRowSubset(HistoryRows):
@@ -66,7 +54,7 @@ def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedC
 
     def work(start: int, stop: int) -> KeyPartition:
         if stop - start >= keys.size:
-            return KeyPartition(None, list(op.derive(sources)))
+            return None, list(op.derive(sources))
         sources.memory.clear()  # release the histories of all keys, which earlier ops have cached
         return derive_partition(op, sources, keys, start, stop)
 
@@ -86,17 +74,18 @@ def derive_partition(op: KeyedOp, sources: DerivationSources, keys: EntityKeys, 
     n_events = len(keys.events)
     part = DerivationSources(main, events, sources.backend, sources.as_of, engines=sources.engines, n_events=n_events)
     part.once(op.key_id, lambda: EntityKeys(keys.main[rows] - start, keys.events[seen] - start, stop - start))
-    return KeyPartition(rows, list(op.derive(part)))
+    return rows, list(op.derive(part))
 
 
 def merge_partitions(parts: Sequence[KeyPartition], sources: DerivationSources) -> Sequence[DerivedColumn]:
     """Return the columns for all rows."""
-    if parts[0].rows is None:
-        return parts[0].made
+    first, derived = parts[0]
+    if first is None:
+        return derived
     xp, columns = sources.backend.xp, []
-    for i, made in enumerate(parts[0].made):
+    for i, made in enumerate(derived):
         values = xp.empty(sources.main.n_rows, made.values.dtype)
-        for part in parts:
-            values[part.rows] = part.made[i].values
+        for rows, some in parts:
+            values[rows] = some[i].values
         columns.append(replace(made, values=values))
     return columns

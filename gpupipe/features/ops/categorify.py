@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.ops.vocabulary import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE, UNSEEN
@@ -48,3 +48,24 @@ class Categorify(Op[CategoryExpr]):
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         ids = builder.look_up(column, state["ids"], column.name)
         builder.put(ids, "categorify", n_codes=FIRST_LEVEL + len(state["levels"]))
+
+
+def select_frequent(
+    column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
+) -> list[int]:
+    """Return the codes of the levels that are frequent, in order; the remaining ones share the reserved code RARE.
+
+    Parameters
+    ----------
+    column : CategoryExpr
+    counts : sequence of int
+        Training rows per code.
+    max_categories : int, optional
+        Keep at most so many: the most frequent ones, ties to the lower code.
+    min_frequency : int, optional
+        Keep those with at least so many training rows.
+    """
+    codes = [c for c in range(3, column.n_codes) if counts[c] >= max(1, min_frequency or 0)]
+    if max_categories is not None and len(codes) > max_categories:
+        codes = sorted(codes, key=lambda c: (-counts[c], c))[:max_categories]
+    return sorted(codes)

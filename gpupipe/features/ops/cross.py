@@ -56,7 +56,7 @@ class Cross(Op[CategoryExpr]):
                 f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
                 fix=f"{MOST_COMBINATIONS:,} is the most: hash_bucket a column first, or cross fewer",
             )
-        builder.consume(column.name for column in columns)
+        builder.consumed.update(column.name for column in columns)
         name = self.name or "_x_".join(column.name for column in columns)
         return [_crossed(columns, name, self.buckets, builder.statistics)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -26,11 +26,7 @@ class Decay(HistoryOp):
 
     columns: Names = Field((), description="Numeric or boolean columns; without any, rows are counted: decay_30d.")
     half_life: HalfLives = Field(description="A span of time (30d, 12h), or several.")
-
-    @property
-    def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
-        return True
+    needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each half-life of each column."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
@@ -67,9 +68,9 @@ class Expression(FeatureOp):
         """Add a column for each expression, in their order: one may read those before it."""
         for name, text in self.expressions.items():
             where = f"features: expression: {name}"
-            reader = _Reader(builder, where)
+            reader, centred = _Reader(builder, where), partial(center_jointly, statistics=builder.statistics)
             try:
-                made = Formula(text).column(name, reader.number, reader.null, reader.center_jointly)
+                made = Formula(text).column(name, reader.number, reader.null, centred)
             except FormulaError as error:
                 raise ConfigError(str(error), where=where, names=[text]) from None
             builder.record_state(type(self).__name__, name, {"expression": text})
@@ -109,10 +110,6 @@ class _Reader:
             fix=f"schema: {{{name}: categorical}}",
             names=[name],
         )
-
-    def center_jointly(self, columns: list[NumericExpr]) -> list[NumericExpr]:
-        """Return the two columns of a difference, moved where float32 would lose digits."""
-        return center_jointly(columns, self.builder.statistics)
 
     def _column(self, name: str) -> Expr:
         column = self.builder.columns.get(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from gpupipe.features.ops.base import OPS, Op, State
-from gpupipe.features.ops.vocabulary import select_frequent
+from gpupipe.features.ops.categorify import select_frequent
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, NumericExpr, Producer
 from gpupipe.table.schema import FIRST_LEVEL, NULL, RARE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -25,11 +26,7 @@ class RFM(HistoryOp):
 
     amount: str | None = Field(None, description="The numeric column that was spent; without, no monetary value.")
     unit: TimeUnit = Field("days", description="Of recency and tenure.")
-
-    @property
-    def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
-        return True
+    needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield the figures."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,11 +28,7 @@ class Sessions(KeyedOp):
     gap: Duration = Field(description="The longest pause within a session: 30min, 1h.")
     figures: tuple[Figure, ...] = Field(("count", "rows", "age"), min_length=1, description="What to join back.")
     unit: TimeUnit = Field("minutes", description="Of session_age.")
-
-    @property
-    def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
-        return True
+    needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each figure."""

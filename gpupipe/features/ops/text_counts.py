@@ -40,10 +40,12 @@ class TextCounts(TextOp):
     @field_validator("patterns")
     @classmethod
     def _compile(cls, value: dict[str, str]) -> dict[str, str]:
+        import pyarrow as pa
+
         for name, pattern in value.items():
             if name in get_args(CountName):
                 raise ValueError(f"{name} is the name of a count: call the pattern otherwise")
-            _compiles(pattern)
+            _found(pattern, pa.array([""]))  # pyarrow's error is a ValueError that says what is wrong with it
         return value
 
     @model_validator(mode="after")
@@ -68,13 +70,6 @@ class TextCounts(TextOp):
         for i, pattern in enumerate(self.patterns.values(), start=len(self.counts)):
             values[i] = backend.to_device(_found(pattern, texts))
         return values
-
-
-def _compiles(pattern: str) -> None:
-    """Try a regular expression; pyarrow's error is a ValueError that says what is wrong with it."""
-    import pyarrow as pa
-
-    _found(pattern, pa.array([""]))
 
 
 def _found(pattern: str, texts: pa.Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,11 +28,7 @@ class TimeSince(HistoryOp):
     columns: Names = Field((), description="Boolean or numeric columns; without any, every row counts.")
     of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
     unit: TimeUnit = Field("days", description="Of the result.")
-
-    @property
-    def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
-        return True
+    needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each of `of`, and each column."""

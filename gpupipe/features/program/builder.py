@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
@@ -53,7 +53,7 @@ class ProgramBuilder:
     changed, dropped : dict of str to str
         Columns that an op replaced by its result, or dropped, each with the op.
     consumed : set of str
-        Columns that were combined into others.
+        Columns that were combined into others: categories among them that an op made need no feature.
     outputs : dict of str to OutputColumn
         The columns of the matrix.
     notes, warnings : list of str
@@ -102,7 +102,7 @@ class ProgramBuilder:
         ConfigError
             If a column that was named is of another kind.
         """
-        return [self._as_numbers(column, op) for column in self._select(selection, op)]
+        return [self._as_numbers(column, op) for column in self.select_any(selection, op)]
 
     def select_categories(self, selection: str | list[str], op: str) -> list[CategoryExpr]:
         """Return the categorical (or boolean) columns of a selection.
@@ -113,7 +113,7 @@ class ProgramBuilder:
             If a column that was named is of another kind.
         """
         columns: list[CategoryExpr] = []
-        for column in self._select(selection, op):
+        for column in self.select_any(selection, op):
             if not isinstance(column, CategoryExpr):
                 error = self._of_another_kind(column, op, "categorical", advise_categories(column))
                 error.depends_on_rows = isinstance(column, TextExpr)  # text is a category whose levels repeat
@@ -130,15 +130,11 @@ class ProgramBuilder:
             If a column that was named is of another kind.
         """
         columns: list[TimeExpr] = []
-        for column in self._select(selection, op):
+        for column in self.select_any(selection, op):
             if not isinstance(column, TimeExpr):
                 raise self._of_another_kind(column, op, "datetime", advise_times(column, self.statistics))
             columns.append(column)
         return columns
-
-    def select_any(self, selection: str | list[str], op: str) -> list[Expr]:
-        """Return the columns of a selection, of any kind."""
-        return self._select(selection, op)
 
     def missing_column(self, name: str, op: str) -> ConfigError:
         """Return the error about a name or glob that matches no column."""
@@ -155,7 +151,9 @@ class ProgramBuilder:
             return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}", names=[name])
         return no_column(name, self.columns)
 
-    def _select(self, selection: str | list[str], op: str) -> list[Expr]:
+    def select_any(self, selection: str | list[str], op: str) -> list[Expr]:
+        """Return the columns of a selection, of any kind."""
+
         def absent(name: str, is_excluded: bool) -> ConfigError | None:
             known = name in self.withheld or name in self.dropped
             return None if is_excluded and known else self.missing_column(name, op)
@@ -248,10 +246,6 @@ class ProgramBuilder:
         self.add(copied)
         return copied
 
-    def consume(self, names: Iterable[str]) -> None:
-        """Record that columns are combined into another: categories among them that an op made need no feature."""
-        self.consumed.update(names)
-
     def drop(self, selection: str | list[str], op: str) -> None:
         """Drop the columns of a selection, and the columns of the matrix that represent them.
 
@@ -260,7 +254,7 @@ class ProgramBuilder:
         ConfigError
             If there is no such column.
         """
-        gone = {column.name for column in self._select(selection, op)}
+        gone = {column.name for column in self.select_any(selection, op)}
         self.columns = {name: column for name, column in self.columns.items() if name not in gone}
         self.dropped |= dict.fromkeys(gone, self._op)
         self.outputs = {

@@ -147,10 +147,8 @@ class FittedFeatures:
         ConfigError
             If a table is absent.
         """
-        if self.derivation is None:
-            return encode_served(arrow, backend, self.input_schema)
         table = encode_served(arrow, backend, self.input_schema)
-        return self.derivation.run(table, arrow, events or {}, backend, as_of)
+        return table if self.derivation is None else self.derivation.run(table, arrow, events or {}, backend, as_of)
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         """Return the matrix of `table`, float32, shape (n_rows, len(features)), column-major.
@@ -171,13 +169,15 @@ class FittedFeatures:
         """
         return self._run(self.program, table, None, backend, engine)
 
-    def transform_training(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
+    def transform_training(self, table: Table, backend: Backend) -> Array:
         """Return the matrix of the very rows that were fitted: cross-fitted statistics do not see their own row."""
         if self.training_program is None:
-            return self.transform(table, backend, engine)
-        return self._run(self.training_program, table, self.folds, backend, engine)
+            return self.transform(table, backend)
+        return self._run(self.training_program, table, self.folds, backend)
 
-    def _run(self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None) -> Array:
+    def _run(
+        self, program: Program, table: Table, folds: Array | None, backend: Backend, engine: str | None = None
+    ) -> Array:
         out = _matrix(table.n_rows, program.n_columns, backend)
         engine = engine or backend.interpreter(program)
         old, fits = layout(self.schema), _fits(table.schema, self.schema)

@@ -69,11 +69,6 @@ class Formula:
     ------
     FormulaError
         If the text is longer than `MOST_CHARACTERS`, or not in the grammar.
-
-    Examples
-    --------
-    >>> Formula("spend / (1 + visits)").names
-    ('spend', 'visits')
     """
 
     def __init__(self, text: str) -> None:
@@ -82,13 +77,7 @@ class Formula:
             raise FormulaError(f"the expression has {len(text):,} characters; at most {MOST_CHARACTERS:,}")
         self._source = _with_quoted_names(text)
         self._root = self._parsed()
-        self._names: dict[str, None] = {}
-        self.column("formula", self._stand_in, self._stand_in)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns that it reads, each once."""
-        return tuple(self._names)
+        self.column("formula", _stand_in, _stand_in)
 
     def column(
         self,
@@ -147,9 +136,9 @@ class Formula:
         except ValueError as error:
             raise FormulaError(f"{self._shown} is not an expression: {error}") from None
 
-    def _stand_in(self, name: str) -> NumericExpr:
-        self._names[name] = None
-        return NumericExpr(name, (name,), Producer("LOAD", name))
+
+def _stand_in(name: str) -> NumericExpr:
+    return NumericExpr(name, (name,), Producer("LOAD", name))
 
 
 def _with_quoted_names(text: str) -> str:

@@ -1,7 +1,6 @@
 """Random bits that are a function of (seed, stream, row), the same on both processors.
 
-``philox``        the host's, of NumPy
+``philox``      the host's, of NumPy; `fill` is for an array of either processor
 ``cuda.loops``  the same as a CUDA kernel
-``fill``          which of the two an array is for
-``kernels``       the declaration, with the reference
+``kernels``     the declaration, with the reference
 """

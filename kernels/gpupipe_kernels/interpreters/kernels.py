@@ -6,7 +6,6 @@ What they are measured against is written here once more, in float64 NumPy and w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from numba import cuda
 from gpupipe_kernels import reference
 from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
-from gpupipe_kernels.interpreters import assembly, samples
+from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.launch import is_simulated
@@ -28,39 +27,46 @@ RADIUS_KM = 6_371.0088
 DEVICE_THREADS = 8 if is_simulated() else 0  # of eight rows each: a tile is then two blocks of `fuzz`
 
 
-@dataclass(frozen=True)
-class Rowwise:
-    """A program as a function of one block of columns and of scalars.
-
-    Attributes
-    ----------
-    program : callable
-        ``program(*scalars)`` returns the program.
-    """
-
-    program: Callable[..., Program]
-
-    def cpu(self, block: HostArray, *scalars: Any) -> Any:
-        """Return the matrix of the block, column-major; a program of one column returns it."""
-        program = self.program(*scalars)
-        out = np.empty((block.shape[1], program.n_columns), np.float32, order="F")
-        numba_interpreter.run(program, {block.dtype.name: block}, out)
-        return out[:, 0] if program.n_columns == 1 else out
-
-    def gpu(self, block: Any, *scalars: Any) -> Any:
-        """The same of and as device arrays."""
-        program = self.program(*scalars)
-        out = cuda.device_array((block.shape[1], program.n_columns), np.float32, order="F")
-        cuda_interpreter.run(program, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
-        return out[:, 0] if program.n_columns == 1 else out
+def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -> Any:
+    """Return the matrix of ``program(*scalars)``, column-major; a program of one column returns it."""
+    made = program(*scalars)
+    out = np.empty((block.shape[1], made.n_columns), np.float32, order="F")
+    numba_interpreter.run(made, {block.dtype.name: block}, out)
+    return out[:, 0] if made.n_columns == 1 else out
 
 
-def _of_number(op: Opcode) -> Rowwise:
-    return Rowwise(partial(assembly.of_number, op))
+def _on_device(program: Callable[..., Program], block: Any, *scalars: Any) -> Any:
+    """The same of and as device arrays."""
+    made = program(*scalars)
+    out = cuda.device_array((block.shape[1], made.n_columns), np.float32, order="F")
+    cuda_interpreter.run(made, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
+    return out[:, 0] if made.n_columns == 1 else out
 
 
-def _of_points(op: Opcode, radius: float) -> Rowwise:
-    return Rowwise(partial(assembly.of_points, op, radius))
+def sample_numbers(rng: np.random.Generator, n: int, k: int = 1) -> HostArray:
+    """Return numbers of many sizes, nulls and zeros among them."""
+    x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 7, (k, n))
+    return rng.permuted(np.where(rng.random((k, n)) < 0.1, rng.choice([np.nan, 0.0], (k, n)), x), axis=1)
+
+
+def sample_points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[HostArray, float]:
+    """Return latitudes relative to an origin, and longitudes: neighbours, anything, and antipodes (kind 3)."""
+    origin = 40.0
+    lat1, lon1 = rng.uniform(-90, 90, n), rng.uniform(-180, 180, n)
+    kind = rng.integers(0, n_kinds, n)
+    near = rng.normal(size=(2, n)) * 10.0 ** rng.integers(-4, 1, n)
+    lat2 = np.select([kind == 0, kind == 3], [lat1 + near[0], -lat1 + near[0]], rng.uniform(-90, 90, n))
+    lon2 = np.select([kind == 0, kind == 3], [lon1 + near[1], lon1 + 180 + near[1]], rng.uniform(-180, 180, n))
+    block = np.stack([lat1 - origin, lon1, lat2 - origin, lon2])
+    block[:, rng.random(n) < 0.05] = np.nan
+    return block.astype(np.float32), origin
+
+
+def sample_times(rng: np.random.Generator, n: int, k: int) -> HostArray:
+    """Return times of 313 BC to 11103, nulls among them."""
+    found = rng.integers(-(2**56), 2**58, (k, n))
+    found[rng.random((k, n)) < 0.1] = NAT
+    return found
 
 
 def _arithmetic_in_float64(x: HostArray) -> Any:
@@ -137,86 +143,88 @@ def _matrix(n_columns: int) -> tuple[Argument, ...]:
 
 def _kernel(
     name: str, summary: str, inputs: tuple[Argument, ...], outputs: tuple[Argument, ...], nulls: str, rtol: float,
-    atol: float, made: Callable[..., Any], run: Rowwise, sample: Callable[..., tuple[Any, ...]],
+    atol: float, made: Callable[..., Any], program: Callable[..., Program], sample: Callable[..., tuple[Any, ...]],
 ) -> KernelDeclaration:  # fmt: skip
     return KernelDeclaration(
-        name, summary, inputs, outputs, nulls, rtol, atol, made, run.cpu, run.gpu, sample, cuda_interpreter.LOOPS[:1]
-    )
+        name, summary, inputs, outputs, nulls, rtol, atol, made, partial(_on_host, program),
+        partial(_on_device, program), sample, cuda_interpreter.LOOPS[:1],
+    )  # fmt: skip
 
 
 KERNELS = (
     _kernel(
         "arithmetic", "sum, difference, product and quotient of two numbers", (_of("float32", 2),), _matrix(4),
         "null where either is, and where the result is not finite", 0.0, 0.0,
-        _arithmetic_in_float64, Rowwise(assembly.arithmetic),
-        lambda rng, n: (samples.numbers(rng, n, 2).astype(np.float32),),
+        _arithmetic_in_float64, assembly.arithmetic,
+        lambda rng, n: (sample_numbers(rng, n, 2).astype(np.float32),),
     ),
     _kernel(
         "bins", "in which bin a number is, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
         "bin 0", 0.0, 0.0,
         lambda x, *edges: np.where(np.isnan(x[0]), 0, 1 + np.digitize(x[0], edges)),
-        Rowwise(assembly.bins), lambda rng, n: (samples.numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
+        assembly.bins, lambda rng, n: (sample_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
     ),
     _kernel(
         "calendar_parts", "every calendar part of a time, in the order of CalendarPart",
         (_of("int64", 1),), _matrix(len(CalendarPart)),
         "null", 0.0, 0.0,
-        _calendar_of_numpy, Rowwise(assembly.calendar_parts), lambda rng, n: (samples.times(rng, n, 1),),
+        _calendar_of_numpy, assembly.calendar_parts, lambda rng, n: (sample_times(rng, n, 1),),
     ),
     _kernel(
         "elapsed", "time since an origin, and from the second time to the first; ms are exact up to 285 years",
         (_of("int64", 2), *_scalars("origin", "unit")), _matrix(2),
         "null", 1.2e-7, 2048e-6,
-        _elapsed_in_python, Rowwise(assembly.elapsed), lambda rng, n: (samples.times(rng, n, 2), 1.6e15, 1e6),
+        _elapsed_in_python, assembly.elapsed, lambda rng, n: (sample_times(rng, n, 2), 1.6e15, 1e6),
     ),
     _kernel(
         "impute", "whether a number is null, and the number filled, clipped and scaled",
         (_of("float32", 1), *_scalars("fill", "low", "high", "factor", "offset")), _matrix(2),
         "filled", 2e-7, 5e-7,
-        _impute_in_float64, Rowwise(assembly.impute),
-        lambda rng, n: (samples.numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
+        _impute_in_float64, assembly.impute,
+        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
     ),
     _kernel(
         "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as from -1 down", 3e-7, 1e-44,
-        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), _of_number(Opcode.LOG1P),
-        lambda rng, n: (samples.numbers(rng, n).astype(np.float32),),
+        lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), partial(assembly.of_number, Opcode.LOG1P),
+        lambda rng, n: (sample_numbers(rng, n).astype(np.float32),),
     ),
     _kernel(
         "lookup", "whether a code is 1, and the entry of a pair of codes in a table",
         (_of("int16", 2, least=0, greatest=6), Argument("n_codes", "int64", ())), _matrix(2),
         "a code like others", 0.0, 0.0,
-        _lookup_in_numpy, Rowwise(assembly.lookup), lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
+        _lookup_in_numpy, assembly.lookup, lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
     ),
     _kernel(
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
         "latitudes relative to an origin", POINTS, COLUMN, "null where any is", 1e-6, 1e-6 * RADIUS_KM,
         lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
-        _of_points(Opcode.HAVERSINE, RADIUS_KM), samples.points,
+        partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM), sample_points,
     ),
     _kernel(
         # No tolerance holds for points that are nearly the same, or nearly antipodes: any course leads there.
         "bearing", "initial course between such points in degrees, 0 to 360; antipodes apart",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null where any is", 0.0, 1e-2,
-        lambda x, origin: reference.bearing(*_degrees(x, origin)), _of_points(Opcode.BEARING, 1.0),
-        lambda rng, n: samples.points(rng, n, n_kinds=3),
+        lambda x, origin: reference.bearing(*_degrees(x, origin)), partial(assembly.of_points, Opcode.BEARING, 1.0),
+        lambda rng, n: sample_points(rng, n, n_kinds=3),
     ),
     _kernel(
         "sine", "sin(x * factor + offset)",
         (_of("float32", 1, least=-1e4, greatest=1e4), *_scalars("factor", "offset")), COLUMN, "null", 0.0, 1e-6,
-        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset), _of_number(Opcode.SINE),
+        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset),
+        partial(assembly.of_number, Opcode.SINE),
         lambda rng, n: (rng.uniform(-1e4, 1e4, (1, n)).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
     ),
     _kernel(
         "standardize", "(x - mean) * scale, subtracted in float64", (_of("float64", 1), *_scalars("mean", "scale")),
         COLUMN, "null", 2e-7, 1e-44,
-        lambda x, mean, scale: reference.in_float32((x[0] - mean) * scale), Rowwise(assembly.standardize),
-        lambda rng, n: (1e6 + samples.numbers(rng, n), 1e6, 0.3),
+        lambda x, mean, scale: reference.in_float32((x[0] - mean) * scale), assembly.standardize,
+        lambda rng, n: (1e6 + sample_numbers(rng, n), 1e6, 0.3),
     ),
     _kernel(
         "yeo_johnson", "the power transformation of Yeo and Johnson",
         (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
         lambda x, exponent: reference.in_float32(reference.yeo_johnson(x[0].astype(np.float64), exponent)),
-        _of_number(Opcode.YEO_JOHNSON),
-        lambda rng, n: (samples.numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
+        partial(assembly.of_number, Opcode.YEO_JOHNSON),
+        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), float(rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]))),
     ),
 )  # fmt: skip

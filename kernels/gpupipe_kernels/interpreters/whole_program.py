@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from gpupipe_kernels.contract import Argument, KernelDeclaration
-from gpupipe_kernels.interpreters import assembly, samples
+from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
-from gpupipe_kernels.interpreters.kernels import DEVICE_THREADS, RADIUS_KM
+from gpupipe_kernels.interpreters.kernels import (
+    DEVICE_THREADS,
+    RADIUS_KM,
+    sample_numbers,
+    sample_points,
+    sample_times,
+)
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from gpupipe_kernels.launch import DeviceLoop
@@ -91,20 +97,13 @@ def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
     return columns, lines
 
 
-def _on_device(*inputs: Any) -> tuple[Any, Any]:
+def _on_device(*inputs: Any, specialised: bool | None = None) -> tuple[Any, Any]:
     shape = (inputs[0].shape[1], program().n_columns)
     columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
-        cuda_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS)
-    return columns, lines
-
-
-def _specialised(*inputs: Any) -> tuple[Any, Any]:
-    shape = (inputs[0].shape[1], program().n_columns)
-    columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
-    for out in (columns, lines):
-        blocks = _blocks(*inputs[:4])
-        cuda_interpreter.run(program(), blocks, out, inputs[4], threads=DEVICE_THREADS, specialised=True)
+        cuda_interpreter.run(
+            program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS, specialised=specialised
+        )
     return columns, lines
 
 
@@ -114,10 +113,10 @@ def _specialised_loops() -> tuple[DeviceLoop, ...]:
 
 
 def _sample(rng: np.random.Generator, n: int) -> tuple[HostArray, ...]:
-    points, _ = samples.points(rng, n)
-    f32 = np.concatenate([samples.numbers(rng, n, 2).astype(np.float32), points])
+    points, _ = sample_points(rng, n)
+    f32 = np.concatenate([sample_numbers(rng, n, 2).astype(np.float32), points])
     codes, fold = rng.integers(0, N_CODES, (2, n)).astype(np.int16), rng.integers(0, N_FOLDS, n).astype(np.int8)
-    return f32, 1e6 + samples.numbers(rng, n), samples.times(rng, n, 2), codes, fold
+    return f32, 1e6 + sample_numbers(rng, n), sample_times(rng, n, 2), codes, fold
 
 
 INPUTS = (
@@ -137,7 +136,7 @@ KERNELS = (
     ),
     KernelDeclaration(
         "specialised_program", "the same by a kernel that is compiled for this program",
-        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _specialised, _sample,
-        _specialised_loops(),
+        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host,
+        partial(_on_device, specialised=True), _sample, _specialised_loops(),
     ),
 )  # fmt: skip

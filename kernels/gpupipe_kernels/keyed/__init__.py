@@ -39,8 +39,16 @@ from gpupipe_kernels.keyed.features import (
     sessions,
     time_since,
 )
-from gpupipe_kernels.keyed.history import column, gaps, in_order, order_events
-from gpupipe_kernels.keyed.queries import last_rows, last_span, queries_before, queries_of_events
+from gpupipe_kernels.keyed.history import (
+    column,
+    gaps,
+    in_order,
+    last_rows,
+    last_span,
+    order_events,
+    queries_before,
+    queries_of_events,
+)
 
 __all__ = [
     "History",

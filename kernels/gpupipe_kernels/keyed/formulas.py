@@ -69,7 +69,7 @@ def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
 
 @array_formula
 def least(tree: Array, low: Any, high: Any) -> Any:
-    """Return the least of the leaves ``low:high`` of a tree, see `keyed.numpy.tree`; there is at least one."""
+    """Return the least of the leaves ``low:high`` of a tree, see `keyed.numpy.events`; there is at least one."""
     n = tree.size // 2
     low, high = low + n, high + n
     found = tree[low]

@@ -6,7 +6,7 @@ with the token pattern ``\\w+``, to the bit.
 
 ``characters``  the class of each byte's character
 ``numpy``       texts cut into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
-``walks``       the same for one text, compiled for either processor, with its scalar ``formulas``
+``walks``       the same for one text, compiled for either processor
 ``numba``       loops over texts on the host
 ``cuda``        loops over texts on the device
 ``kernels``     the declarations

@@ -12,16 +12,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import float32, njit, vectorize
 from numba.core.errors import NumbaError
 
 from gpupipe_kernels.launch import DeviceLoop, _kept_in_our_folder, formula
-from gpupipe_kernels.user.definition import KernelDefinition
 from gpupipe_kernels.user.language import BUILTINS, KernelError, check
 from gpupipe_kernels.user.source import KernelStatement, verify
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.user.kernel import UserKernel
 
 Function = Callable[..., Any]
 
@@ -62,7 +64,7 @@ FIXES = {"int32": "return int(…), or say out='float32'", "bool": "return a com
 class CompiledKernel:
     """A user's function with its null policy, for both processors."""
 
-    def __init__(self, kernel: KernelDefinition) -> None:
+    def __init__(self, kernel: UserKernel) -> None:
         self.kernel = kernel
 
     @cached_property
@@ -157,7 +159,7 @@ class CompiledKernel:
 
 
 @cache
-def compiled(kernel: KernelDefinition) -> CompiledKernel:
+def compiled(kernel: UserKernel) -> CompiledKernel:
     """Return the one `CompiledKernel` of equal kernels."""
     return CompiledKernel(kernel)
 

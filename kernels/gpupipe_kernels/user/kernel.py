@@ -2,14 +2,14 @@
 
 ``language``    what such a function may say; ``flow``: whether it returns on every path
 ``source``      its text and all that it uses, as one file; ``file``: that file, read without running it
-``definition``  a kernel as it is written: its text, output and null policy
-``compile``     the function and its null policy, compiled for the host and the device
+``compilation`` the function and its null policy, compiled for the host and the device
 
 Numba is imported when a kernel is first computed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import traceback
 from collections.abc import Callable
 from functools import cached_property
@@ -18,10 +18,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe_kernels.program.opcodes import N_REGISTERS
-from gpupipe_kernels.user.definition import KernelDefinition
 from gpupipe_kernels.user.file import declared, read
 from gpupipe_kernels.user.language import KernelError, parameters
-from gpupipe_kernels.user.source import collect, statement_of
+from gpupipe_kernels.user.source import KernelStatement, collect, statement_of, text_of
 
 if TYPE_CHECKING:
     from gpupipe_kernels.user.compilation import CompiledKernel
@@ -82,11 +81,49 @@ def kernel(
     return UserKernel.of(function, out, nulls)
 
 
-class UserKernel(KernelDefinition):
+class UserKernel:
     """A user's function with its null policy: a `gpupipe_kernels.program.program.Call`, and a function of arrays.
 
-    Pickling keeps the text.
+    Two of the same text, output and policy are equal. Pickling keeps the text.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of str
+    out : {"float32", "int32", "bool"}
+    nulls : {"propagate", "pass"}
     """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[str, ...],
+        out: str,
+        nulls: str,
+        collected: Callable[[], tuple[KernelStatement, ...]],
+    ) -> None:
+        self.name, self.parameters, self.out, self.nulls = name, inputs, out, nulls
+        self._collected = collected
+
+    @cached_property
+    def pieces(self) -> tuple[KernelStatement, ...]:
+        """What the function uses, and the function: found when first asked for, so that helpers may follow it."""
+        return self._collected()
+
+    @cached_property
+    def source(self) -> str:
+        """The text of the kernel and of all that it uses: a Python file that a configuration may name."""
+        return text_of(self.pieces, f'@gpupipe.kernel(out="{self.out}", nulls="{self.nulls}")')
+
+    @property
+    def sha256(self) -> str:
+        """The hexadecimal sha256 of `source`."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of float32 arguments."""
+        return len(self.parameters)
 
     @classmethod
     def of(cls, function: Callable[..., Any], out: str, nulls: str) -> UserKernel:
@@ -166,6 +203,12 @@ class UserKernel(KernelDefinition):
             raise TypeError(f"{self.name}: arrays on a device need out=, a float32 array there")
         self.compiled.loop.launch(out.size, *inputs, out, stream=stream)
         return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserKernel) and self.source == other.source
+
+    def __hash__(self) -> int:
+        return hash(self.source)
 
     def __deepcopy__(self, memo: Any) -> UserKernel:
         return self

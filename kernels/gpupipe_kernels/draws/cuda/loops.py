@@ -53,7 +53,7 @@ draw_words = DeviceLoop(_draw_words, "uint64", "uint64", "uint64", "int64", "uin
 
 
 def fill_on_device(out: Array, seed: int, stream: int, start: int) -> None:
-    """See `gpupipe_kernels.draws.fill.fill`."""
+    """See `gpupipe_kernels.draws.philox.fill`."""
     counter, skipped = divmod(start, WORDS)
     n_counters = -(-(skipped + out.size) // WORDS) if out.size else 0
     draw_words.launch(n_counters, np.uint64(seed), np.uint64(stream), np.uint64(counter + 1), skipped, as_numba(out))

@@ -45,7 +45,6 @@ def run(
     blocks: Mapping[str, DeviceArray],
     out: DeviceArray,
     fold: DeviceArray | None = None,
-    stream: Any = 0,
     threads: int = 0,
     specialised: bool | None = None,
 ) -> str:
@@ -63,8 +62,6 @@ def run(
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
         Which out-of-fold table each row reads; None: the full statistics.
-    stream : CUDA stream, optional
-        The arrays must be ready on this one.
     threads : int
         Threads a block, a multiple of 8; 0 for what is best.
     specialised : bool, optional
@@ -90,7 +87,7 @@ def run(
     order: Order = "columns" if row_step == 1 else "rows"
     launch = _Launch(
         ready, order, _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold),
-        _line(out, length), column_step if order == "columns" else row_step, stream, threads or THREADS[order],
+        _line(out, length), column_step if order == "columns" else row_step, threads or THREADS[order],
     )  # fmt: skip
     kernel = _specialised(launch, specialised)
     launch.run(kernel)
@@ -111,7 +108,6 @@ class _Launch:
         The cells of the matrix as one line.
     step : int
         Cells from one column, or row, of the matrix to the next.
-    stream : CUDA stream
     threads : int
     """
 
@@ -120,7 +116,6 @@ class _Launch:
     table: _Table
     out: DeviceArray
     step: int
-    stream: Any
     threads: int
 
     def run(self, kernel: DeviceLoop | None) -> None:
@@ -137,7 +132,7 @@ class _Launch:
             (n_blocks * self.threads, n_parts),
             *tables.arguments, np.int32(stack_cells), *self.table.rows(self.threads), self.out, np.uint64(self.step),
             *self.table.lines, *self.table.steps,
-            stream=self.stream, threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
+            threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
         )  # fmt: skip
 
 
@@ -249,7 +244,7 @@ def _line(array: Any, length: int) -> Any:
 
 
 class _Line:
-    """Device memory seen as one line. It names no stream: the launch is on the caller's, and waits for nothing."""
+    """Device memory seen as one line. It names no stream, so the launch waits for nothing."""
 
     def __init__(self, array: DeviceArray, length: int) -> None:
         self.array = array  # kept alive

@@ -25,7 +25,7 @@ from gpupipe_kernels.interpreters.schedule import (
     SIZE,
     schedule,
 )
-from gpupipe_kernels.launch import host_block
+from gpupipe_kernels.launch import host_block, read_only
 from gpupipe_kernels.program.opcodes import BLOCKS, N_REGISTERS, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.threads import run_blocks
@@ -90,7 +90,7 @@ def run(
     sources = [_flat(read.get(name), name) for name in BLOCKS]
     strides = np.array([stride for _, stride in sources], np.int64)
     folds = _folds(fold, out.shape[0])
-    tables = (plan.instructions, plan.scalars, plan.wide, _read_only(program.luts))
+    tables = (plan.instructions, plan.scalars, plan.wide, read_only(program.luts))
     tile = COLUMN_TILE if row_stride == 1 else _row_tile(program.n_columns)
 
     def rows(start: int, stop: int) -> None:
@@ -104,10 +104,10 @@ def run(
     run_blocks(rows, out.shape[0], _block_rows(out.shape[0], n_threads), n_threads)
 
 
-def _folds(fold: HostArray | None, n_rows: int) -> HostArray:
+def _folds(fold: HostArray | None, n_rows: int) -> Any:
     if fold is not None and fold.shape != (n_rows,):
         raise ValueError(f"folds must be those of {n_rows} rows, got {fold.shape}")
-    return _read_only(np.empty(0, np.int8) if fold is None else np.asarray(fold, np.int8))
+    return read_only(np.empty(0, np.int8) if fold is None else np.asarray(fold, np.int8))
 
 
 def _block_rows(n_rows: int, n_threads: int) -> int:
@@ -122,19 +122,12 @@ def _row_tile(n_columns: int) -> int:
 def _flat(block: HostArray | None, dtype: str) -> tuple[HostArray, int]:
     """Return a block as one line of cells that cannot be written, and the step in it from column to column."""
     if block is None:
-        return _read_only(np.empty(0, dtype)), 0
+        return read_only(np.empty(0, dtype)), 0
     line = block_line(block) if block.flags.aligned else None
     if line is None:
         block = np.ascontiguousarray(block)
         line = block.size, block.shape[1]
     return as_strided(block, line[:1], (block.itemsize,), writeable=False), line[1]
-
-
-def _read_only(array: HostArray) -> HostArray:
-    """Return a view that cannot be written: compiled code has one type for what may be, and another for what not."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 @host_block

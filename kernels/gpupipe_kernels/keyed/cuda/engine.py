@@ -148,7 +148,7 @@ class CudaEngine(CompiledEngine):
         tree = self._new(2 * n, "float32")
         _launch(event_loops.leaves, n, events.values, sign, tree)
         end = n
-        while end > 1:  # see keyed.numpy.tree.grow
+        while end > 1:  # see keyed.numpy.events.grow
             first = (end + 1) // 2
             _launch(event_loops.branches, end - first, tree, first, end)
             end = first

@@ -17,13 +17,10 @@ from gpupipe_kernels.keyed.engine import (
     KeyedEvents,
     Queries,
 )
-from gpupipe_kernels.keyed.numba import loops, running_totals
+from gpupipe_kernels.keyed.numba import aggregates, loops
 from gpupipe_kernels.keyed.numba.codes import count_codes, first_of_codes
-from gpupipe_kernels.keyed.numba.ranges import along_ranges, range_extreme_block, range_moment_block, sees_few
-from gpupipe_kernels.keyed.numba.scan import running_sums
-from gpupipe_kernels.keyed.numba.slices import SLICE_EVENTS, slices_of
+from gpupipe_kernels.keyed.numba.slices import SLICE_EVENTS, running_sums, slices_of
 from gpupipe_kernels.keyed.numba.sort import by_code, by_time
-from gpupipe_kernels.keyed.numba.windows import window_moment_block
 from gpupipe_kernels.keyed.numpy.engine import NumpyEngine
 from gpupipe_kernels.keyed.numpy.events import LARGEST, first_of_keys, least_tree, number_of_keys
 from gpupipe_kernels.program.opcodes import NAT
@@ -71,28 +68,28 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
     def moment(self, column: KeyedColumn, queries: Queries, kind: int) -> Array:
         nothing = 0.0 if kind in (COUNT, SUM) else np.nan
         if queries.follow_events:
-            return self._along(running_totals.running_moment_block, nothing, column, queries, kind)
+            return self._along(aggregates.running_moment_block, nothing, column, queries, kind)
         if self._are_ranges(queries):
-            return self._along_ranges(range_moment_block, queries, column.values, kind)
+            return self._along_ranges(aggregates.range_moment_block, queries, column.values, kind)
         if queries.row is None or _longest(queries) > LONGEST_WALKED:
             return super().moment(column, queries, kind)
         out = self._results(queries, "float32", nothing)
         cuts = queries.history.events.once("slices", lambda e: slices_of(e.start)).cuts
         given = column.values, queries.low, queries.row, queries.includes_current, kind, cuts, out
-        run_blocks(partial(window_moment_block, *given), len(cuts) - 1, 1, self.n_threads)
+        run_blocks(partial(aggregates.window_moment_block, *given), len(cuts) - 1, 1, self.n_threads)
         return out
 
     def extreme(self, column: KeyedColumn, queries: Queries, sign: float) -> Array:
         if self._are_ranges(queries):
-            return self._along_ranges(range_extreme_block, queries, column.values, sign)
+            return self._along_ranges(aggregates.range_extreme_block, queries, column.values, sign)
         if not queries.follow_events:
             return super().extreme(column, queries, sign)
-        return self._along(running_totals.running_extreme_block, np.nan, column, queries, sign)
+        return self._along(aggregates.running_extreme_block, np.nan, column, queries, sign)
 
     def decayed(self, column: KeyedColumn | None, queries: Queries, rate: float) -> Array:
         if not queries.follow_events:
             return super().decayed(column, queries, rate)
-        return self._along(running_totals.running_decayed_block, 0.0, column, queries, queries.history.time, rate)
+        return self._along(aggregates.running_decayed_block, 0.0, column, queries, queries.history.time, rate)
 
     def nunique(self, codes: KeyedCodes, queries: Queries) -> Array:
         if not queries.follow_events:
@@ -117,12 +114,12 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         return out
 
     def _are_ranges(self, queries: Queries) -> bool:
-        return queries.row is None and sees_few(queries.low, queries.high, queries.history.n_events)
+        return queries.row is None and aggregates.sees_few(queries.low, queries.high, queries.history.n_events)
 
     def _along_ranges(self, walk: Callable[..., None], queries: Queries, *arguments: Any) -> Array:
         """Return what queries write that walk along their own events."""
         out = np.empty(queries.n_rows, np.float32)
-        along_ranges(walk, queries.low, queries.high, self.n_threads, *arguments, out)
+        aggregates.along_ranges(walk, queries.low, queries.high, self.n_threads, *arguments, out)
         return out
 
     def _run(self, loop: str, n: int, *arguments: Any) -> None:

@@ -16,15 +16,18 @@ from gpupipe_kernels.keyed.engine import (
 )
 from gpupipe_kernels.keyed.numpy.events import (
     LARGEST,
+    NO_MOMENTS,
     NOISE,
+    climb,
     decayed_sums,
     first_of_keys,
     is_first,
+    least_of,
     least_tree,
+    moments_of,
     moments_tree,
     number_of_keys,
 )
-from gpupipe_kernels.keyed.numpy.tree import NO_MOMENTS, climb, least_of, moments_of
 from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.typing import Array
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpupipe_kernels.launch import read_only
 from gpupipe_kernels.reduce.engine import (
     BLOCKS,
     LANES,
@@ -38,7 +39,7 @@ def warm() -> None:
 
 def sweep(x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    n_added, n_null = loops.sweep(_read_only(x), pivot, sums, brackets, out, found)
+    n_added, n_null = loops.sweep(read_only(x), pivot, sums, brackets, out, found)
     return n_added, n_null
 
 
@@ -46,9 +47,9 @@ def count(codes: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     if codes.dtype == np.int8 and len(counts) <= FEW_CODES:
         whole = len(codes) // 8 * 8
-        loops.count_few(_read_only(codes[:whole]).view(np.uint64), counts)
+        loops.count_few(read_only(codes[:whole]).view(np.uint64), counts)
         codes = codes[whole:]
-    loops.count(_read_only(codes), counts)
+    loops.count(read_only(codes), counts)
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
@@ -61,16 +62,9 @@ def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array
     if cells.size > MOST_CELLS:
         numpy_engine.tally(cells, start, stop, counts, totals)
         return
-    blocks = [_read_only(cells.blocks.get(name, NO_BLOCKS[name])) for name in BLOCKS]
+    blocks = [read_only(cells.blocks.get(name, NO_BLOCKS[name])) for name in BLOCKS]
     steps = np.empty((len(cells.steps), 3), np.int64)
     for i, (block, row, stride) in enumerate(cells.steps):
         steps[i] = BLOCKS.index(block), row, stride
-    y = _read_only(NO_Y if cells.y is None else cells.y)
+    y = read_only(NO_Y if cells.y is None else cells.y)
     loops.tally(*blocks, steps, y, start, stop, counts, totals)
-
-
-def _read_only(array: Array) -> Array:
-    """Return a view that cannot be written: compiled code has one type for what may be, and another for what not."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

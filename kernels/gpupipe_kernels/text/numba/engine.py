@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe_kernels.launch import read_only
 from gpupipe_kernels.text.characters import classes
 from gpupipe_kernels.text.numba import loops
 from gpupipe_kernels.text.numpy.counts import TextCount
@@ -20,7 +21,7 @@ BLOCK_BYTES = 65_536
 
 def kinds_on_host(data: HostArray, n_threads: int = 1) -> npt.NDArray[np.uint8]:
     """Return what `characters.byte_kinds` does."""
-    data, out = _read_only(data), np.empty(len(data), np.uint8)
+    data, out = read_only(data), np.empty(len(data), np.uint8)
     _run(loops.text_kinds_block, len(data), BLOCK_BYTES, n_threads, data, classes(), out)
     return out
 
@@ -30,7 +31,7 @@ def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: in
     settings = Grams(*map(int, grams))
     data, offsets = _used(data, offsets)
     out = np.empty((settings.n_buckets, len(offsets) - 1), np.float32)
-    kinds = _read_only(kinds_on_host(data, n_threads))
+    kinds = read_only(kinds_on_host(data, n_threads))
     # The loops only count; NumPy weighs, so that both engines give the same bits.
     counted = settings._replace(value=GramValue.COUNT if settings.value == GramValue.LOG else settings.value, l2=0)
     arguments = data, offsets, kinds, *counted.scalars, out
@@ -49,7 +50,7 @@ def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> np
     """Return what `counts.count_characters` does."""
     data, offsets = _used(data, offsets)
     out = np.empty((len(TextCount), len(offsets) - 1), np.float32)
-    kinds = _read_only(kinds_on_host(data, n_threads))
+    kinds = read_only(kinds_on_host(data, n_threads))
     _run(loops.text_counts_block, out.shape[1], BLOCK_TEXTS, n_threads, data, offsets, kinds, out)
     return out
 
@@ -68,11 +69,4 @@ def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None
 def _used(data: HostArray, offsets: HostArray) -> tuple[HostArray, HostArray]:
     """Return the bytes that the texts have, and offsets into them."""
     first, last = int(offsets[0]), int(offsets[-1])
-    return _read_only(data[first:last]), _read_only(offsets - first)
-
-
-def _read_only(array: HostArray) -> HostArray:
-    """Return an array of the one type that the loops are compiled for: Arrow's buffers cannot be written."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
+    return read_only(data[first:last]), read_only(offsets - first)
