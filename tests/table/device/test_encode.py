@@ -224,7 +224,7 @@ def cleaned(arrow: pa.Table) -> pa.Table:
     return arrow.set_column(arrow.column_names.index("t"), "t", times)
 
 
-@examples(100)
+@examples(40)
 @given(first=tables(), second=tables())
 def test_mixed_columns_are_encoded_as_on_the_host_and_so_are_later_rows(
     backend, first: pa.Table, second: pa.Table
