@@ -68,11 +68,11 @@ def test_a_name_that_is_no_text_is_shown_as_an_escape(tmp_path: Path) -> None:
         os.mkdir(folder + b"/caf\xe9")
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    config = os.fsdecode(folder + b"/caf\xe9/c.yaml")
+    config = os.fsdecode(folder + b"/caf\xe9/") + "ł.yaml"
     Path(config).write_text("source: {generate: churn, target: Churn}\n")
-    done = run_with(["check", "--no-data", config])
+    done = run_with(["check", "--no-data", config], setup="export PYTHONIOENCODING=latin-1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"OK {tmp_path}/caf\\udce9/c.yaml" in done.stdout
+    assert f"OK {tmp_path}/caf\\udce9/\\u0142.yaml" in done.stdout
 
 
 def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:

@@ -37,11 +37,11 @@ Compare = Callable[..., tuple[Left, list[Left]]]
 def compare(tmp_path: Path, backend: Backend, small_parts: Any) -> Compare:
     """Return a function that runs a configuration alone and with several partitions, and demands the same of all."""
 
-    def check(config: Path, *overrides: str, counts: tuple[int, ...] = COUNTS) -> tuple[Left, list[Left]]:
+    def check(config: Path, *overrides: str) -> tuple[Left, list[Left]]:
         with small_parts(ROWS_PER_BLOCK):
             alone = run_on(config, tmp_path / "alone", overrides)
             shared = []
-            for n in counts:
+            for n in COUNTS:
                 found = run_on(config, tmp_path / f"shared by {n}", overrides, InlineWorkers(backend, n, copies=True))
                 assert_same_features(found, alone)
                 assert_same_files(found, alone)

@@ -30,7 +30,7 @@ from tests.kernels.programs import (
     random_table,
 )  # fmt: skip
 
-THREADS = 16
+THREADS = 8
 ROWS_A_BLOCK = 8 * THREADS
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
 
@@ -187,7 +187,7 @@ def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
     rng = np.random.default_rng(3)
     program, exact = random_program(rng, 8)
     ready = cuda_interpreter.DeviceProgram(program)
-    for n in (5, 140):
+    for n in (5, ROWS_A_BLOCK + 12):
         blocks, fold = random_table(rng, n)
         assert_same(compute(ready, blocks, n, fold, order), naive(program, blocks, n, fold), exact)
 

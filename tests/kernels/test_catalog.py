@@ -35,13 +35,27 @@ for module in pkgutil.walk_packages(gpupipe_kernels.__path__, "gpupipe_kernels."
             print(f"{module.name}.{name}")
 """
 SIMULATED = """
-import json, sys
+import json, sys, warnings
+from unittest.mock import patch
+import numpy as np
+from gpupipe_kernels import launch
 from gpupipe_kernels.catalog import kernels
-from gpupipe_kernels.proof.fuzz import BLOCK, compare, device_name, on_device
+from gpupipe_kernels.proof.fuzz import BLOCK, FuzzCase, compare, device_name, inputs_of, on_device
+
+def stride(kernel):
+    # As over more rows than a grid holds: the threads of the only block go on to the next rows.
+    inputs = inputs_of(kernel, FuzzCase(2, 2 * BLOCK + 1, "sample"))
+    with patch.object(launch, "blocks", return_value=1):
+        found = on_device(kernel)(*inputs)
+    expected = kernel.reference(*inputs)
+    for a, b in zip(*((x if isinstance(x, tuple) else (x,)) for x in (found, expected)), strict=True):
+        np.testing.assert_allclose(a, b, kernel.rtol, kernel.atol)
 
 assert device_name() == "simulator"
+warnings.simplefilter("ignore")  # of integers that are to wrap
 for name in sys.argv[1:]:
     kernel = kernels()[name]
+    stride(kernel)
     print(json.dumps([name, compare(kernel, on_device(kernel), seed=1, n_rows=BLOCK + 1).failure]))
 """
 KERNELS = pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from gpupipe.pipeline import run as module
 from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.model.model import load_model
+from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.rules import ColumnRules
 from gpupipe.rules.check import find_violations
@@ -104,15 +106,22 @@ def configured(device: str, models: list[Any], **more: Any) -> Config:
     )
 
 
-def run_on(backend: Any, config: Config, folder: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> Any:
-    monkeypatch.setattr(module, "choose", lambda device, options: backend)
-    return run_pipeline(config, folder, **how)
+def run_on(backend: Any, config: Config, folder: Path, **how: Any) -> Run:
+    with patch.object(module, "choose", lambda device, options: backend):
+        return run_pipeline(config, folder, **how)
 
 
-def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def on_device(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[str]]:
+    """Return a whole run on the device, and where something came to the host uncounted."""
+    uncounted.clear()
     config = configured("auto", ["logistic_regression"])
-    there = run_on(WithEstimators(), config, tmp_path / "there", monkeypatch)
-    here = run_on(CpuBackend(), config, tmp_path / "here", monkeypatch)
+    return run_on(WithEstimators(), config, tmp_path_factory.mktemp("device") / "run"), left_the_device()
+
+
+def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, on_device: tuple[Run, list[str]]) -> None:
+    there, left = on_device
+    here = run_on(CpuBackend(), configured("auto", ["logistic_regression"]), tmp_path / "here")
     for name, value in here.metrics.items():
         assert there.metrics[name] == pytest.approx(value, abs=2e-4)
     assert stages_elsewhere(there.plan(), "gpu") == []
@@ -129,16 +138,16 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, monkeypat
     assert stages["export"]["bytes_to_host"] >= 8 * n_test
     assert stages["features"]["bytes_to_host"] < 40_000  # counts of levels and folds, medians: not the rows
     assert stages["train logistic_regression"]["bytes_to_host"] == 0
-    assert left_the_device() == []
+    assert left == []
     known = [json.loads((run.path / "model" / "training_summary.json").read_text()) for run in (there, here)]
     assert known[0] == known[1]
 
 
-def test_what_it_leaves_predicts_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_on(WithEstimators(), configured("auto", ["logistic_regression"]), tmp_path / "run", monkeypatch)
-    predicted = pq.read_table(tmp_path / "run" / "predictions.parquet")
+def test_what_it_leaves_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> None:
+    path = on_device[0].path
+    predicted = pq.read_table(path / "predictions.parquet")
     rows = load_generator("churn")(ROWS, 7, None).take(predicted["row"])
-    model = load_model(tmp_path / "run", device="cpu")
+    model = load_model(path, device="cpu")
     again = model.predict_proba(rows)[:, 1]
     np.testing.assert_allclose(again, predicted["probability_Yes"].to_numpy(), atol=2e-5)
     there = replace(model, backend=WithEstimators())
@@ -148,16 +157,6 @@ def test_what_it_leaves_predicts_on_the_host(tmp_path: Path, monkeypatch: pytest
     assert any(column.n_unseen for column in there.last_prediction_report.columns)
     assert not isinstance(there.transform(rows), np.ndarray)
     np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)
-
-
-def test_a_model_that_the_device_lacks_falls_back_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    models = [{"hist_gradient_boosting": {"max_iter": 3}}]
-    run = run_on(WithEstimators(), configured("auto", models), tmp_path / "run", monkeypatch)
-    stages = {stage.name: stage for stage in run.timeline.stages}
-    train = stages["train hist_gradient_boosting"]
-    assert train.device == "cpu"
-    assert train.bytes_to_host > 0
-    assert any("hist_gradient_boosting" in note.text for note in run.timeline.all_notes("warning"))
 
 
 # Two columns and nothing drawn: what features cost in the simulator is not asked here.
@@ -170,38 +169,47 @@ SMALL: dict[str, Any] = {
     "features": [{"standardize": "@numeric"}],
     "report": {"enabled": False},
 }  # fmt: skip
+
+
+def test_a_model_that_the_device_lacks_falls_back_and_says_so(tmp_path: Path) -> None:
+    models = [{"hist_gradient_boosting": {"max_iter": 3}}]
+    run = run_on(WithEstimators(), configured("auto", models, **SMALL), tmp_path / "run")
+    stages = {stage.name: stage for stage in run.timeline.stages}
+    train = stages["train hist_gradient_boosting"]
+    assert train.device == "cpu"
+    assert train.bytes_to_host > 0
+    assert any("hist_gradient_boosting" in note.text for note in run.timeline.all_notes("warning"))
+
+
 CHOSEN = {"evaluate": {"threshold": "best_f1", "calibrate": "isotonic", "importance": False}}
 
 
 @pytest.mark.parametrize("more", [CHOSEN, CHOSEN | {"split": {"cv": 2}}], ids=["held out", "folds"])
-def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(
-    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(more: dict[str, Any], tmp_path: Path) -> None:
     models = ["logistic_regression", {"hist_gradient_boosting": {"max_iter": 3}}]  # one is there, one is on the host
-    there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there", monkeypatch)
-    here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here", monkeypatch)
+    there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there")
+    here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here")
     for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
-        assert (mine.label, mine.metrics) == (others.label, pytest.approx(others.metrics, abs=2e-4))
+        assert mine.label == others.label
+        assert mine.metrics == pytest.approx(others.metrics, abs=2e-4)
     stages = [stage for stage in there.timeline.stages if stage.name.endswith("evaluate")]
     assert {stage.device for stage in stages} == {"gpu"}
     assert any("calibration is fitted on the host" in note.text for note in stages[0].notes)
     assert left_the_device() == []
 
 
-def test_clusters_are_judged_on_the_host_and_the_reason_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clusters_are_judged_on_the_host_and_the_reason_is_said(tmp_path: Path) -> None:
     source = SMALL["source"] | {"target": None, "positive": None}
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})
-    run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch)
+    run = run_on(WithEstimators(), config, tmp_path / "run")
     stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
     assert (stage.device, "judged by scikit-learn" in stage.reason) == ("cpu", True)
     assert stages_elsewhere(run.plan(), "gpu") == []
 
 
-def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path) -> None:
     config = configured("auto", ["logistic_regression"], **SMALL, **CHOSEN, split={"cv": 2})
-    whole = run_on(WithEstimators(), config, tmp_path / "whole", monkeypatch)
+    whole = run_on(WithEstimators(), config, tmp_path / "whole")
     stop_signal = StopSignal()
 
     def watch(where: str) -> None:
@@ -210,23 +218,21 @@ def test_predictions_that_were_kept_join_those_of_the_device(tmp_path: Path, mon
 
     stop_signal.watch(watch)
     with pytest.raises(InterruptedError):
-        run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, stop_signal=stop_signal)
-    run = run_on(WithEstimators(), config, tmp_path / "run", monkeypatch, resume=True)
+        run_on(WithEstimators(), config, tmp_path / "run", stop_signal=stop_signal)
+    run = run_on(WithEstimators(), config, tmp_path / "run", resume=True)
     taken_up = next(stage for stage in run.timeline.stages if stage.name == "fold 1 of 2: train logistic_regression")
     assert (RESUMED in [note.text for note in taken_up.notes], taken_up.bytes_to_device) == (True, 8 * ROWS // 2)
     assert run.metrics == whole.metrics
 
 
-def test_a_frame_in_memory_is_moved_to_the_device_under_a_forbidden_fallback(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_frame_in_memory_is_moved_to_the_device_under_a_forbidden_fallback(tmp_path: Path) -> None:
     frame = load_generator("churn")(ROWS, 7, list(KEPT)).to_pandas()
     source = {"frame": frame, "target": "Churn", "positive": "Yes"}
     backend = WithEstimators(DeviceOptions(fallback="forbid"))
     config = configured("gpu", ["logistic_regression"], **SMALL | {"source": source})
-    run = run_on(backend, config, tmp_path / "run", monkeypatch)
+    run = run_on(backend, config, tmp_path / "run")
     generated = configured("gpu", ["logistic_regression"], **SMALL)
-    expected = run_on(WithEstimators(), generated, tmp_path / "expected", monkeypatch)
+    expected = run_on(WithEstimators(), generated, tmp_path / "expected")
     assert run.metrics == pytest.approx(expected.metrics, abs=1e-6)
     read = run.plan()[0]
     assert (read["name"], read["device"], read["bytes_to_device"] > 0) == ("read", "gpu", True)
@@ -252,25 +258,25 @@ class Full(WithEstimators):
 
 @pytest.mark.parametrize("fallback", ["allow", "forbid"])
 def test_metrics_that_the_device_has_no_room_for_are_the_host_s_or_refused(
-    fallback: Literal["allow", "forbid"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fallback: Literal["allow", "forbid"], tmp_path: Path
 ) -> None:
     backend, config = Full(DeviceOptions(fallback=fallback)), configured("auto", ["logistic_regression"], **SMALL)
     if fallback == "forbid":
         with pytest.raises(DeviceError, match="no room to sort all predictions"):
-            run_on(backend, config, tmp_path / "run", monkeypatch)
+            run_on(backend, config, tmp_path / "run")
         return
-    run = run_on(backend, config, tmp_path / "run", monkeypatch)
+    run = run_on(backend, config, tmp_path / "run")
     stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
     assert (stage.device, "no room" in stage.reason, stage.bytes_to_host > 16 * ROWS // 5) == ("cpu", True, True)
-    expected = run_on(WithEstimators(), config, tmp_path / "expected", monkeypatch)
+    expected = run_on(WithEstimators(), config, tmp_path / "expected")
     assert run.metrics == expected.metrics
 
 
-def test_where_fallback_is_forbidden_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = configured("gpu", [{"hist_gradient_boosting": {"max_iter": 3}}])
+def test_where_fallback_is_forbidden_nothing_is_left(tmp_path: Path) -> None:
+    config = configured("gpu", [{"hist_gradient_boosting": {"max_iter": 3}}], **SMALL)
     backend = WithEstimators(DeviceOptions(fallback=config.device_options.fallback))
     with pytest.raises(DeviceError, match="forbidden") as error:
-        run_on(backend, config, tmp_path / "run", monkeypatch)
+        run_on(backend, config, tmp_path / "run")
     assert "hist_gradient_boosting" in error.value.where
     assert not (tmp_path / "run").exists()
 
@@ -299,9 +305,7 @@ def test_rules_are_judged_where_the_columns_are() -> None:
     assert (len(expected), uncounted) == (16, [])
 
 
-def test_histories_are_made_on_the_device_of_what_the_host_has_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     visits = pa.table({"who": rng.integers(0, 9, 60), "at": pa.array(rng.integers(0, 10**12, 60), pa.timestamp("us"))})
     paid = rng.normal(20, 5, 60)
@@ -318,8 +322,8 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(
         "report": {"enabled": False},
     }
     uncounted.clear()
-    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there", monkeypatch)
-    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here", monkeypatch)
+    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there")
+    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here")
     assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [
@@ -331,9 +335,7 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(
     assert left_the_device() == []
 
 
-def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     at = pa.array(rng.integers(0, 10**13, 120), pa.timestamp("us"))  # 115 days
     pq.write_table(pa.table({"who": rng.integers(0, 25, 120), "at": at, "n": np.arange(120)}), tmp_path / "v.parquet")
@@ -349,8 +351,8 @@ def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(
         "report": {"enabled": False},
     }
     uncounted.clear()
-    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there", monkeypatch)
-    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here", monkeypatch)
+    there = run_on(WithEstimators(), parse_config(settings), tmp_path / "there")
+    here = run_on(CpuBackend(), parse_config(settings), tmp_path / "here")
     assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [

@@ -102,7 +102,7 @@ def tables(draw: Any) -> tuple[list[pa.Table], dict[str, DeclaredColumn]]:
     return cut(pa.table(columns), ends), declared
 
 
-@examples(80)
+@examples(40)
 @given(tables())
 def test_the_parts_make_the_table_that_all_rows_make(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
@@ -111,7 +111,7 @@ def test_the_parts_make_the_table_that_all_rows_make(
     compare(parts, choose("cpu"), declared)
 
 
-@examples(80)
+@examples(40)
 @given(tables())
 def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],

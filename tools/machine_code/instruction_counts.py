@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -78,7 +79,9 @@ def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
     return memory / max(memory, issue)
 
 
-def count(program: DeviceProgram, order: Order, specialised: bool) -> dict[str, int]:
+def count(
+    program: DeviceProgram, order: Order, specialised: bool, architectures: Sequence[str] = ARCHITECTURES
+) -> dict[str, int]:
     """Return the warp instructions for `COUNTED_ROWS` rows by architecture: those of a tile, not those of a block.
 
     Raises
@@ -91,7 +94,7 @@ def count(program: DeviceProgram, order: Order, specialised: bool) -> dict[str, 
         loop = compile_source(program.source(order, THREADS[order]), program.program.calls)
     return {
         architecture: _count(code, words, program, order, architecture)
-        for architecture, (code, words) in disassemble(loop).items()
+        for architecture, (code, words) in disassemble(loop, architectures).items()
     }
 
 
@@ -159,7 +162,9 @@ def find_nvdisasm() -> Path | None:
         return Path(found) if found else None
 
 
-def disassemble(loop: DeviceLoop) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
+def disassemble(
+    loop: DeviceLoop, architectures: Sequence[str]
+) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
     """Return the machine code of a loop for each architecture, and the constants that come with it."""
     ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
     if ptxas is None or nvdisasm is None:
@@ -167,22 +172,20 @@ def disassemble(loop: DeviceLoop) -> dict[str, tuple[SassCode, dict[tuple[int, i
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "loop.cubin"
-        for architecture, ptx in ptx_of(loop).items():
-            if architecture not in ARCHITECTURES:
-                continue
+        for architecture, ptx in ptx_of(loop, tuple(architectures)).items():
             subprocess.run([ptxas, f"-arch={architecture}", "-o", cubin, "-"], input=ptx, text=True, check=True)
             said = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
             found[architecture] = SassCode.parse(said), constant_words(cubin.read_bytes())
     return found
 
 
-def counts() -> dict[str, dict[str, int]]:
+def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, int]]:
     """Return the warp instructions for `COUNTED_ROWS` rows of `twenty_columns`: kernel to architecture to number."""
     program, found = DeviceProgram(twenty_columns()), {}
     orders: tuple[Order, ...] = ("columns", "rows")
     for order in orders:
         for kernel in ("interpret", "specialised"):
-            found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised")
+            found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised", architectures)
     return found
 
 
@@ -190,6 +193,10 @@ def predictions(found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]
     """Return the predicted share of the copy bandwidth: kernel to GPU to a number up to 1."""
     n_bytes = bytes_per_row(twenty_columns())
     return {
-        kernel: {name: round(share_of_copy(gpu, of[gpu.architecture], n_bytes), 2) for name, gpu in GPUS.items()}
+        kernel: {
+            name: round(share_of_copy(gpu, of[gpu.architecture], n_bytes), 2)
+            for name, gpu in GPUS.items()
+            if gpu.architecture in of
+        }
         for kernel, of in found.items()
     }

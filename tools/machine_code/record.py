@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels.catalog import device_loops
-from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
+from gpupipe_kernels.proof.device_compilers import ARCHITECTURES, INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import document
+from tools.machine_code.instruction_counts import ARCHITECTURES as COUNTED
 from tools.machine_code.instruction_counts import counts, find_nvdisasm, predictions
 
 REGISTER_MARGIN = 4  # other compiler releases may use that many more; registers are allocated in eights
@@ -67,11 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the record as JSON, or write it to a file; return 1 if a compiler is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.machine_code.record")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write it to this file")
+    parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, help="default: %(default)s")
     options = parser.parse_args(arguments)
     if missing := missing_compiler():
         print(f"{missing}: {INSTALL}", file=sys.stderr)
         return 1
-    text = _text(document(device_loops()), _instructions())
+    text = _text(document(device_loops(), options.architectures), _instructions(options.architectures))
     if options.write:
         options.write.write_text(text + "\n", encoding="utf8")
     else:
@@ -79,11 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _instructions() -> dict[str, Any]:
+def _instructions(architectures: Sequence[str]) -> dict[str, Any]:
     """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
     if find_nvdisasm() is None:
         return {}
-    found = counts()
+    found = counts([name for name in architectures if name in COUNTED])
     return {COUNTS: found, PREDICTIONS: predictions(found)}
 
 

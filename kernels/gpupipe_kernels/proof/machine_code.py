@@ -59,7 +59,7 @@ class MachineCode:
 Table = dict[str, dict[str, MachineCode]]
 
 
-def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCHITECTURES) -> Table:
+def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Table:
     """Compile every loop for every architecture; return name to architecture to what came out.
 
     Raises
@@ -78,9 +78,9 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCH
     return {name: {a: future.result() for a, future in row.items()} for name, row in waiting.items()}
 
 
-def document(loops: Mapping[str, DeviceLoop]) -> dict[str, Any]:
+def document(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCHITECTURES) -> dict[str, Any]:
     """Return everything about `loops` as it is kept in JSON: ``compilers``, and ``loops`` with their occupancy."""
-    table = inspect(loops)
+    table = inspect(loops, architectures)
     return {
         "compilers": compiler_versions(),
         "loops": {name: _described(name, row) for name, row in sorted(table.items())},

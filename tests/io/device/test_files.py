@@ -99,7 +99,7 @@ def test_a_file_without_a_wanted_column_is_named(tmp_path: Path, backend: Pandas
         read_frame(source_of(tmp_path, ["x\n1\n", "y\n1\n"], columns=["x"]), backend)
 
 
-@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=4), min_size=2, max_size=3),
     same=st.booleans(),

@@ -188,7 +188,7 @@ def test_the_pipeline_joins_on_the_device(tmp_path: Path, backend: PandasBackend
 KEYS = st.one_of(st.none(), st.sampled_from(["a", "b ", "b", "1", " 1", "1.0", "NA", "", "01", "x y"]))
 
 
-@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     left=st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=6),
     right=st.lists(st.tuples(KEYS, KEYS), min_size=1, max_size=6, unique=True),

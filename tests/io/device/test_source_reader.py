@@ -210,7 +210,7 @@ FIELDS = st.one_of(
 )
 
 
-@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8), same=st.booleans())
 def test_fields_of_any_kind_are_the_same(tmp_path: Path, backend: PandasBackend, rows: list, same: bool) -> None:
     rows = [(a, rows[0][1]) if same else (a, b) for a, b in rows]

@@ -214,7 +214,7 @@ def cleaned(arrow: pa.Table) -> pa.Table:
     return arrow.set_column(arrow.column_names.index("t"), "t", times)
 
 
-@examples(100)
+@examples(40)
 @given(arrow=tables())
 def test_mixed_columns_are_encoded_as_on_the_host(backend, arrow: pa.Table) -> None:
     assert_same(encode_frame(as_frame(arrow), backend), encode(cleaned(arrow), backend))

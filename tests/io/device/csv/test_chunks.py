@@ -147,7 +147,7 @@ def test_settings_and_several_files_mean_the_same(
     compare(source_of(tmp_path, contents, **options), backend)
 
 
-@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=6),
     size=st.sampled_from([1, 8, 20]),

@@ -237,7 +237,7 @@ def tables(draw: Any) -> list[dict[str, Any]]:
     return rows
 
 
-@examples(75, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=tables(), ascii_alone=st.booleans())
 def test_lines_of_any_values_are_the_same_or_the_hosts(
     tmp_path: Path, backend: PandasBackend, rows: list[dict[str, Any]], ascii_alone: bool

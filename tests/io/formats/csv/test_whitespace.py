@@ -43,7 +43,7 @@ FIELD = st.text(st.sampled_from('ab"\n\t ,'), max_size=5)
 ROWS = st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(FIELD, min_size=n, max_size=n), min_size=1, max_size=8))
 
 
-@examples(200)
+@examples(80)
 @given(rows=ROWS, data=st.data(), n_bytes=st.integers(1, 9), block=st.integers(1, 12))
 @example(rows=[['a"b', '"'], ["", "b"]], data=None, n_bytes=1, block=1)
 def test_fields_written_with_any_blanks_are_read_back(rows: list, data: Any, n_bytes: int, block: int) -> None:
