@@ -53,7 +53,7 @@ def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> 
     library = description.get("library")
     if library == "torch":
         with refuse_failures("the network cannot be read", str(files.folder)):
-            return load_network(files, description)
+            return load_network(files, said)
     kind = next((kind for kind in KINDS if kind.library == library), None)
     if kind is None:
         what = f"the model is of an unknown library, {library!r:.40}"

@@ -22,7 +22,6 @@ from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
-from gpupipe.models.neural.trial_rows import trial_rows
 from gpupipe.tasks import Task
 from tests.models.networks import fitted, given, rows
 
@@ -170,9 +169,9 @@ def test_a_file_of_another_network_differs_and_is_refused(
 
 
 def test_the_rows_of_the_comparison_have_every_bin_every_id_and_what_lies_outside(one: Saved) -> None:
-    X = trial_rows(one.model.estimator)
+    X = onnx_file.trial_rows(one.model.estimator)
     assert X.shape == (384, 5) and X.dtype == np.float32
-    np.testing.assert_array_equal(X, trial_rows(one.model.estimator))
+    np.testing.assert_array_equal(X, onnx_file.trial_rows(one.model.estimator))
     for j, n_ids in ((3, 4), (4, 9)):
         assert set(X[:, j]) == set(range(-1, n_ids + 1))
     embedding = one.model.estimator.network.numbers
