@@ -296,11 +296,10 @@ def _compare_versions(client: Client, deadline: float) -> None:
 
 def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
     """Return whether the workers of a running cluster compute on GPUs, and why."""
-    from gpupipe.dask.worker_process import gpu_obstacle
-
     if device == "cpu":
         return False, "asked for"
-    obstacles = {where: str(what) for where, what in _on_each(client, deadline, gpu_obstacle).items() if what}
+    found = _on_each(client, deadline, lambda: device_report().gpu_obstacle)
+    obstacles = {where: str(what) for where, what in found.items() if what}
     if not obstacles:
         return True, "every worker has a GPU"
     where, obstacle = next(iter(obstacles.items()))

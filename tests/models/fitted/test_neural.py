@@ -20,7 +20,6 @@ from safetensors.torch import load_file, save_file
 
 from gpupipe.backends import choose
 from gpupipe.errors import ArtifactError
-from gpupipe.models import load_fitted
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural import architecture
@@ -30,6 +29,7 @@ from gpupipe.models.neural.files.weights import read_weights, write_weights
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.tasks import Task
 from tests.examples import examples
+from tests.models.folder_files import load_fitted
 from tests.models.networks import KINDS, OUTPUTS, Reference, fitted, given, rows
 
 WEIGHTS = FittedNeural.file

@@ -17,12 +17,12 @@ import onnxruntime
 import pytest
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.models import load_fitted
 from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.tasks import Task
+from tests.models.folder_files import load_fitted
 from tests.models.networks import fitted, given, rows
 
 # Each takes seconds to write. What is before the body of a network does not depend on its kind.
@@ -102,7 +102,7 @@ for name in sys.argv[2].split(","):
     sys.modules[name] = None  # as if it were not installed
 import numpy as np
 from gpupipe.errors import ConfigError
-from gpupipe.models import load_fitted
+from tests.models.folder_files import load_fitted
 folder = Path(sys.argv[1])
 try:
     model = load_fitted(folder / "model", json.loads((folder / "description.json").read_text()))

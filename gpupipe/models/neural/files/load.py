@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ArtifactError, ConfigError
-from gpupipe.models.files.access import ModelFiles
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.files import architecture as architecture_file
 
+if TYPE_CHECKING:
+    from gpupipe.artifact import ArtifactReader
 
-def load_network(files: ModelFiles, said: Description) -> FittedModel:
+
+def load_network(files: ArtifactReader, said: Description) -> FittedModel:
     """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
 
     Raises
@@ -29,7 +32,7 @@ def load_network(files: ModelFiles, said: Description) -> FittedModel:
     return _with_onnx(files, said, architecture)
 
 
-def _with_torch(files: ModelFiles, said: Description, architecture: Architecture) -> FittedModel:
+def _with_torch(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.files.weights import read_weights
     from gpupipe.models.neural.fitted.pytorch import FittedNeural
 
@@ -38,7 +41,7 @@ def _with_torch(files: ModelFiles, said: Description, architecture: Architecture
     return FittedNeural(served, said.task, said.feature_names, said.n_classes, said.classes)
 
 
-def _with_onnx(files: ModelFiles, said: Description, architecture: Architecture) -> FittedModel:
+def _with_onnx(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.fitted.onnx import FittedOnnx
     from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session
 
@@ -57,7 +60,7 @@ def _with_onnx(files: ModelFiles, said: Description, architecture: Architecture)
     return FittedOnnx(session, said.task, said.feature_names, said.n_classes, said.classes, architecture=architecture)
 
 
-def _part(files: ModelFiles, name: str) -> bytes:
+def _part(files: ArtifactReader, name: str) -> bytes:
     if name not in files.names():
         raise ArtifactError(f"{name} is missing", where=str(files.folder), fix="export the model again")
     return files.read(name)
