@@ -19,7 +19,7 @@ A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -236,15 +236,3 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_lower = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), by_lower, n=1, cutoff=0.6)
     return f"did you mean {by_lower[near[0]]!r}?" if near else ""
-
-
-def list_names(names: Sequence[str], n_shown: int = 3) -> str:
-    """Return names for a message, as in ``"a, b, c and 4 more"``.
-
-    Examples
-    --------
-    >>> list_names(["a", "b", "c", "d"], 2)
-    'a, b and 2 more'
-    """
-    shown = ", ".join(names[:n_shown])
-    return shown if len(names) <= n_shown else f"{shown} and {len(names) - n_shown:,} more"

@@ -21,7 +21,7 @@ from gpupipe.config import Config
 from gpupipe.errors import DataError
 from gpupipe.io.input_files import input_files
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.checkpoints.keys import code_of, digest
+from gpupipe.pipeline.checkpoints.keys import code_digest, digest
 from gpupipe.pipeline.libraries import libraries
 
 VARIABLE = "GPUPIPE_CPU_METRICS"
@@ -103,4 +103,4 @@ def load(path: Path) -> dict[str, Any]:
 
 def sources() -> str:
     """Return the hash of the sources that decide a metric."""
-    return digest([code_of(stage) for stage in ("reading", "features", "training")])
+    return code_digest()

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
-from gpupipe.pipeline.rundir.files import write_run_file
+from gpupipe.pipeline.run_directory import write_run_file
 
 RIGHT, WRONG = "right", "wrong"
 MOST_LINES = 12  # of an error

@@ -50,11 +50,6 @@ def render(values: Mapping[str, Any]) -> bytes:
     return _spell(content)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Return the values of the manifest in `folder`, checked against its own hash; see `load`."""
-    return load(folder)[0]
-
-
 def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     """Return the values of the manifest in `folder`, checked against its own hash, and its bytes.
 
@@ -119,12 +114,6 @@ def open_plain(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "it is not a regular file", str(path))
     return open(descriptor, "rb")  # the caller closes it
-
-
-def sha256(path: Path) -> str:
-    """Return the hexadecimal sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _spell(values: Mapping[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
@@ -111,7 +112,8 @@ class ArtifactWriter:
 
 
 def _describe(path: Path) -> dict[str, Any]:
-    return {"sha256": manifest.sha256(path), "bytes": path.stat().st_size}
+    with path.open("rb") as file:
+        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest(), "bytes": path.stat().st_size}
 
 
 def _gpupipe_version() -> str:

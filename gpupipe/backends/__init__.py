@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import Literal, cast, get_args
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, MemoryFigures
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
+from gpupipe.backends.machine import MemoryFigures
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason, probe_gpu
 from gpupipe.errors import ConfigError, DeviceError
 

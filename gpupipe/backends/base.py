@@ -13,6 +13,8 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from gpupipe.backends import machine
+from gpupipe.backends.machine import MemoryFigures
 from gpupipe.backends.stage import Place, StageUse
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 
@@ -22,25 +24,6 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class MemoryFigures:
-    """Memory figures in bytes.
-
-    Attributes
-    ----------
-    total : int
-        What this process may use: the machine's memory or the cgroup's limit, whichever is less.
-    available : int
-        What is free of it now.
-    peak : int
-        The most that this process has held.
-    """
-
-    total: int
-    available: int
-    peak: int
 
 
 @dataclass(frozen=True)
@@ -88,6 +71,7 @@ class Backend(ABC):
     name : {"cpu", "gpu"}
     reason : str
         Why this one was chosen, in words.
+    options : DeviceOptions
     n_threads : int
         How many threads the machine really gives (cgroup quota and affinity counted).
     last_interpreter : str
@@ -97,6 +81,7 @@ class Backend(ABC):
 
     name: Literal["cpu", "gpu"]
     reason: str
+    options: DeviceOptions
     n_threads: int
     last_interpreter: str = ""
 
@@ -267,9 +252,9 @@ class Backend(ABC):
     def free_bytes(self) -> int:
         """Return the bytes that are free where it computes: of the device, or of the host."""
 
-    @abstractmethod
     def memory(self) -> MemoryFigures:
-        """Return host memory figures (a device adds its own)."""
+        """Return host memory figures in bytes, limits of a container and of the configuration counted."""
+        return machine.memory(limit=self.options.host_limit)
 
 
 class DeviceBackend(Backend):

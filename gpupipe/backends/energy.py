@@ -45,7 +45,6 @@ class ConstantPower(EnergyMeter):
         self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         return self._watts * (time.perf_counter() - self._began)
 
 
@@ -67,7 +66,6 @@ class RaplMeter(EnergyMeter):
             raise EnergyUnavailable(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         return sum(zone.microjoules() for zone in self._zones) / 1e6
 
 
@@ -99,19 +97,17 @@ class NvmlMeter(EnergyMeter):
         try:
             self._nvml = Nvml()
             self._gpus = [self._nvml.handle(index) for index in visible_gpus(self._nvml)[:n_gpus]]
-            self._counts = self._has_counters()
-            self._began = [self._nvml.millijoules(gpu) for gpu in self._gpus] if self._counts else []
-            self._watts, self._read = 0.0 if self._counts else self._power(), time.perf_counter()
+            self._began = self._counters()
+            self.is_polled = self._began is None
+            self._watts, self._read = self._power() if self.is_polled else 0.0, time.perf_counter()
         except NvmlError as refusal:
             raise EnergyUnavailable(str(refusal)) from None
-        self.how = "NVML counter" if self._counts else "NVML power × time"
-        self.is_polled = not self._counts
+        self.how = "NVML power × time" if self.is_polled else "NVML counter"
         self._joules = 0.0
 
     def joules(self) -> float:
-        """See `EnergyMeter.joules`."""
         try:
-            if self._counts:
+            if self._began is not None:
                 return sum(self._nvml.millijoules(g) - b for g, b in zip(self._gpus, self._began, strict=True)) / 1e3
             self._add_power()
         except NvmlError as refusal:
@@ -119,14 +115,14 @@ class NvmlMeter(EnergyMeter):
         return self._joules
 
     def close(self) -> None:
-        """See `EnergyMeter.close`."""
         self._nvml.close()
 
-    def _has_counters(self) -> bool:
+    def _counters(self) -> list[int] | None:
+        """Return what each GPU has counted; None where one counts nothing."""
         try:
-            return bool([self._nvml.millijoules(gpu) for gpu in self._gpus])
+            return [self._nvml.millijoules(gpu) for gpu in self._gpus] or None
         except NvmlError:
-            return False
+            return None
 
     def _power(self) -> float:
         return sum(self._nvml.milliwatts(gpu) for gpu in self._gpus) / 1e3

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gpupipe.backends.base import MemoryFigures
 from gpupipe.errors import ConfigError
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -22,6 +22,25 @@ MEMORY_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
+
+
+@dataclass(frozen=True)
+class MemoryFigures:
+    """Memory figures in bytes.
+
+    Attributes
+    ----------
+    total : int
+        What this process may use: the machine's memory or the cgroup's limit, whichever is less.
+    available : int
+        What is free of it now.
+    peak : int
+        The most that this process has held.
+    """
+
+    total: int
+    available: int
+    peak: int
 
 
 def n_threads() -> int:

@@ -5,7 +5,7 @@
 ``models``        the model that is trained, and what peers call it
 ``runners``       gpupipe and the peers: how each is started
 ``process``       one child process: its wall time, its processor time, its report
-``child``         what gpupipe's own child processes run; ``stages`` and ``extra_stages`` are its tasks
+``child``         what gpupipe's own child processes run: the tasks of ``stages``
 ``clock``         seconds of a stage
 ``sample``        one measured run: the JSON of a peer
 ``figures``       the rows of the tables: medians and ratios

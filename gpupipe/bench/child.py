@@ -95,8 +95,8 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _extras(options: argparse.Namespace) -> dict[str, Any]:
-    from gpupipe.bench.extra_stages import run_extras
     from gpupipe.bench.models import choose_model
+    from gpupipe.bench.stages import run_extras
     from gpupipe.config import load_config
 
     for name in READING:

@@ -43,7 +43,7 @@ STAGES: dict[str, Callable[[Seconds, Totals], float | None]] = {
 PROCESS = "whole process"
 SERVE = "serve: transform of all rows"
 
-# label of the row → the stages of `gpupipe.bench.extra_stages` that it adds up
+# label of the row → the stages of `gpupipe.bench.stages` that it adds up
 EXTRAS: dict[str, tuple[str, ...]] = {
     "read": ("read",),
     "read, and one pass over the blocks": ("read", "read_pass"),

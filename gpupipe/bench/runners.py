@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gpupipe.bench.process import run_child, run_peer
 from gpupipe.bench.sample import BenchSample, require_complete
@@ -15,17 +15,6 @@ FRESH = "gpupipe"
 STEADY = "gpupipe, steady"
 
 Progress = Callable[[str], None]
-
-
-class Runner(Protocol):
-    """A program whose runs are measured."""
-
-    @property
-    def name(self) -> str:
-        """Its name in the table."""
-
-    def run(self, turn: int, folder: Path) -> list[BenchSample]:
-        """Return the runs of one turn (counted from 0); the process writes its JSON into `folder`."""
 
 
 @dataclass
@@ -45,7 +34,7 @@ class FreshRunner:
     libraries: dict[str, str] = field(default_factory=dict)
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
-        """Run one process for one sample."""
+        """Return the runs of one turn (counted from 0); the process writes its JSON into `folder`."""
         done = run_child(["stages", *self.arguments], folder / f"fresh_{turn}.json")
         self.libraries |= done.document["libraries"]
         return [BenchSample(done.document["samples"][0], done.seconds, done.cpu_seconds)]
@@ -90,6 +79,9 @@ class PeerRunner:
         return [BenchSample(done.document, done.seconds, done.cpu_seconds)]
 
 
+Runner = FreshRunner | SteadyRunner | PeerRunner
+
+
 def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Sequence[str] = ()) -> list[PeerRunner]:
     """Return the peers, each named after its script, with a number if two scripts share a name.
 
@@ -117,7 +109,7 @@ def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Pr
 
     Parameters
     ----------
-    runners : sequence of Runner
+    runners : sequence of FreshRunner, SteadyRunner or PeerRunner
     repeat : int
     folder : Path
         For the JSON of the processes.

@@ -1,4 +1,4 @@
-"""The stages of a run, one after the other, as a peer script does them: one model, one fold, no report."""
+"""The stages of a run, as a peer script does them: one model, one fold, no report; and stages outside the totals."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from gpupipe.bench.sample import stage_document
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import DeviceError
 from gpupipe.features.program.fitted import write_matrix
+from gpupipe.io.cache import TableCache
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
+from gpupipe.pipeline.read_stage import read_table
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
-from gpupipe.table.blocks import EncodedTable
+from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 
@@ -148,3 +150,55 @@ def save(job: Job, trained: TrainedModel, quality: dict[str, float]) -> None:
     """Write the portable model directory, as a run does, and remove it."""
     with TemporaryDirectory() as folder:
         export_model(Path(folder) / "model", trained, job.goal, Decision(), job.config, quality)
+
+
+def run_extras(config: Config, model: ModelEntry | None) -> dict[str, Any]:
+    """Time reads without and with the encoded cache, and a transform of all rows; return the report.
+
+    A cached table is a memory map: its pages are read when they are touched. So each read is followed by one pass over
+    all blocks; compare the sums of both.
+    """
+    clock = StageClock()
+    notes = _time_reads(config, clock)
+    split = read_and_split(config, StageClock())
+    job = split.job
+    features = learn_features(split.rows, model_of(job, model).params.view, config.features)
+    with clock("serve_transform_all"):
+        write_matrix(job.table, features, job.backend)
+    return {"stages_s": clock.wall, "stages_cpu_s": clock.cpu, "rows": job.table.n_rows, "notes": notes}
+
+
+def _time_reads(config: Config, clock: StageClock) -> list[str]:
+    backend = choose(config.device)
+    with clock("read"):
+        table = read_table(config, backend).table
+    with clock("read_pass"):
+        _touch(table)
+    del table
+    with TemporaryDirectory() as folder:
+        cached = _with_cache(config, folder)
+        with clock("cache_store"):
+            notes = read_table(cached, backend).notes
+        cache = TableCache.of(cached.source, cached.tables, cached.origin.folder)
+        if cache is None or not cache.path.is_dir():
+            return [f"the encoded cache could not be measured: {'; '.join(notes)}"]
+        with clock("cache_load"):
+            table = read_table(cached, backend).table
+        with clock("cache_pass"):
+            _touch(table)
+        del table
+    return []
+
+
+def _with_cache(config: Config, folder: str) -> Config:
+    source = config.source.model_copy(update={"cache": str(Path(folder).resolve())})
+    return config.model_copy(update={"source": source})
+
+
+def _touch(table: Table) -> None:
+    """Read every value of every block once."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        for block in table.blocks.values():
+            block.sum()

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Literal
 
 from gpupipe.children.commands import child_environment, private_environment, python_command
-from gpupipe.children.protocol import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
+from gpupipe.children.server import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
 from gpupipe.errors import GpupipeError
 from gpupipe.units import GIB, MIB
 

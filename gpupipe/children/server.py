@@ -1,17 +1,24 @@
-"""Server in the child process: sets the limits and answers questions."""
+"""Server in the child process: sets the limits and answers questions. A message is a header, then bytes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from gpupipe.children.protocol import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
+from gpupipe.units import MIB
+
+QUESTION = struct.Struct("!dQ")  # seconds allowed, bytes that follow
+ANSWER = struct.Struct("!BQ")  # kind, bytes that follow
+READY, REPLY, OUT_OF_MEMORY = 1, 2, 3
+CHUNK = MIB  # bytes moved at once
+
 
 GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which ends an orphan that hangs
 

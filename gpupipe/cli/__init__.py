@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 
 import click
 
 from gpupipe import __version__
 from gpupipe.cli.errors import INTERRUPTED, show_error
-from gpupipe.cli.lazy import LazyGroup
 from gpupipe.cli.streams import standard_streams
+from gpupipe.errors import did_you_mean
 
 PIPE_CLOSED = 0  # the exit code of `gpupipe schema | head -1`, whose reader has all that it wants
 
@@ -31,6 +32,35 @@ COMMANDS = {
 }
 
 
+class LazyGroup(click.Group):
+    """The commands of `COMMANDS`; the code of each is ``command`` in ``gpupipe/cli/NAME.py``, imported when invoked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command, or None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"gpupipe.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was meant; an unknown name is answered with the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], COMMANDS) or f"the commands are {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
 @dataclass
 class Invocation:
     """What the options of the group said."""
@@ -38,7 +68,7 @@ class Invocation:
     debug: bool = False
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(__version__, message="gpupipe %(version)s")
 @click.pass_obj

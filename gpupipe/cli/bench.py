@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.device_options import device_override_option
+from gpupipe.cli.options import device_override_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device

@@ -72,7 +72,7 @@ def command(
 
 def _require_configuration(config: Path) -> None:
     """Raise ConfigError unless a file is empty or a configuration: --force overwrites nothing else."""
-    from gpupipe.config.recognition import is_configuration
+    from gpupipe.config.load import is_configuration
 
     if not is_configuration(config):
         fix = "delete it yourself if it is not needed, or name another file with -o"

@@ -1,26 +1,32 @@
 """Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second ends it now.
 
-The kernel acts on the second one (`gpupipe.cli.second_signal`). Where it cannot, and where two signals come at once,
-Python does, as soon as native code lets it.
+The kernel acts on the second one: a handler of Python's waits for native code that holds the GIL. POSIX knows handlers
+that are called once (``SA_RESETHAND``): the kernel puts the default action back as it calls them, and that of Ctrl-C
+and SIGTERM ends the process. Python does not offer the flag, so it is set by ``sigaction`` of the C library. Where that
+is not possible, and where two signals come at once, Python acts, as soon as native code lets it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from gpupipe.cli.second_signal import end_at, handle_once
 from gpupipe.errors import StoppedError
 from gpupipe.pipeline.limits.safe_points import StopSignal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 GRACE = 3.0  # seconds from "now" until the process ends even if native code does not return
+ROOM = 256  # bytes; a `struct sigaction` has 152 on Linux, 16 on macOS
+# Where its flags are, and the flag.
+PLACES = {"linux": (136, 0x8000_0000), "darwin": (12, 0x0000_0004)}
 
 
 class ImmediateExit(KeyboardInterrupt):
@@ -123,3 +129,32 @@ def stopped_by_signals(stop_signal: StopSignal, told: Callable[[], None]) -> Ite
         there.close()
         ear.join()
         here.close()
+
+
+def is_available() -> bool:
+    """Return whether the kernel can end this process: not on other systems, nor the first one of a container.
+
+    The default action of signals is not taken for process 1.
+    """
+    return sys.platform in PLACES and sys.maxsize > 2**32 and os.getpid() != 1
+
+
+def handle_once(number: int) -> None:
+    """Have the handler of a signal, as it is set now, called for the first signal only; a second one ends the process.
+
+    Does nothing where `is_available` says no. ``signal.signal`` takes it back.
+    """
+    if not is_available():
+        return
+    at, once = PLACES[sys.platform]
+    action, libc = ctypes.create_string_buffer(ROOM), ctypes.CDLL(None)
+    libc.sigaction(number, None, action)
+    flags = ctypes.c_uint32.from_buffer(action, at)
+    flags.value |= once
+    libc.sigaction(number, action, None)
+
+
+def end_at(number: int) -> None:
+    """Have a signal end the process; unlike ``signal.signal`` from any thread. Nothing where `is_available` says no."""
+    if is_available():
+        ctypes.CDLL(None).sigaction(number, ctypes.create_string_buffer(ROOM), None)  # zeros: the default action

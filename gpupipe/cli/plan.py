@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.device_options import device_override_option
+from gpupipe.cli.options import device_override_option
 from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:

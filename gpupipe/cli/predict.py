@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpupipe.cli.device_options import device_option
-from gpupipe.cli.source_options import parse_source_options, source_option
-from gpupipe.cli.source_terms import rewrite_terms, use_command_line_terms
-from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import device_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -6,13 +6,15 @@ csv.delimiter=";"``, ``--source csv.encoding=latin-1``. ``--isolate`` is short f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 
 if TYPE_CHECKING:
     from gpupipe.config.composer import Composer
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
 
 MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # one character each: often YAML syntax
 ESCAPED = {"\\t": "\t", "tab": "\t"}
+# Settings of readers in messages, as the configuration has them, and as options: a model has no configuration.
+REWRITES = (
+    (r"or leave such rows out: csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
+    (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
+    (r"source: \{isolate: true\}", "--isolate"),
+    (r"\bsource\.format: (\w+)", r"--source format=\1"),
+    (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
+    (r"relative to the configuration", "relative to the current folder"),
+    (r",? or leave the column out with drop", ""),
+    (r", or take it out of columns, target and where", ""),
+)
 
 
 def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,9 +131,9 @@ def _value(key: str, text: str, where: str, composer: Composer) -> Node:
 
 def _merged(options: dict[str, Node], base: TableSource) -> Node:
     """Return the section as a tree in which each option remembers that it came from the command line."""
-    from gpupipe.config.document import Node
+    from gpupipe.config.document import Node, build_tree
 
-    root = _tree(base.model_dump(by_alias=True, exclude_unset=True))
+    root = build_tree(base.model_dump(by_alias=True, exclude_unset=True), where="--source")
     for key, node in options.items():
         section, _, field = key.rpartition(".")
         fields: Any = root.value
@@ -130,9 +143,26 @@ def _merged(options: dict[str, Node], base: TableSource) -> Node:
     return root
 
 
-def _tree(value: Any, path: str = "") -> Node:
-    from gpupipe.config.document import Node, join_path
+@contextmanager
+def use_command_line_terms() -> Iterator[None]:
+    """Raise every error of the block in the words of the command line."""
+    try:
+        yield
+    except GpupipeError as error:
+        error.what, error.fix = rewrite_terms(error.what), rewrite_terms(error.fix)
+        if isinstance(error, ConfigError):
+            error.title = "Usage error"
+        raise
 
-    if isinstance(value, dict):
-        value = {key: _tree(item, join_path(path, str(key))) for key, item in value.items()}
-    return Node(value, "--source", "--source", path)
+
+def rewrite_terms(text: str) -> str:
+    """Return a text with the settings of a configuration as options.
+
+    >>> rewritten("state the encoding, as in csv: {encoding: latin-1}")
+    'state the encoding, as in --source csv.encoding=latin-1'
+    >>> rewritten("sales.csv.gz: csv.decimal is ','")
+    "sales.csv.gz: --source csv.decimal is ','"
+    """
+    for pattern, replacement in REWRITES:
+        text = re.sub(pattern, replacement, text)
+    return text

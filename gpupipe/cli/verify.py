@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.device_options import device_option
-from gpupipe.cli.untrusted_options import limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import device_option, limit_option, parse_limits, untrusted_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device

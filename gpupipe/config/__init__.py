@@ -5,15 +5,13 @@
 ``shorthand``    short forms of ops and models, written in full
 ``overrides``    ``--set a.b.c=value``
 ``paths``        what a relative path is relative to
-``sections``     `Config`; its ``features`` and ``models`` find their ``parts`` by name; ``gpu``: memory of the device;
-                 ``cluster``: workers
-``problems``     pydantic's findings at their line and column, in the ``wording`` of YAML or of Python
+``sections``     `Config`; its ``features`` and ``models`` find their ``registered_parts`` by name; ``cluster``: workers
+``problems``     pydantic's findings at their line and column, in the ``error_text`` of YAML or of Python
 ``advice``       what messages advise, in Python's notation
 ``redaction``    hides values of the environment in text, ``redacted_output`` in errors, logs and warnings;
-                 ``model_contents`` refuses them where the model would contain them;
-                 ``vocabulary``: words that are none
-``resolved``     the configuration back to YAML, every default filled in;  ``summary`` what differs from the defaults
-``schema``       its JSON Schema;  ``recognition`` tells configurations from other files
+                 ``model_contents`` refuses them where the model would contain them
+``resolved_yaml``  the configuration back to YAML: every default filled in, or only what differs from the defaults
+``schema``       its JSON Schema
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,23 +74,44 @@ class Node:
     path: str
     written: EnvironmentValue | None = None
 
-    def plain(self) -> Any:
-        """Return the value without its marks."""
-        if isinstance(self.value, dict):
-            return {key: node.plain() for key, node in self.value.items()}
-        if isinstance(self.value, list):
-            return [node.plain() for node in self.value]
-        return self.value
-
-    def shown(self) -> Any:
-        """Return the value for messages: what came from the environment is ``${NAME}``."""
-        if self.written is not None:
+    def plain(self, as_written: bool = False) -> Any:
+        """Return the value without its marks; `as_written`, what came from the environment is ``${NAME}``."""
+        if as_written and self.written is not None:
             return self.written.shown
         if isinstance(self.value, dict):
-            return {key: node.shown() for key, node in self.value.items()}
-        if isinstance(self.value, list):
-            return [node.shown() for node in self.value]
-        return self.value
+            return {key: node.plain(as_written) for key, node in self.value.items()}
+        return [node.plain(as_written) for node in self.value] if isinstance(self.value, list) else self.value
+
+    def child(self, step: str) -> Node | None:
+        """Return the value of a key, or the item at an index."""
+        if isinstance(self.value, dict):
+            return self.value.get(step)
+        if isinstance(self.value, list) and step.isdecimal() and int(step) < len(self.value):
+            return self.value[int(step)]
+        return None
+
+    def children(self) -> list[Node]:
+        """Return the values of a mapping, or the items of a list."""
+        if isinstance(self.value, dict):
+            return list(self.value.values())
+        return self.value if isinstance(self.value, list) else []
+
+    def leaves(self) -> Iterator[Node]:
+        """Yield the scalars in the value."""
+        if not isinstance(self.value, dict | list):
+            yield self
+            return
+        for node in self.children():
+            yield from node.leaves()
+
+    def at(self, *steps: str) -> Iterator[Node]:
+        """Yield the nodes at the end of a path, or the scalars in those that are lists; * is every key or item."""
+        if not steps:
+            yield from self.leaves() if isinstance(self.value, list) else [self]
+            return
+        for node in self.children() if steps[0] == "*" else [self.child(steps[0])]:
+            if node is not None:
+                yield from node.at(*steps[1:])
 
 
 def build_tree(value: Any, where: str = "", path: str = "") -> Node:

@@ -1,4 +1,4 @@
-"""Load a configuration: compose the YAML, apply ``--set``, validate; every mistake of every stage in one error."""
+"""Load a configuration, or feature ops alone: compose, apply ``--set``, validate; all mistakes in one error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 
 from gpupipe.config.composer import MAX_CHARACTERS, Composer
 from gpupipe.config.document import Node, Problem, UnreadableDocument, build_tree
 from gpupipe.config.error_text import describe_python_value
+from gpupipe.config.features import OpItem
 from gpupipe.config.model_contents import secrets_in_model
 from gpupipe.config.overrides import apply_override
 from gpupipe.config.paths import resolve_paths
@@ -21,10 +23,13 @@ from gpupipe.config.problems import problems_of
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.sections import Config, ConfigOrigin
-from gpupipe.config.shorthand import expand
-from gpupipe.config.vocabulary import known_words
+from gpupipe.config.shorthand import expand, expand_op
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.features import OPS, FeatureOp
 from gpupipe.io.in_memory import is_in_memory
+from gpupipe.metrics import METRICS
+from gpupipe.models import MODELS
+from gpupipe.settings import Settings
 
 MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
 ROWS, COLUMNS = 30, 160  # of a screen
@@ -184,7 +189,7 @@ def _follows_from(problem: Problem, unread: set[str]) -> bool:
     return any(path == problem.path or path.startswith((f"{problem.path}.", f"{problem.path}[")) for path in unread)
 
 
-def _error(title: str, problems: list[Problem]) -> ConfigError:
+def _error(title: str, problems: Sequence[Problem]) -> ConfigError:
     return ConfigError(heading(title, problems), problems=in_lines(problems))
 
 
@@ -236,3 +241,78 @@ def _what_is_there(path: Path) -> str:
     if not near:
         return "`gpupipe init DATA --target COLUMN` writes one"
     return did_you_mean(str(path), near) or f"the configurations near are {', '.join(near[:12])}"
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """Return every word that a configuration may hold because gpupipe defines it.
+
+    Examples
+    --------
+    >>> {"median", "stratify", "xgboost", "roc_auc"} - known_words()
+    {'stratify'}
+    """
+    words = {name for registry in (OPS, MODELS, METRICS) for name in registry.names()}
+    waiting: list[Any] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
+    seen = set()
+    while waiting:
+        annotation = waiting.pop()
+        if isinstance(annotation, type) and issubclass(annotation, Settings):
+            if annotation not in seen:
+                seen.add(annotation)
+                waiting += [field.annotation for field in annotation.model_fields.values()]
+        elif get_origin(annotation) is Literal:
+            words |= {word for word in get_args(annotation) if isinstance(word, str)}
+        else:
+            waiting += get_args(annotation)
+    return frozenset(words)
+
+
+def is_configuration(path: Path) -> bool:
+    """Return whether a file has the sections of a configuration, right or wrong in detail, or has no content.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES)
+    if not content.strip():
+        return True
+    try:
+        root = Composer({}, problems=[]).file(content.decode("utf-8-sig"), str(path))
+    except (UnreadableDocument, UnicodeDecodeError):
+        return False
+    sections = set(root.value) if isinstance(root.value, dict) else set()
+    return "source" in sections and sections <= set(Config.model_fields)
+
+
+class OpList(Settings):
+    """A list of ops in any of their forms."""
+
+    ops: tuple[OpItem, ...]
+
+
+def parse_ops(ops: Any) -> tuple[FeatureOp, ...]:
+    """Return the ops that a list describes, as in the section ``features``.
+
+    Raises
+    ------
+    ConfigError
+        With one line in ``problems`` for each mistake, such as ``ops[0].impute.strategy: expected …``.
+
+    Examples
+    --------
+    >>> parse_ops([{"impute": "age"}])[0].columns
+    'age'
+    """
+    root = build_tree({"ops": ops}, "")
+    assert isinstance(root.value, dict)
+    if isinstance(root.value["ops"].value, list):
+        for item in root.value["ops"].value:
+            expand_op(item)
+    try:
+        return OpList.model_validate(root.plain()).ops
+    except ValidationError as error:
+        raise _error("the feature ops", list(problems_of(error, root, OpList))) from None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gpupipe.config.document import Node, Problem
+from gpupipe.config.document import Problem
 from gpupipe.config.sections import ConfigOrigin
 from gpupipe.errors import GpupipeError
 
@@ -53,29 +53,14 @@ def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[st
         return Problem("", path, what)
     is_key = False
     for step in STEPS.findall(path):
-        below = _below(node, step)
+        below = node.child(step)
         if below is None:
             break
         node, is_key = below, isinstance(node.value, dict)
-    written = list(_all(node))
+    written = list(node.leaves())
     for name in reversed(names):  # "table 'orders' has no column 'when'"
         found = [each for each in written if each.value == name]
         if found:  # the last: a new name stands behind what it is made of
             return Problem(found[-1].where, found[-1].path, what)
     where = node.key_where if is_key else node.where
     return Problem(where if node is not origin.document else str(origin.path or ""), node.path or path, what)
-
-
-def _below(node: Node, step: str) -> Node | None:
-    if isinstance(node.value, dict):
-        return node.value.get(step)
-    if isinstance(node.value, list) and step.isdecimal() and int(step) < len(node.value):
-        return node.value[int(step)]
-    return None
-
-
-def _all(node: Node) -> Iterator[Node]:
-    yield node
-    items = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
-    for item in items:
-        yield from _all(item)

@@ -40,14 +40,14 @@ def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
 def _kept_texts(root: Node) -> Iterator[Node]:
     """Yield the nodes whose text a model keeps as it is."""
     for texts in TABLE_TEXTS:
-        yield from _at(root, ("source", *texts))
+        yield from root.at("source", *texts)
     for texts in EVENT_TEXTS:
-        yield from _at(root, ("tables", "*", *texts))
-    yield from _free_texts(_at(root, ("data", "*")), ("dtype", "range"))
-    for item in _at(root, ("features", "*")):
+        yield from root.at("tables", "*", *texts)
+    yield from _free_texts(root.at("data", "*"), ("dtype", "range"))
+    for item in root.at("features", "*"):
         for op in item.value if isinstance(item.value, dict) else ():
             if op in OPS and op != "drop":
-                yield from _free_texts(_at(item, (op,)), CHECKED_FIELDS)
+                yield from _free_texts(item.at(op), CHECKED_FIELDS)
 
 
 def _free_texts(settings: Iterator[Node], checked: Collection[str]) -> Iterator[Node]:
@@ -55,25 +55,4 @@ def _free_texts(settings: Iterator[Node], checked: Collection[str]) -> Iterator[
     for node in settings:
         for field, below in node.value.items() if isinstance(node.value, dict) else ():
             if field not in checked:
-                yield from _leaves(below)
-
-
-def _at(node: Node, path: tuple[str, ...]) -> Iterator[Node]:
-    """Yield the nodes, or the items of lists, at the end of a path; * is every key or item."""
-    if not path:
-        yield from _leaves(node) if isinstance(node.value, list) else [node]
-    elif isinstance(node.value, dict):
-        steps = list(node.value) if path[0] == "*" else [path[0]] if path[0] in node.value else []
-        for step in steps:
-            yield from _at(node.value[step], path[1:])
-    elif isinstance(node.value, list) and path[0] == "*":
-        for item in node.value:
-            yield from _at(item, path[1:])
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    if isinstance(node.value, dict | list):
-        for item in node.value.values() if isinstance(node.value, dict) else node.value:
-            yield from _leaves(item)
-    else:
-        yield node
+                yield from below.leaves()

@@ -117,7 +117,7 @@ def _mapping(node: Node) -> dict[str, Node]:
     if node.value is None:
         node.value = {}
     if not isinstance(node.value, dict):
-        raise MisplacedOverride(f"{node.path} is {node.shown()!r}; it has no fields")
+        raise MisplacedOverride(f"{node.path} is {node.plain(as_written=True)!r}; it has no fields")
     return node.value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +53,7 @@ def _is_there(path: Path) -> bool:
 def resolve_paths(root: Node, folder: Path) -> None:
     """Replace the paths in the document, in place."""
     for field in PATH_FIELDS:
-        for node in _leaves(root, field.split(".")):
+        for node in root.at(*field.split(".")):
             if isinstance(node.value, str):
                 _resolve(node, node.value, folder)
 
@@ -65,17 +64,3 @@ def _resolve(node: Node, path: str, folder: Path) -> None:
         written = node.written
         text, shown = f"{escape(str(folder))}/{written.text}", f"{folder}/{written.shown}"
         node.written = replace(written, text=text, shown=shown)
-
-
-def _leaves(node: Node, steps: list[str]) -> Iterator[Node]:
-    """Yield the nodes at the end of `steps`, and the items of those that are lists."""
-    value = node.value
-    if not steps:
-        yield from value if isinstance(value, list) else [node]
-    elif isinstance(value, dict):
-        below = list(value.values()) if steps[0] == "*" else [value[steps[0]]] if steps[0] in value else []
-        for child in below:
-            yield from _leaves(child, steps[1:])
-    elif isinstance(value, list) and steps[0] == "*":
-        for child in value:
-            yield from _leaves(child, steps[1:])

@@ -49,10 +49,7 @@ def _located(root: Node, error: ErrorDetails) -> tuple[Place, ErrorDetails]:
     """
     node = root
     for step in error["loc"]:
-        if isinstance(node.value, dict) and str(step) in node.value:
-            node = node.value[str(step)]
-        elif isinstance(node.value, list) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
+        node = node.child(str(step)) or node
     if error["type"] == "missing":
         return (node.where, join_path(node.path, str(error["loc"][-1]))), error
     by_key = error["type"] in ("extra_forbidden", "unknown_part")

@@ -11,7 +11,7 @@ that, for text of libraries, of paths made of settings, and of whatever else hol
 - A value of 4 or 5 characters is hidden where no letter or digit is next to it. A shorter one is hidden with the
   setting that holds it.
 - Settings that are numbers or booleans are not secrets; digits inside a text are. Nor are words that gpupipe itself
-  defines (`gpupipe.config.vocabulary`).
+  defines (`gpupipe.config.load.known_words`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole configuration. Each section belongs to the part that it configures; this file only puts them together."""
+"""The whole configuration. Each section belongs to the part that it configures, and is put into its place here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from gpupipe.backends import Device, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
 from gpupipe.config.event_ops import entity_mistakes, keyed_ops
 from gpupipe.config.features import OpItem, default_features
-from gpupipe.config.gpu import GpuSettings
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.redaction import Redactor
@@ -23,9 +22,30 @@ from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.report.settings import Report
 from gpupipe.rules import ColumnRules
-from gpupipe.settings import Settings
+from gpupipe.settings import Settings, Size
 from gpupipe.splits import Split
 from gpupipe_kernels.engines import EngineSetting
+
+
+class GpuSettings(Settings):
+    """The allocator of the device's memory, shared by CuPy, cuDF, cuML and, with ``async``, XGBoost."""
+
+    allocator: Literal["async", "pool", "managed", "cuda"] = Field(
+        default="async",
+        description="async: the driver's default pool, shared with XGBoost. pool: RMM's. managed: a pool that the "
+        "driver moves to the host and back. cuda: no pool.",
+    )
+    initial_pool: Size | None = Field(default=None, description="What a pool begins with, as in 8GiB.")
+    limit: Size | None = Field(default=None, description="The most that may be allocated at once; default: all of it.")
+    spill: bool = Field(default=False, description="Let cuDF move to the host what it does not use.")
+
+    @field_validator("limit")
+    @classmethod
+    def _is_no_less_than_the_pool_begins_with(cls, limit: int | None, info: ValidationInfo) -> int | None:
+        initial = info.data.get("initial_pool")
+        if limit is not None and initial is not None and limit < initial:
+            raise ValueError(f"initial_pool is {initial:,} bytes already, more than the limit of {limit:,}")
+        return limit
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 
 from gpupipe.backends import device_report
 from gpupipe.backends.probe import GpuProbe, probe_gpus
-from gpupipe.doctor.compilers import compiler_findings
 from gpupipe.doctor.cpu import cpu_findings
-from gpupipe.doctor.cuda_start import cuda_findings
 from gpupipe.doctor.distributions import Distributions, read_distributions
 from gpupipe.doctor.driver import driver_findings
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.gpus import gpu_findings
+from gpupipe.doctor.gpus import cuda_findings, gpu_findings
 from gpupipe.doctor.host_environment import read_host_environment
 from gpupipe.doctor.imports import import_findings
-from gpupipe.doctor.packages import package_findings
-from gpupipe.doctor.toolkits import library_findings
-from gpupipe.doctor.versions import version_findings
+from gpupipe.doctor.packages import package_findings, version_findings
+from gpupipe.doctor.toolkits import compiler_findings, library_findings
 from gpupipe.errors import ConfigError, DeviceError
 
 SECONDS_TO_IMPORT = 120.0  # cuML takes 15 s where nothing is cached; a library that hangs never ends

@@ -1,11 +1,19 @@
-"""The wheels: complete, of one CUDA, of one release, and one of each module."""
+"""The wheels: complete, of one CUDA, of one release, one of each module, in versions that fit each other."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason
-from gpupipe.doctor.distributions import OWN, Distributions
+from gpupipe.doctor.distributions import GPU_DISTRIBUTIONS, OWN, Distributions, normalise_name
 from gpupipe.doctor.extras import install_asked, install_extra, replace_all, suitable_major
 from gpupipe.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.version import Version
 
 RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
@@ -81,3 +89,90 @@ def _incomplete(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
         return []
     fix = install_extra(suitable_major(gpu, installed))
     return [Finding("error", "GPU packages", missing_packages_reason(missing), fix)]
+
+
+# numba-cuda up to 0.30 uses np.row_stack, which NumPy 2.5 removed; its own metadata allows the pair. Runs add the name
+# back (`gpupipe_kernels.numpy_compat`); a user's own `import cudf` fails.
+NUMPY_WITHOUT_ROW_STACK, NUMBA_CUDA_WITH_IT = "2.5", "0.31"
+
+
+def version_findings(installed: Distributions) -> list[Finding]:
+    """Return each version that is outside of a window; one finding where the windows cannot be read."""
+    if find_spec("packaging") is None:
+        return [Finding("error", "versions", "not checked: packaging is not installed", "pip install packaging")]
+    if OWN not in installed.versions:
+        found = f"{OWN} runs from its sources: the versions that it asks for are in no metadata, and are not checked"
+        return [Finding("warning", "versions", found, "pip install -e ."), *_row_stack(installed), *_caps(installed)]
+    return [*_core(installed), *_windows(installed), *_row_stack(installed), *_caps(installed)]
+
+
+def _core(installed: Distributions) -> Iterator[Finding]:
+    """What every run needs, on the CPU too."""
+    for requirement in installed.asked(OWN):
+        name = normalise_name(requirement.name)
+        if name not in installed.versions:
+            yield Finding("error", name, f"not installed; {OWN} needs it", _install(requirement))
+        elif not _allows(requirement, installed.versions[name]):
+            yield _outside(installed, requirement, OWN)
+
+
+def _windows(installed: Distributions) -> Iterator[Finding]:
+    """What the extras state of packages that are there; those of the GPU only where somebody wants one."""
+    told = set()
+    for extra in ("cuda13", "cuda12", "torch") if installed.has_gpu_packages() else ("torch",):
+        for requirement in installed.asked(OWN, extra):
+            name = normalise_name(requirement.name)
+            version = installed.versions.get(name)
+            if version is not None and name not in told and not _allows(requirement, version):
+                told.add(name)
+                yield _outside(installed, requirement, f"{OWN}[{extra}]")
+
+
+def _caps(installed: Distributions) -> Iterator[Finding]:
+    """What the GPU packages say of pandas, NumPy, Numba and the like; of each other: `_releases` has said it."""
+    rapids = {name for module in RAPIDS for name in GPU_DISTRIBUTIONS[module]}
+    for owner in (name for module in GPU_DISTRIBUTIONS for name in installed.of(module)):
+        for requirement in installed.asked(owner):
+            name = normalise_name(requirement.name)
+            version = installed.versions.get(name)
+            if version is not None and name not in rapids and not _allows(requirement, version):
+                yield _outside(installed, requirement, f"{owner} {installed.versions[owner]}")
+
+
+def _row_stack(installed: Distributions) -> Iterator[Finding]:
+    numpy, numba_cuda = (_parsed(installed.versions.get(name, "")) for name in ("numpy", "numba-cuda"))
+    if numpy is None or numba_cuda is None:
+        return
+    from packaging.version import Version
+
+    if numpy >= Version(NUMPY_WITHOUT_ROW_STACK) and numba_cuda < Version(NUMBA_CUDA_WITH_IT):
+        found = (
+            f"numba-cuda {numba_cuda} uses numpy.row_stack, which NumPy {numpy} removed: `import cudf` fails in your "
+            "own scripts; gpupipe adds the name back and is not affected"
+        )
+        yield Finding("warning", "numba-cuda and NumPy", found, f"pip install 'numpy<{NUMPY_WITHOUT_ROW_STACK}'")
+
+
+def _outside(installed: Distributions, requirement: Requirement, owner: str) -> Finding:
+    name = normalise_name(requirement.name)
+    found = f"{installed.versions[name]} is installed; {owner} is made for {requirement.specifier}"
+    return Finding("warning", name, found, _install(requirement))
+
+
+def _install(requirement: Requirement) -> str:
+    return f"pip install '{requirement.name}{requirement.specifier}'"
+
+
+def _allows(requirement: Requirement, version: str) -> bool:
+    parsed = _parsed(version)
+    return parsed is None or requirement.specifier.contains(parsed, prereleases=True)
+
+
+def _parsed(version: str) -> Version | None:
+    """Return the version, or None for a build of somebody's own, of which nothing is known."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(version)
+    except InvalidVersion:
+        return None

@@ -31,7 +31,7 @@ from gpupipe.io.cache_folder import (
 )
 from gpupipe.io.file_changes import are_unchanged
 from gpupipe.io.files import SourceFile
-from gpupipe.io.input_files import BaseDir, InputFiles, data_files
+from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.system_errors import TAKEN
@@ -80,9 +80,7 @@ class TableCache:
         self._notes: list[str] = []
 
     @classmethod
-    def of(
-        cls, source: Source, tables: Tables | None = None, base_dir: BaseDir = None, files: InputFiles | None = None
-    ) -> TableCache | None:
+    def of(cls, source: Source, tables: Tables | None = None, files: InputFiles | None = None) -> TableCache | None:
         """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
 
         ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
@@ -96,11 +94,11 @@ class TableCache:
         """
         if source.cache is False:
             return None
-        found = (InputFiles.find(source, tables, base_dir) if files is None else files).all
+        found = (InputFiles.find(source, tables) if files is None else files).all
         if source.cache == "auto" and sum(file.size for file in data_files(found)) < AUTO_BYTES:
             return None
         if isinstance(source.cache, str) and source.cache != "auto":
-            setting, folder = "source.cache", Path(base_dir or ".", Path(source.cache).expanduser())
+            setting, folder = "source.cache", Path(source.cache).expanduser()
         elif named := os.environ.get("GPUPIPE_CACHE"):
             setting, folder = "GPUPIPE_CACHE", Path(named).expanduser()
         else:

@@ -16,7 +16,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from gpupipe.errors import ConfigError, list_names
+from gpupipe.errors import ConfigError
+from gpupipe.names import enumerate_names
 from gpupipe.units import DAY_SECONDS
 from gpupipe_kernels.private_folders import make_private
 
@@ -38,7 +39,7 @@ def require_own(folder: Path, setting: str) -> None:
     """Raise ConfigError if `folder`, which `setting` names, holds anything but cached tables."""
     if names := find_foreign_names(folder):
         raise ConfigError(
-            f"{setting} names a folder that holds files of others: {list_names(names)}",
+            f"{setting} names a folder that holds files of others: {enumerate_names(names, 3)}",
             where=os.path.abspath(folder),
             fix=f"name a folder for the cache alone, such as {folder / 'gpupipe-cache'}",
         )

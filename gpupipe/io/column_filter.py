@@ -48,10 +48,6 @@ class ColumnFilter:
         other.seen = {}
         return other
 
-    def after_hook(self) -> None:
-        """From here on only what the source asks for is wanted: the prepare hook has had its turn."""
-        self.everything = False
-
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return those of a file's columns that must be read, in the order of the file."""
         self.seen.update(dict.fromkeys(names))

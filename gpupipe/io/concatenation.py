@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -88,35 +87,28 @@ def _common_type(
     kinds = [kind for kind in first if not pa.types.is_null(kind)]
     if not kinds:
         return stated
-    try:
-        return reduce(_wider, kinds)
-    except TypeError:
-        other = next(kind for kind in kinds[1:] if not _fit(kinds[0], kind))
-        raise SchemaError(
-            f"column {name!r} holds {_worded(kinds[0])} in one file and {_worded(other)} in another",
-            where=f"{mask(first[kinds[0]].path)} and {mask(first[other].path)}",
-            fix="write it in one type, or leave the column out with drop",
-            names=[name],
-        ) from None
+    widest = kinds[0]
+    for kind in kinds[1:]:
+        wider = _wider(widest, kind)
+        if wider is None:
+            raise SchemaError(
+                f"column {name!r} holds {_worded(kinds[0])} in one file and {_worded(kind)} in another",
+                where=f"{mask(first[kinds[0]].path)} and {mask(first[kind].path)}",
+                fix="write it in one type, or leave the column out with drop",
+                names=[name],
+            )
+        widest = wider
+    return widest
 
 
-def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
-    """Return the type that holds the values of both; raise TypeError if there is none."""
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds the values of both; None if there is none."""
     if a == b:
         return a
     if pa.types.is_integer(a) and pa.types.is_integer(b):
         return pa.int64()
-    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (a, b)):
-        return pa.float64()
-    raise TypeError
-
-
-def _fit(a: pa.DataType, b: pa.DataType) -> bool:
-    try:
-        _wider(a, b)
-    except TypeError:
-        return False
-    return True
+    are_numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (a, b))
+    return pa.float64() if are_numbers else None
 
 
 def _worded(kind: pa.DataType) -> str:

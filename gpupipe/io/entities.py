@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.event_settings import AS_OF, Entities, EventLabel
-from gpupipe.io.input_files import BaseDir, InputFiles
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.row_steps import as_floats, require, times_of
+from gpupipe.io.row_steps import as_floats, require, times_of, with_column
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from gpupipe.table.keys import key_codes, key_values
@@ -28,9 +28,7 @@ from gpupipe.typing import Array
 from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 
-def read_entities(
-    source: Source, tables: Mapping[str, JoinedTable], base_dir: BaseDir = None, files: InputFiles | None = None
-) -> LoadedTable:
+def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: InputFiles | None = None) -> LoadedTable:
     """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
 
     The rows are in the order of the cut-offs, then of the keys. `LoadedTable.events` holds the event tables.
@@ -47,8 +45,8 @@ def read_entities(
     entities = source.entities
     assert entities is not None
     names = dict.fromkeys([entities.table, *([entities.label.table] if entities.label else [])])
-    found = InputFiles.find(source, tables, base_dir) if files is None else files
-    events = {name: read_arrow(tables[name], base_dir, files=found.tables[name]) for name in names}
+    found = InputFiles.find(source, tables) if files is None else files
+    events = {name: read_arrow(tables[name], files=found.tables[name]) for name in names}
     cut_offs = [parse_time_us(date) for date in entities.as_of]
     table = entity_rows(events[entities.table].table, tables[entities.table], entities, cut_offs)
     notes = Notes()
@@ -110,10 +108,7 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
 
 def add_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
     """Return `rows` with the cut-off `as_of` (microseconds since 1970-01-01 UTC) in the column ``as_of``."""
-    column = _repeated(as_of, rows.num_rows)
-    if AS_OF in rows.column_names:
-        return rows.set_column(rows.column_names.index(AS_OF), AS_OF, column)
-    return rows.append_column(AS_OF, column)
+    return with_column(rows, AS_OF, _repeated(as_of, rows.num_rows))
 
 
 def _repeated(cut_off: int, n_rows: int) -> pa.Array:

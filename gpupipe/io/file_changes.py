@@ -72,7 +72,10 @@ def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | 
     try:
         if file.remote is not None:
             file.remote.invalidate_cache(file.path)
-            same, number = remote_identity(file.remote.info(file.path)) == _identity(file), None
+            same, number = (
+                remote_identity(file.remote.info(file.path)) == (file.size, file.mtime_ns, file.version),
+                None,
+            )
         else:
             status = os.stat(file.path if descriptor is None else descriptor)
             number = status.st_ino
@@ -82,7 +85,3 @@ def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | 
     if not same:
         raise DataError("the file was changed while it was read", where=mask(file.path), fix=FIX)
     return number
-
-
-def _identity(file: SourceFile) -> tuple[int, int, str]:
-    return file.size, file.mtime_ns, file.version

@@ -22,6 +22,23 @@ from gpupipe.io.signatures import require_signature
 ByteRange = tuple[int, int]  # bytes from the first up to the second
 
 
+class AdaptedStream:
+    """Base of streams with a ``read`` method that change or check bytes on their way to an Arrow parser."""
+
+    closed = False
+
+    def opened(self) -> pa.PythonFile:
+        """Return the stream as Arrow reads it."""
+        return pa.PythonFile(self, mode="r")
+
+    def readable(self) -> bool:
+        """Return True: it can be read."""
+        return True
+
+    def close(self) -> None:
+        """Leave the stream below open: whoever opened it closes it."""
+
+
 @contextmanager
 def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = None) -> Iterator[Any]:
     """Open a file as an Arrow stream; any error while it is open becomes a DataError that names the file.

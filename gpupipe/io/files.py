@@ -123,15 +123,13 @@ def reason_of(error: BaseException | None) -> str:
     return mask(reason[:300])
 
 
-def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = None) -> list[SourceFile]:
+def find_files(source: TableSource) -> list[SourceFile]:
     """Return the files of a source, without reading them: of each path in sorted order, paths as listed.
 
     Parameters
     ----------
     source : TableSource
         Its ``path`` must be given.
-    base_dir : path, optional
-        What relative paths are relative to; the working directory unless given.
 
     Raises
     ------
@@ -140,7 +138,7 @@ def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = No
     """
     files = []
     for path in source.paths:
-        found = _remote_files(path, source.format) if "://" in path else _local_files(path, source.format, base_dir)
+        found = _remote_files(path, source.format) if "://" in path else _local_files(path, source.format)
         formats = sorted({file.format for file in found})
         if len(formats) > 1:
             raise DataError(
@@ -152,8 +150,8 @@ def find_files(source: TableSource, base_dir: str | os.PathLike[str] | None = No
     return files
 
 
-def _local_files(path: str, stated: str, base_dir: str | os.PathLike[str] | None) -> list[SourceFile]:
-    full = Path(base_dir or ".", Path(path).expanduser()).absolute()
+def _local_files(path: str, stated: str) -> list[SourceFile]:
+    full = Path(path).expanduser().absolute()
     with convert_read_errors(str(full)):  # a name that is too long, a folder that may not be listed
         if full.is_dir():
             names = _readable(_files_below(str(full)), str(full), stated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from datetime import UTC, datetime
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +57,11 @@ class _Filter:
     def mask(self, node: ast.expr) -> pa.ChunkedArray:
         if isinstance(node, ast.BoolOp):
             masks = [self.mask(value) for value in node.values]
-            return _fold("and_kleene" if isinstance(node.op, ast.And) else "or_kleene", masks)
+            return reduce(pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene, masks)
         if isinstance(node, ast.UnaryOp):
             return pc.invert(self.mask(node.operand))
         if isinstance(node, ast.Compare):
-            return _fold("and_kleene", [self.link(*link) for link in links(node)])
+            return reduce(pc.and_kleene, [self.link(*link) for link in links(node)])
         column = self.operand(node)
         if not pa.types.is_boolean(column.type):
             raise SchemaError(f"where: {ast.unparse(node)} is {_type_name(column)}, not a condition", where=self.text)
@@ -73,7 +74,7 @@ class _Filter:
             return pc.invert(pc.is_null(self.operand(left), nan_is_null=True))
         if isinstance(operator, ast.In | ast.NotIn):
             assert isinstance(right, ast.List | ast.Tuple | ast.Set)
-            found = _fold("or_kleene", [self.compare(left, ast.Eq(), item) for item in right.elts])
+            found = reduce(pc.or_kleene, [self.compare(left, ast.Eq(), item) for item in right.elts])
             return found if isinstance(operator, ast.In) else pc.invert(found)
         return self.compare(left, operator, right)
 
@@ -98,13 +99,6 @@ class _Filter:
         if isinstance(node, ast.Name):
             return self.table.column(self.table.column_names.index(self.names[node.id]))
         return pa.scalar(ast.literal_eval(node))
-
-
-def _fold(function: str, masks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    result = masks[0]
-    for mask in masks[1:]:
-        result = pc.call_function(function, [result, mask])
-    return result
 
 
 def _as_time_beside_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:

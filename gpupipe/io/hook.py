@@ -6,7 +6,6 @@ import importlib.util
 import os
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 FIX = "the function takes a pandas.DataFrame and returns one"
 
 
-def hook_file(reference: str, base_dir: str | os.PathLike[str] | None) -> SourceFile:
+def hook_file(reference: str) -> SourceFile:
     """Return the identity of the file in ``"file.py:function"``: a changed hook is a changed input.
 
     Raises
@@ -29,13 +28,13 @@ def hook_file(reference: str, base_dir: str | os.PathLike[str] | None) -> Source
     ConfigError
         If there is no such file.
     """
-    path = Path(base_dir or ".", split_reference(reference)[0].expanduser()).absolute()
+    path = split_reference(reference)[0].expanduser().absolute()
     if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise ConfigError("prepare: there is no such file", where=str(path), fix="relative to the configuration")
     return SourceFile.local(str(path), path.stat(), "python")
 
 
-def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] | None) -> pa.Table:
+def run_hook(table: pa.Table, reference: str) -> pa.Table:
     """Return what the user's function makes of `table`.
 
     The function sees plain columns: text as ``str``, integers with nulls as ``Int64``, times as ``datetime64[us]``.
@@ -49,7 +48,7 @@ def run_hook(table: pa.Table, reference: str, base_dir: str | os.PathLike[str] |
     """
     import pandas as pd
 
-    path = hook_file(reference, base_dir).path
+    path = hook_file(reference).path
     name = split_reference(reference)[1]
     function = _load(path, name)
     try:
@@ -74,14 +73,12 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         nullable = pa.types.is_integer(column.type) and column.null_count
-        columns[name] = column.cast(pa.int64()).to_pandas(types_mapper=_nullable) if nullable else column.to_pandas()
+        columns[name] = (
+            column.cast(pa.int64()).to_pandas(types_mapper=lambda kind: pd.Int64Dtype())
+            if nullable
+            else column.to_pandas()
+        )
     return pd.DataFrame(columns)
-
-
-def _nullable(kind: pa.DataType) -> Any:
-    import pandas as pd
-
-    return pd.Int64Dtype()
 
 
 def _load(path: str, name: str) -> Callable[[pd.DataFrame], Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property
+from io import RawIOBase
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
@@ -100,10 +101,8 @@ class InMemoryTable:
         return f"InMemoryTable({self.label!r})"
 
 
-class _Hashed:
+class _Hashed(RawIOBase):
     """A file that hashes what is written to it."""
-
-    closed = False
 
     def __init__(self, found: Any) -> None:
         self._found, self._size = found, 0
@@ -115,12 +114,6 @@ class _Hashed:
 
     def tell(self) -> int:
         return self._size
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def _count(n: int, noun: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -12,8 +11,6 @@ from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.hook import hook_file
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.settings import TableSource
-
-BaseDir = str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,7 @@ class InputFiles:
     tables: Mapping[str, tuple[SourceFile, ...]]
 
     @classmethod
-    def find(
-        cls, source: TableSource, tables: Mapping[str, TableSource] | None = None, base_dir: BaseDir = None
-    ) -> Self:
+    def find(cls, source: TableSource, tables: Mapping[str, TableSource] | None = None) -> Self:
         """Return the files of a main table and of further ones.
 
         Raises
@@ -45,8 +40,7 @@ class InputFiles:
         DataError, ConfigError
             If a file is absent.
         """
-        main = input_files(source, base_dir)
-        return cls(main, {name: input_files(table, base_dir) for name, table in (tables or {}).items()})
+        return cls(input_files(source), {name: input_files(table) for name, table in (tables or {}).items()})
 
     @property
     def all(self) -> list[SourceFile]:
@@ -54,7 +48,7 @@ class InputFiles:
         return [*self.source, *(file for files in self.tables.values() for file in files)]
 
 
-def input_files(source: TableSource, base_dir: BaseDir = None) -> tuple[SourceFile, ...]:
+def input_files(source: TableSource) -> tuple[SourceFile, ...]:
     """Return the identity of everything that a source is made of, without reading it.
 
     Raises
@@ -68,8 +62,8 @@ def input_files(source: TableSource, base_dir: BaseDir = None) -> tuple[SourceFi
         frame = source.frame
         files = [SourceFile(frame.label, frame.table.nbytes, 0, MEMORY, version=frame.digest)]
     else:
-        files = find_files(source, base_dir)
-    return (*files, hook_file(source.prepare, base_dir)) if source.prepare else tuple(files)
+        files = find_files(source)
+    return (*files, hook_file(source.prepare)) if source.prepare else tuple(files)
 
 
 def data_files(files: Sequence[SourceFile]) -> list[SourceFile]:

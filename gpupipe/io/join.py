@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gpupipe.errors import SchemaError, did_you_mean
 from gpupipe.io.entities import read_entities
-from gpupipe.io.input_files import BaseDir, InputFiles
+from gpupipe.io.input_files import InputFiles
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import LoadedTable, read_arrow
@@ -21,7 +21,6 @@ from gpupipe.table.schema import DeclaredColumn
 def read_joined(
     source: Source,
     tables: Mapping[str, JoinedTable] | None = None,
-    base_dir: BaseDir = None,
     columns: Iterable[str] | None = None,
     files: InputFiles | None = None,
 ) -> LoadedTable:
@@ -35,8 +34,6 @@ def read_joined(
     tables : mapping of str to JoinedTable, optional
         Name to table, joined in this order. Those of events (``one_to_many``) are not joined; a source with
         ``entities`` is made of one of them.
-    base_dir : path, optional
-        The folder of the configuration.
     columns : iterable of str, optional
         Keep exactly these columns of the result, and the target.
     files : InputFiles, optional
@@ -51,16 +48,16 @@ def read_joined(
         cardinality says, or two columns would have one name.
     """
     all_tables = tables or {}
-    files = InputFiles.find(source, all_tables, base_dir) if files is None else files
+    files = InputFiles.find(source, all_tables) if files is None else files
     tables = {name: joined for name, joined in all_tables.items() if joined.is_joined}
     if source.entities is not None:
-        loaded = read_entities(source, all_tables, base_dir, files)
+        loaded = read_entities(source, all_tables, files)
     elif not tables:
-        return read_arrow(source, base_dir, columns, files=files.source)
+        return read_arrow(source, columns, files=files.source)
     else:
-        loaded = read_arrow(source, base_dir, files=files.source)
+        loaded = read_arrow(source, files=files.source)
     for name, joined in tables.items():
-        loaded = _joined(loaded, name, joined, read_arrow(joined, base_dir, files=files.tables[name]))
+        loaded = _joined(loaded, name, joined, read_arrow(joined, files=files.tables[name]))
     if columns is None:
         return loaded
     wanted = [*columns, *([source.target] if source.target else [])]

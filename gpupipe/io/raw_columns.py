@@ -29,11 +29,10 @@ class StoredColumns(ColumnFilter):
     def __init__(self, source: TableSource, names: Collection[str]) -> None:
         super().__init__(source, names)
         self.everything, self.names = True, frozenset(names)  # no column is dropped for its type
-        self.met: dict[str, None] = {}
 
     def pick(self, names: Sequence[str]) -> list[str]:
         """Return those of a file's columns that are asked for; without any, one that tells how many rows there are."""
-        self.met.update(dict.fromkeys(names))
+        self.seen.update(dict.fromkeys(names))
         return [name for name in names if name in self.names] or list(names[:1])
 
     def is_wanted(self, name: str) -> bool:
@@ -89,7 +88,7 @@ def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
             names.update(dict.fromkeys(header_names(file, source.csv)))
         else:
             _read(file, wanted, source)
-    return list(names | wanted.met | dict.fromkeys(name for file in files for name in file.partitions))
+    return list(names | wanted.seen | dict.fromkeys(name for file in files for name in file.partitions))
 
 
 def count_rows(source: TableSource, file: SourceFile) -> int:

@@ -54,7 +54,7 @@ def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
     """
     if isinstance(source, JoinedTable):
         for name, text in source.compute.items():
-            table = _with_column(table, name, _evaluated(table, text))
+            table = with_column(table, name, _evaluated(table, text))
     if source.where and table.num_rows:  # columns without rows have no types to compare
         table = filter_rows(table, source.where)
     if isinstance(source, JoinedTable) and source.group_by is not None:
@@ -62,7 +62,8 @@ def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
     return table
 
 
-def _with_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+def with_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    """Return a table with a further column, or one in place of the column of that name."""
     if name in table.column_names:
         return table.set_column(table.column_names.index(name), name, column)
     return table.append_column(name, column)

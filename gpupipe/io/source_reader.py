@@ -17,7 +17,7 @@ from gpupipe.io.formats.csv.reader import header_names
 from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
-from gpupipe.io.input_files import BaseDir, input_files
+from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.missing_values import TEXT
 from gpupipe.io.notes import Notes
@@ -59,7 +59,6 @@ class LoadedTable:
 
 def read_arrow(
     source: TableSource,
-    base_dir: BaseDir = None,
     columns: Iterable[str] | None = None,
     *,
     files: Sequence[SourceFile] | None = None,
@@ -71,8 +70,6 @@ def read_arrow(
     ----------
     source : TableSource
         A ``source:`` section or an entry of ``tables:``.
-    base_dir : path, optional
-        The folder of the configuration, which relative paths are relative to.
     columns : iterable of str, optional
         Read exactly these, and the target, instead of what ``columns:`` and ``drop:`` leave.
     files : sequence of SourceFile, optional
@@ -91,7 +88,7 @@ def read_arrow(
     SchemaError
         If a column is absent or of no use, or differs between files.
     """
-    files = list(input_files(source, base_dir) if files is None else files)
+    files = list(input_files(source) if files is None else files)
     try_files(source, files)
     wanted, notes = ColumnFilter(source, columns), Notes()
     try:
@@ -104,9 +101,9 @@ def read_arrow(
         empty = empty.select(list(filter(wanted.is_wanted, empty.column_names)))
         return LoadedTable(empty, files, notes, tuple(names))
     if source.prepare:
-        table = run_hook(table, source.prepare, base_dir)
-        wanted.after_hook()
-        table = clean_table(table, hook_file(source.prepare, base_dir), wanted, notes)
+        table = run_hook(table, source.prepare)
+        wanted.everything = False  # from here on, what the source selects
+        table = clean_table(table, hook_file(source.prepare), wanted, notes)
     names = list(dict.fromkeys([*wanted.seen, *table.column_names]))
     return LoadedTable(_finish(table, wanted, source, may_be_empty), files, notes, tuple(names))
 

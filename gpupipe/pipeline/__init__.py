@@ -13,7 +13,7 @@
 ``plan``            the stages and memory of a run, before it runs
 ``scoring``         batch scoring
 ``untrusted``       models of unknown origin, in a child process with limits
-``rundir``          the run directory, and run.json, which lists its files
+``run_directory``   the run directory, and run.json, which lists its files
 ``atomic``          files and directories that appear complete or not at all
 ``run_inputs``      files that no output may overwrite
 ``checkpoints``     run checkpoints, used by --resume

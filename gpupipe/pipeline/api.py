@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from gpupipe.backends import Device, choose
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.error_text import describe_python_value
-from gpupipe.config.summary import summary_yaml
+from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
     in_python,

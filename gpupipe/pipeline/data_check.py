@@ -42,7 +42,6 @@ from gpupipe.pipeline.preparation import (
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table
 from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
@@ -96,7 +95,7 @@ def check_data(config: Config) -> DataCheck:
     try:
         files = InputFiles.find(config.source, config.tables)
         checker = _checked(config, files, SAMPLE_ROWS)
-        if checker.open_questions and not checker.is_whole:
+        if checker.open_questions and not checker.tables.is_whole:
             checker = _checked(config, files, MORE_ROWS)
     except DataError as error:
         if not isinstance(error, SchemaError):
@@ -133,11 +132,6 @@ class _Checker:
     n_rows: int = 0
     backend: Backend = field(default_factory=lambda: choose("cpu"))
 
-    @property
-    def is_whole(self) -> bool:
-        """True if every row was looked at."""
-        return self.tables.is_whole
-
     def check(self) -> None:
         """Check one step after the other."""
         config = self._names(self.tables.config)
@@ -161,7 +155,7 @@ class _Checker:
         of_the_sample = f"in a sample of {self.n_rows:,} rows"
         asked = [f"{problem} ({of_the_sample})" for problem in self.open_questions]
         warnings = tuple(dict.fromkeys([*self.warnings, *asked]))
-        return DataCheck(self.n_rows, self.is_whole, self.goal, self.features, self.entries, warnings)
+        return DataCheck(self.n_rows, self.tables.is_whole, self.goal, self.features, self.entries, warnings)
 
     def error(self) -> GpupipeError:
         """Return all mistakes as one error."""
@@ -172,18 +166,18 @@ class _Checker:
         return self.kinds[0]("\n".join([heading(title, problems), *in_lines(problems)]))
 
     @contextmanager
-    def _collected(self, path: str, depends_on_rows: bool = False) -> Iterator[None]:
+    def _collected(self, path: str) -> Iterator[None]:
         """Collect an error of the block; its own place in the configuration comes before `path`."""
         try:
             yield
         except (ConfigError, DataError, LimitError) as error:
             at, about = (error.where, "") if is_setting(error.where) else (path, error.where)
-            self._add(error, at, about, depends_on_rows or error.depends_on_rows)
+            self._add(error, at, about, error.depends_on_rows)
 
     def _add(self, error: GpupipeError, path: str, about: str = "", depends_on_rows: bool = False) -> None:
         what = "; ".join(part for part in (error.what, about, error.fix) if part)
         problem = place_problem(self.config.origin, path, what, error.names)
-        open_ = depends_on_rows and not self.is_whole
+        open_ = depends_on_rows and not self.tables.is_whole
         into = self.open_questions if open_ else self.errors
         if problem not in into:
             into.append(problem)
@@ -296,7 +290,7 @@ class _Checker:
                     except GpupipeError as error:
                         advise_dropped(error, config)
                         raise
-        return move_table(found.sources.main.table, self.backend), derivation
+        return found.sources.main.table, derivation
 
     def _models(self, config: Config) -> None:
         if self.goal is None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from gpupipe.pipeline.jsonfile import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,11 +35,9 @@ class Importances:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values; what is not finite is null."""
-        columns = [
-            {"column": name, "importance": _finite(mean), "std": _finite(std)}
-            for name, (mean, std) in self.columns.items()
-        ]
-        return {"metric": self.metric, "columns": columns}
+        columns = [{"column": name, "importance": mean, "std": std} for name, (mean, std) in self.columns.items()]
+        values: dict[str, Any] = plain({"metric": self.metric, "columns": columns})
+        return values
 
     def to_frame(self) -> pd.DataFrame:
         """Return a frame with the columns ``column``, ``importance`` and ``std``; ``attrs["metric"]`` is the metric."""
@@ -48,7 +47,3 @@ class Importances:
         frame = pd.DataFrame(rows, columns=["column", "importance", "std"])
         frame.attrs["metric"] = self.metric
         return frame
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

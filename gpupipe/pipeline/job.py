@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from gpupipe.metrics import evaluate
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
-from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, ModelCheckpoint, RunCheckpoints, TrainingCheckpoints
+from gpupipe.pipeline.checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
 from gpupipe.pipeline.target import Goal
@@ -206,7 +207,7 @@ class CandidateTraining:
         job = self.job
         untrained = [entry for entry in self.entries if self._kept[entry.label][0] is None]
         with job.stage(f"{self.label}features") as stage:
-            rows = _fitted(job, self.entries, untrained, self._fit_mask, self._checkpoints, stage)
+            rows = self._fitted({entry.params.view for entry in untrained}, stage)
             tables = {part: job.table.take(mask, job.backend) for part, mask in self._parts.items()}
             self._matrices = {
                 view: {part: write_matrix(table, features, job.backend) for part, table in tables.items()}
@@ -222,7 +223,13 @@ class CandidateTraining:
         job, rows, matrices = self.job, self._rows, self._matrices[entry.params.view]
         found, why = self._kept[entry.label]
         if found is not None:
-            self.candidates.append(_resumed_candidate(job, entry, found, rows, matrices, self.label))
+            with job.stage(f"{self.label}train {entry.label}", job.backend.host_place) as stage:
+                stage.note(RESUMED)
+                for note in found.model.notes:
+                    stage.note(note)
+                predictions = {part: kept.mapped(job.backend.to_device) for part, kept in found.predictions.items()}
+            resumed = TrainedModel(entry, rows.features[entry.params.view], found.model, found.seconds)
+            self.candidates.append(Candidate(resumed, matrices, predictions))
             return
         with job.stage(f"{self.label}train {entry.label}") as stage:
             if why:
@@ -254,58 +261,36 @@ class CandidateTraining:
         self.candidates.append(Candidate(trained, self._matrices[trained.entry.params.view], predictions))
         self._trained = None
 
+    def _fitted(self, needed: Collection[View], stage: Stage) -> TrainingSet:
+        """Return the features of all views, resumed or fitted, and the matrices of the views that models train on.
 
-def _fitted(
-    job: Job,
-    entries: Sequence[ModelEntry],
-    untrained: Sequence[ModelEntry],
-    mask: Array,
-    checkpoints: TrainingCheckpoints,
-    stage: Stage,
-) -> TrainingSet:
-    """Return the features of all views, taken up or fitted, and the matrices of those that models are to be trained on.
-
-    The training rows are not even looked at where nothing is to be learned of them.
-    """
-    views = dict.fromkeys(entry.params.view for entry in entries)
-    needed = {entry.params.view for entry in untrained}
-    kept = {view: checkpoints.load_features(view, job.derivation)[0] for view in views}
-    is_fit = bool(needed) or None in kept.values()
-    rows = job.rows(mask) if is_fit else TrainingSet(int(mask.sum()), None, None, job.derivation)
-    for view, found in kept.items():
-        if found is not None:
-            rows.features[view] = found
-        features = learn_features(rows, view, job.config.features)
-        if view in needed:
-            training_matrix(rows, view, job.backend)
-        stage.note(f"{len(features.names)} columns for {_names(entries, view)}{f', {RESUMED}' if found else ''}")
-        for note in features.notes:
-            stage.note(note)
-        warned = {note.text for note in job.timeline.all_notes("warning")}  # of an earlier fold, or view
-        for warning in features.warnings:
-            if warning not in warned:
-                stage.note(warning, "warning")
-    rows.release()
-    for view, features in rows.features.items():
-        checkpoints.save_features(view, features)
-    return rows
-
-
-def _resumed_candidate(
-    job: Job,
-    entry: ModelEntry,
-    found: ModelCheckpoint,
-    rows: TrainingSet,
-    matrices: Mapping[str, Matrix],
-    label: str,
-) -> Candidate:
-    with job.stage(f"{label}train {entry.label}", job.backend.host_place) as stage:
-        stage.note(RESUMED)
-        for note in found.model.notes:
-            stage.note(note)
-        predictions = {part: kept.mapped(job.backend.to_device) for part, kept in found.predictions.items()}
-    return Candidate(found.trained(entry, rows.features[entry.params.view]), matrices, predictions)
-
-
-def _names(entries: Sequence[ModelEntry], view: str) -> str:
-    return ", ".join(entry.label for entry in entries if entry.params.view == view)
+        The training rows are not read where nothing is learned from them.
+        """
+        job, checkpoints, mask = self.job, self._checkpoints, self._fit_mask
+        labels: dict[View, list[str]] = {}
+        for entry in self.entries:
+            labels.setdefault(entry.params.view, []).append(entry.label)
+        kept = {view: checkpoints.load_features(view, job.derivation)[0] for view in labels}
+        is_fit = bool(needed) or None in kept.values()
+        rows = job.rows(mask) if is_fit else TrainingSet(int(mask.sum()), None, None, job.derivation)
+        seconds = {}
+        for view, found in kept.items():
+            start = time.perf_counter()
+            if found is not None:
+                rows.features[view] = found
+            features = learn_features(rows, view, job.config.features)
+            seconds[view] = time.perf_counter() - start
+            if view in needed:
+                training_matrix(rows, view, job.backend)
+            resumed = f", {RESUMED}" if found else ""
+            stage.note(f"{len(features.names)} columns for {', '.join(labels[view])}{resumed}")
+            for note in features.notes:
+                stage.note(note)
+            warned = {note.text for note in job.timeline.all_notes("warning")}  # of an earlier fold, or view
+            for warning in features.warnings:
+                if warning not in warned:
+                    stage.note(warning, "warning")
+        rows.release()
+        for view, features in rows.features.items():
+            checkpoints.save_features(view, features, seconds[view])
+        return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,7 +22,6 @@ from gpupipe.pipeline.read_stage import ReadTable, partition_table, read_on_work
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
-from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
@@ -42,6 +41,7 @@ DEFAULT_MODELS = {
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
 
 
+@dataclass
 class JobBuilder:
     """Makes the job of a run: reads the table, derives columns of it, and finds the goal.
 
@@ -57,20 +57,15 @@ class JobBuilder:
         Those of all tables, if they were listed already.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        backend: Backend,
-        timeline: Timeline,
-        workers: Workers | None = None,
-        files: InputFiles | None = None,
-    ) -> None:
-        self.config, self.backend, self.timeline, self.workers = config, backend, timeline, workers
-        self._files = files
-        self._found: ReadTable[Any]
-        self._target: TargetColumn | None = None
-        self._goal: Goal
-        self._derivation: Derivation | None = None
+    config: Config
+    backend: Backend
+    timeline: Timeline
+    workers: Workers | None = None
+    files: InputFiles | None = None
+    _found: ReadTable[Any] = field(init=False)
+    _target: TargetColumn | None = field(init=False, default=None)
+    _goal: Goal = field(init=False)
+    _derivation: Derivation | None = field(init=False, default=None)
 
     @property
     def _readers(self) -> Workers | None:
@@ -81,12 +76,11 @@ class JobBuilder:
         """Read the table and find the goal."""
         config, backend, readers = self.config, self.backend, self._readers
         with self.timeline.stage("read", (readers or backend).place) as stage:
-            if self._files is None:
-                self._files = InputFiles.find(config.source, config.tables)
+            self.files = self.files or InputFiles.find(config.source, config.tables)
             self._found = found = (
-                read_table(config, backend, self._files)
+                read_table(config, backend, self.files)
                 if readers is None
-                else read_on_workers(config, readers, backend, self._files)
+                else read_on_workers(config, readers, backend, self.files)
             )
             stage.rows = found.table.n_rows
             for note in found.notes:
@@ -106,15 +100,13 @@ class JobBuilder:
         """
         config, sources = self.config, self._found.sources
         assert sources is not None
-        where = sources.backend
-        with self.timeline.stage("derive", replace(where.place, meter=self.backend)) as stage:
+        with self.timeline.stage("derive", self.backend.place) as stage:
             try:
                 places = [f"features[{i}].{op.title()}" for i, op in enumerate(config.features) if derived_ops([op])]
                 table, derivation = derive(derived_ops(config.features), sources, places)
             except GpupipeError as error:
                 advise_dropped(error, config)
                 raise
-            table = move_table(table, self.backend)
             stage.rows = table.n_rows
             stage.interpreter = ", ".join(sources.engines) or None
             stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
@@ -142,7 +134,7 @@ class JobBuilder:
         groups, times = split_columns(config, known, backend)
         return Job(
             config, backend, timeline, known, y, goal, names, groups, times, row_ids, self._derivation,
-            workers=self.workers, rules=found.rules, files=self._files,
+            workers=self.workers, rules=found.rules, files=self.files,
         )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.io.device.join import RawColumns, key_columns, may_be_text
-from gpupipe.io.device.obstacles import UnsupportedOnDevice
-from gpupipe.io.device.parquet_stream import FrameStream, open_frame_stream
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
+from gpupipe.io.device.parquet_stream import FrameStream
 from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.isolation import end_trials
@@ -32,7 +32,7 @@ from gpupipe.pipeline.rules import NO_RULES, RuleResults, enforce, include_ruled
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import EncodedTable, Table
 from gpupipe.table.device.encode import encode_frame
-from gpupipe.table.device.encode_chunks import encode_frame_chunks
+from gpupipe.table.device.encode_chunks import FrameChunks
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
 from gpupipe.table.schema import DeclaredColumn
@@ -145,9 +145,16 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
     assert isinstance(backend, DeviceBackend)
     try:
-        stream = open_frame_stream(source, backend, tables, files) if inputs.keys is None else None
-        if stream is not None:
-            return EncodedRows(_encode_stream(stream, inputs), list(stream.notes))
+        require_plain(source, tables, files)
+        free = backend.free_bytes()
+        if inputs.keys is None and (
+            rows := open_parquet_stream(source, tables, free, on_device=True, files=files.source)
+        ):
+            backend.remark(rows.remark)
+            stream = FrameStream(rows, backend)
+            access = FrameChunks(backend, stream.rules)
+            table = encode_chunks(stream.columns, backend, rows.n_rows, inputs.declared, access)
+            return EncodedRows(table, list(stream.notes))
         loaded = read_frame(source, backend, tables, files=files)
     except UnsupportedOnDevice as obstacle:
         backend.fall_back(obstacle.what, obstacle.where.replace("source", inputs.section), obstacle.fix)
@@ -159,12 +166,6 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     raw = RawColumns(loaded.columns, names, loaded.rules, backend)
     table = encode_frame(loaded.columns, backend, declared, rules=loaded.rules)
     return EncodedRows(table, list(loaded.notes), raw)
-
-
-def _encode_stream(stream: FrameStream, inputs: TableInputs) -> Table:
-    backend, n_rows = stream.backend, stream.stream.n_rows
-    backend.remark(stream.stream.remark)
-    return encode_frame_chunks(stream.columns, backend, n_rows, inputs.declared, stream.rules)
 
 
 def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpupipe.backends import Backend, choose
@@ -22,8 +24,9 @@ from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints import CheckpointStore, RunCheckpoints, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
-from gpupipe.pipeline.identifiers import find_identifiers
+from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.job import CandidateTraining, Job
+from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
@@ -31,17 +34,18 @@ from gpupipe.pipeline.limits.memory import plan_out_of_core
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.log import JsonLog
 from gpupipe.pipeline.model.export import export_model
+from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
-from gpupipe.pipeline.predictions import predictions_table
 from gpupipe.pipeline.preparation import JobBuilder, choose_entries, folds_of
 from gpupipe.pipeline.result import Run
+from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.run_inputs import run_inputs
-from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.splits import Fold
+from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
@@ -207,9 +211,9 @@ class _Execution(JobBuilder, RunSteps):
             if parity is not None:
                 stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
             with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
-                pq.write_table(predictions_table(job, outcome), file)
-        self._directory.write_text("config.yaml", resolved_yaml(job.config))
-        self._directory.write_json("metrics.json", metrics_document(outcome))
+                pq.write_table(_predictions_table(job, outcome), file)
+        (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
+        write_json(folder / "metrics.json", metrics_document(outcome))
 
     def report(self) -> None:
         from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
@@ -219,13 +223,33 @@ class _Execution(JobBuilder, RunSteps):
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
-        self._directory.write_json("timeline.json", job.timeline.to_json())
+        write_json(self._directory.path / "timeline.json", job.timeline.to_json())
         document = metrics_document(outcome)
         return Run(self._directory.final, self.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
 def _shares(fold: Fold) -> str:
     return f"{int(fold.train.sum()):,} rows to train on, {int(fold.test.sum()):,} to test on"
+
+
+def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
+    """Return ``row`` (of the input, from 0), the columns of ``source.id``, ``fold``, ``target``, and the predictions.
+
+    Each row was predicted, calibrated and labelled by models and decisions that had not seen it.
+    """
+    assert job.row_ids is not None
+    held_out, goal = outcome.held_out, job.goal
+    rows = job.row_ids[held_out.rows]
+    columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows, job.files)}
+    if held_out.folds is not None:
+        columns["fold"] = pa.array(held_out.folds)
+    if held_out.y is not None:
+        is_coded = goal.task in CLASSIFICATION
+        columns["target"] = (
+            pa.array(goal.labels).take(pa.array(held_out.y.astype(np.int64))) if is_coded else pa.array(held_out.y)
+        )
+    predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.threshold)
+    return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 
 def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Timeline:
     listeners : sequence of Listener
         Told of each stage and note at once.
     stop_signal : StopSignal, optional
-        Asked before each stage that is not inside another, nor in an `unbroken` block.
+        Asked before each stage that is not inside another, nor in a `postpone_stop` block.
     hide : callable
         What notes and reasons are put through, so that no secret is kept or told.
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
-from gpupipe.config.ops import parse_ops
+from gpupipe.config.load import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
 from gpupipe.features.history.derivation import derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows

@@ -2,10 +2,10 @@
 
 ``starter``     `make_starter`: a configuration for a table and a target; `list_columns`: candidates for the target
 
-``columns``     the columns of a table, whatever is predicted: combines the next four
+``columns``     the columns of a table, whatever is predicted: combines the next three, and finds dates and numbers in
+                text and times in numbers, which go into ``schema:``
 ``source_table``  the table and its detected format: dialect, marks for missing values, decimal commas
 ``facts``       what a column holds: its values and their counts
-``kinds``       dates and numbers in text, times in numbers: what goes into ``schema:``
 ``useless_columns``  identifiers, constants, split markers, free text: what goes into ``drop:``
 
 ``target_analysis``  the target and its task, leaks and helpful columns: combines the next seven

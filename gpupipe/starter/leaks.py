@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -134,17 +135,15 @@ class _Others:
         self._sample = smaller(sample)
         names = [name for name in sample.columns if name not in suspects and can_join(name, self._sample)]
         self._names = strongest(names, self._sample)
-        self._predicted: Array | None = None
 
+    @cached_property
     def predicted(self) -> Array:
-        if self._predicted is None:
-            targets = targets_of(self._sample)
-            nothing = np.broadcast_to(targets.mean(axis=0), targets.shape)
-            self._predicted = together(self._names, self._sample) if self._names else nothing
-        return self._predicted
+        targets = targets_of(self._sample)
+        nothing = np.broadcast_to(targets.mean(axis=0), targets.shape)
+        return together(self._names, self._sample) if self._names else nothing
 
     def score(self) -> float:
-        return score(self.predicted(), self._sample)
+        return score(self.predicted, self._sample)
 
     def gains(self, name: str, least: float) -> bool:
         """Return whether at least so much more of the target is explained with one column more."""
@@ -153,7 +152,7 @@ class _Others:
         targets = targets_of(self._sample)
         can = can_join(name, self._sample)
         more = together([*self._names, name], self._sample) if can else alone(name, self._sample)
-        return share_explained(targets, more) - share_explained(targets, self.predicted()) >= least
+        return share_explained(targets, more) - share_explained(targets, self.predicted) >= least
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,33 +20,15 @@ MIN_SKEWNESS = 2.0
 MIN_DISTINCT = 20  # of a long tail
 
 
-@dataclass(frozen=True)
-class CategoryGain:
-    """The share of the target's variance that a column explains: by a line, by a few steps, by each value's mean."""
-
-    as_line: float
-    as_steps: float
-    as_names: float
-
-    @property
-    def is_of_names(self) -> bool:
-        """Whether the order of the values says less than the values themselves, however it is used."""
-        return self.as_names - max(0.0, self.as_line, self.as_steps) >= MIN_GAIN
-
-    def about(self) -> str:
-        """Return it in words."""
-        shares = [f"{max(0.0, share):.0%}" for share in (self.as_names, max(self.as_line, self.as_steps))]
-        return f"its values explain {shares[0]} of the target, their order {shares[1]}"
-
-
 def find_categories(sample: NumericSample, integers: Sequence[ColumnFacts]) -> Mapping[str, str]:
     """Return the columns whose values explain more than their order does, with the evidence."""
     found = {}
     for column in integers:
         if _may_be_names(column, sample):
-            gain = measure(column.name, sample)
-            if gain.is_of_names:
-                found[column.name] = gain.about()
+            as_line, as_steps, as_names = shares_explained(column.name, sample)
+            by_order = max(0.0, as_line, as_steps)
+            if as_names - by_order >= MIN_GAIN:
+                found[column.name] = f"its values explain {as_names:.0%} of the target, their order {by_order:.0%}"
     return found
 
 
@@ -57,8 +38,8 @@ def _may_be_names(column: ColumnFacts, sample: NumericSample) -> bool:
     return is_candidate and has_rows and int(column.counts.max()) <= MOST * column.n_filled
 
 
-def measure(name: str, sample: NumericSample) -> CategoryGain:
-    """Return how much a column explains in each way, on rows that were not learned from."""
+def shares_explained(name: str, sample: NumericSample) -> list[float]:
+    """Return the shares of the target's variance that a column explains: by a line, a few steps, each value's mean."""
     from sklearn.linear_model import LinearRegression
     from sklearn.tree import DecisionTreeRegressor
 
@@ -68,7 +49,7 @@ def measure(name: str, sample: NumericSample) -> CategoryGain:
     steps = DecisionTreeRegressor(max_leaf_nodes=MAX_STEPS, random_state=0)
     predicted = [out_of_fold(model, X, targets, sample.fold) for model in (LinearRegression(), steps)]
     predicted.append(level_means(codes, targets, sample.fold))
-    return CategoryGain(*(share_explained(targets, each) for each in predicted))
+    return [share_explained(targets, each) for each in predicted]
 
 
 def find_long_tails(sample: NumericSample, numbers: Sequence[ColumnFacts]) -> list[str]:

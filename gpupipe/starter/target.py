@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.starter.columns import ColumnDeclaration
 from gpupipe.starter.facts import ColumnFacts
-from gpupipe.starter.kinds import ColumnDeclaration
 from gpupipe.starter.useless_columns import is_count, name_words, shown
 from gpupipe.table.column_summary import FEW_LEVELS
 

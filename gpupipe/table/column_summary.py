@@ -101,7 +101,7 @@ class ColumnSummary:
             if len(codes) == len(chunk.dictionary):
                 self.used.add(chunk.dictionary)
                 continue
-            is_used = pc.is_in(_numbers(chunk.dictionary), value_set=codes.cast(pa.int64()))
+            is_used = pc.is_in(pa.array(np.arange(len(chunk.dictionary))), value_set=codes.cast(pa.int64()))
             self.used.add(chunk.dictionary.filter(is_used))
             self.unused.add(chunk.dictionary.filter(pc.invert(is_used)))
         self._require_few_levels()
@@ -194,7 +194,3 @@ def used_codes(chunk: pa.DictionaryArray) -> pa.Array:
     """Return the codes that rows of a dictionary array have, each once; mostly the first rows have all of them."""
     codes = chunk.indices.slice(0, FIRST_ROWS).unique().drop_null()
     return codes if len(codes) == len(chunk.dictionary) else chunk.indices.unique().drop_null()
-
-
-def _numbers(values: pa.Array) -> pa.Array:
-    return pa.array(np.arange(len(values)))

@@ -81,31 +81,22 @@ def encode(
     require_distinct(arrow.column_names)
     if frozen is not None:
         require(arrow.column_names, [column.source for column in frozen], "the model needs")
-        plans = plan_columns(arrow, frozen, backend)
+        plans = backend.map(lambda column: enforce(column, plain_values(arrow, column.source)), frozen)
     else:
         declared = declared or {}
         require(arrow.column_names, declared, "schema: declares")
         plans = backend.map(lambda name: infer(name, plain_values(arrow, name), declared.get(name)), arrow.column_names)
     schema = Schema(tuple(plan.column for plan in plans))
     blocks, places = allocate(schema, arrow.num_rows, np)
-    texts = write_columns(plans, {name: blocks[block][row] for name, (block, row) in places.items()}, backend)
-    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
-
-
-def plan_columns(arrow: pa.Table, schema: Schema, backend: Backend) -> list[EncodePlan]:
-    """Return how to write the columns of `schema`; raise SchemaError if they hold values that are not of their kind."""
-    return backend.map(lambda column: enforce(column, plain_values(arrow, column.source)), schema)
-
-
-def write_columns(plans: Iterable[EncodePlan], rows: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
-    """Write columns to the arrays in `rows`, and return the columns of text, which have none."""
 
     def write(plan: EncodePlan) -> None:
         if plan.write is not None:
-            plan.write(rows[plan.column.name])
+            block, row = places[plan.column.name]
+            plan.write(blocks[block][row])
 
     backend.map(write, plans)
-    return {plan.column.name: plan.text for plan in plans if plan.text is not None}
+    texts = {plan.column.name: plan.text for plan in plans if plan.text is not None}
+    return move_table(Table(schema, arrow.num_rows, blocks, places, texts), backend)
 
 
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +18,52 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.arrange import move_table
 from gpupipe.table.blocks import Table, allocate
 from gpupipe.table.column_summary import ColumnSummary
-from gpupipe.table.encode import plain_values, plan_columns, require, require_distinct, write_columns
-from gpupipe.table.schema import DeclaredColumn, Schema
+from gpupipe.table.encode import EncodePlan, enforce, plain_values, require, require_distinct
+from gpupipe.table.schema import Column, DeclaredColumn, Schema
+from gpupipe.typing import ArrayNamespace
 
-ReadChunks = Callable[[], Iterable[pa.Table]]
+ReadChunks = Callable[[], Iterable[Any]]
 Summaries = dict[str, ColumnSummary]
 
 
+class TableChunks:
+    """Access to chunks that are Arrow tables; `gpupipe.table.device.encode_chunks.FrameChunks` is that to frames.
+
+    Attributes
+    ----------
+    xp : module
+        Where encoded rows are written.
+    """
+
+    xp: ArrayNamespace = np
+
+    def names(self, chunk: Any) -> list[str]:
+        """Return the names of the columns."""
+        return list(chunk.column_names)
+
+    def n_rows(self, chunk: Any) -> int:
+        """Return the number of rows."""
+        return int(chunk.num_rows)
+
+    def summarize(self, chunk: Any, name: str, kind: str | None) -> pa.ChunkedArray:
+        """Return a column, or a short one with the same description; `kind` is what it is to be, if that is known."""
+        return plain_values(chunk, name)
+
+    def plan(self, chunk: Any, column: Column) -> EncodePlan:
+        """Return how the rows of a column are encoded."""
+        return enforce(column, plain_values(chunk, column.source))
+
+    def concatenate(self, texts: list[Any]) -> Any:
+        """Return the rows of a text column of all chunks."""
+        return pa.chunked_array([chunk for values in texts for chunk in values.chunks], texts[0].type)
+
+
 def encode_chunks(
-    chunks: ReadChunks, backend: Backend, most_rows: int, declared: Mapping[str, DeclaredColumn] | None = None
+    chunks: ReadChunks,
+    backend: Backend,
+    most_rows: int,
+    declared: Mapping[str, DeclaredColumn] | None = None,
+    access: TableChunks | None = None,
 ) -> Table:
     """Encode a table that arrives in chunks.
 
@@ -39,38 +77,57 @@ def encode_chunks(
         The chunks have no more rows than this.
     declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the rest is inferred.
+    access : TableChunks, optional
+        Access to the columns of a chunk; that to Arrow tables unless given.
 
     Returns
     -------
     Table
-        The very table that `encode` returns for the rows of all chunks.
+        The very table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all chunks.
 
     Raises
     ------
     SchemaError
         As `encode`; rows are counted from the beginning of their chunk, whose place is named.
     """
+    access, declared, n_rows = access or TableChunks(), declared or {}, 0
     summaries: Summaries = {}
-    n_rows = 0
+
+    def summarize(name: str) -> ColumnSummary:
+        known, stated = summaries.get(name), declared.get(name)
+        values = access.summarize(chunk, name, known.kind if known else stated.kind if stated else None)
+        summary = known or ColumnSummary(name, values.type, stated, most_rows)
+        summary.add(values)
+        return summary
+
     for chunk in chunks():
-        summaries = summaries or start_summaries(chunk, declared or {}, most_rows)
+        names = access.names(chunk)
+        if not summaries:
+            require_distinct(names)
+            require(names, declared, "schema: declares")
         with rows_counted_after(n_rows):
-            add_to_summaries(summaries, chunk, backend)
-        n_rows += chunk.num_rows
+            summaries = dict(zip(names, backend.map(summarize, names), strict=True))
+        n_rows += access.n_rows(chunk)
     schema = Schema(tuple(backend.map(lambda column: column.column(n_rows), summaries.values())))
     pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
-    blocks, places = allocate(schema, n_rows, np)
-    texts: dict[str, list[pa.ChunkedArray]] = {column.name: [] for column in schema if not column.storage}
+    blocks, places = allocate(schema, n_rows, access.xp)
+    texts: dict[str, list[Any]] = {column.name: [] for column in schema if not column.storage}
+
+    def encode_rows(column: Column) -> None:
+        plan = access.plan(chunk, column)
+        if plan.write is None:
+            texts[column.name].append(plan.text)
+        else:
+            block, row = places[column.name]
+            plan.write(blocks[block][row][start : start + access.n_rows(chunk)])
+
     start = 0
     for chunk in chunks():
-        stop = start + chunk.num_rows
-        rows = {name: blocks[block][row][start:stop] for name, (block, row) in places.items()}
         with rows_counted_after(start):
-            written = write_columns(plan_columns(chunk, schema, backend), rows, backend)
-        for name, text in written.items():
-            texts[name].append(text)
-        start = stop
-    return move_table(Table(schema, n_rows, blocks, places, {n: _joined(found) for n, found in texts.items()}), backend)
+            backend.map(encode_rows, schema)
+        start += access.n_rows(chunk)
+    found = {name: access.concatenate(parts) for name, parts in texts.items()}
+    return move_table(Table(schema, n_rows, blocks, places, found), backend)
 
 
 def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], most_rows: int) -> Summaries:
@@ -101,7 +158,3 @@ def rows_counted_after(n_rows: int) -> Iterator[None]:
         if n_rows:
             error.where = ", ".join(filter(None, [error.where, f"after the first {n_rows:,} rows"]))
         raise
-
-
-def _joined(found: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for values in found for chunk in values.chunks], found[0].type)

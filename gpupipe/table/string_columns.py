@@ -69,14 +69,6 @@ def used_texts(column: pa.ChunkedArray) -> list[str]:
     return [value for value in values if value is not None]
 
 
-def sorted_levels(column: pa.ChunkedArray) -> tuple[str, ...]:
-    """Return the distinct strings of a dictionary column, numbers in numeric order, then texts in byte order."""
-    values: set[str] = set()
-    for dictionary in dictionaries(column):
-        values.update(v for v in dictionary.to_pylist() if v is not None)
-    return sort_levels(values)
-
-
 def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
     """Return levels in the canonical order: numeric if all of them are integers, else by UTF-8 bytes."""
     levels = list(values)

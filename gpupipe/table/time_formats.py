@@ -18,6 +18,7 @@ MORE_FORMATS = (
     "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S%z", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
     "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%a %b %d %H:%M:%S %Y",
 )  # fmt: skip
+ALL_FORMATS = tuple(dict.fromkeys((*FORMATS, *MORE_FORMATS)))
 FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are no dates
 MOST_TEXTS = 200  # that are tried in every format where none fits all
 LEAST_SHARE = 0.8  # of the texts: a format that fits so many is meant, and the others are wrong or mean "missing"
@@ -51,7 +52,7 @@ def time_formats(texts: Sequence[str]) -> list[str]:
         return []
     if all(text.isdecimal() for text in texts[:FIRST_LOOK]):
         return []  # 20110131 is read as a number
-    likely = [f for f in _all_formats() if all(_fits(text, f) for text in texts[:FIRST_LOOK])]
+    likely = [f for f in ALL_FORMATS if all(_fits(text, f) for text in texts[:FIRST_LOOK])]
     return [f for f in likely if all(_fits(text, f) for text in texts[FIRST_LOOK:])]
 
 
@@ -72,7 +73,7 @@ def declare_texts(name: str, texts: Sequence[str]) -> str:
             advice += f"; {texts[0]!r} could also be {formats[1]!r}"
         return advice
     texts = texts[:MOST_TEXTS]
-    fitting = {f: [text for text in texts if _fits(text, f)] for f in _all_formats()}
+    fitting = {f: [text for text in texts if _fits(text, f)] for f in ALL_FORMATS}
     best = max(fitting, key=lambda f: len(fitting[f]))
     if not texts or len(fitting[best]) < LEAST_SHARE * len(texts):
         return ""
@@ -92,10 +93,6 @@ def declare_numbers(name: str, low: float, high: float) -> str:
 
 def _declaration(name: str, time_format: str) -> str:
     return f"declare source.schema: {{{name}: {{kind: datetime, format: '{time_format}'}}}}"
-
-
-def _all_formats() -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*FORMATS, *MORE_FORMATS)))
 
 
 def _fits(text: str, time_format: str) -> bool:

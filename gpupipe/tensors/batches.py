@@ -21,8 +21,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from gpupipe.errors import ConfigError, DeviceError
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batch_rows import BatchRows, InMemory, RowIndex, arrays_of, as_array, packed_bytes, to_rows
-from gpupipe.tensors.mover import CudaMover
-from gpupipe.tensors.prefetch import Tensors, move_batches
+from gpupipe.tensors.prefetch import CudaMover, Tensors, move_batches
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 from gpupipe.typing import HostArray
 

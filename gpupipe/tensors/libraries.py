@@ -66,7 +66,6 @@ class NumPy(TensorLibrary):
     host_only = True
 
     def owns(self, X: Any) -> bool:
-        """Return whether it is an array of NumPy."""
         return isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray)
 
     def demand(self, seen: ArrayView) -> None:
@@ -86,11 +85,9 @@ class Torch(TensorLibrary):
     name = "torch"
 
     def owns(self, X: Any) -> bool:
-        """Return whether it is a tensor of PyTorch."""
         return isinstance(X, _load("torch", "'gpupipe[torch]'").Tensor)
 
     def demand(self, seen: ArrayView) -> None:
-        """Demand plain memory."""
         demand_plain(*seen)
 
     def take(self, array: Any) -> Any:
@@ -117,7 +114,6 @@ class Jax(TensorLibrary):
     name = "jax"
 
     def owns(self, X: Any) -> bool:
-        """Return whether it is an array of JAX."""
         return isinstance(X, _load("jax", "jax").Array)
 
     def demand(self, seen: ArrayView) -> None:
@@ -131,7 +127,6 @@ class Jax(TensorLibrary):
         demand_alignment(seen.array, ALIGNMENT)
 
     def take(self, array: Any) -> Any:
-        """Return an array by DLPack."""
         return _load("jax", "jax").dlpack.from_dlpack(array, copy=False)
 
 
@@ -142,11 +137,9 @@ class TensorFlow(TensorLibrary):
     order: Literal["C"] | None = "C"
 
     def owns(self, X: Any) -> bool:
-        """Return whether it is a tensor of TensorFlow."""
         return isinstance(X, _load("tensorflow", "tensorflow").Tensor)
 
     def demand(self, seen: ArrayView) -> None:
-        """Demand row-major memory."""
         demand_plain(*seen)
         if not seen.array.flags.c_contiguous:
             raise ZeroCopyObstacle(f"has strides {seen.array.strides}, and TensorFlow takes row-major memory alone")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupipe.bench.extra_stages import run_extras
 from gpupipe.bench.models import choose_model
+from gpupipe.bench.stages import run_extras
 from gpupipe.config import load_config
 
 READS = {"read", "read_pass", "cache_store", "cache_load", "cache_pass"}

@@ -16,7 +16,7 @@ from gpupipe.errors import DataError
 from gpupipe.io import isolation as trial
 from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.scoring.isolation import try_event_tables
+from gpupipe.pipeline.scoring.local import try_event_tables
 
 CONFIG = """\
 source: {{path: t.csv, target: y{isolate}}}

@@ -94,7 +94,7 @@ SCORING = [
     ("symbolic.csv", [], ["t.csv"]),
     ("{here}/t.csv", [], ["t.csv"]),
     ("file://{here}/t.csv", [], ["t.csv"]),
-    ("t.csv", [], ["r/new.csv", "r/predictions.parquet", "r/model/new.csv", "r/model/levels.json"]),
+    ("t.csv", [], ["r/new.csv", "r/predictions.parquet", "r/model/new.csv"]),
     ("t.csv", ["--table", "events=x.csv"], ["x.csv"]),
     ("parts", [], ["parts/year=1/one.csv", "parts/new.csv", "folder/new.parquet"]),
     ("folder", [], ["parts/new.csv"]),

@@ -9,17 +9,19 @@ import pytest
 from scipy import stats
 
 from gpupipe.backends import choose
-from gpupipe.datasets.churn.customers import CustomerBlock
-from gpupipe.datasets.churn.draws import SMALL, Draws
+from gpupipe.datasets.churn.customers import SMALL, CustomerBlock, Draws
 from gpupipe.datasets.churn.population import (
     CATEGORICALS,
     CELLS,
     CURVES,
+    KNOTS,
     Population,
     curve,
+    gamma,
     levels,
+    logistic,
+    normal,
 )
-from gpupipe.datasets.churn.quantile_tables import KNOTS, gamma, logistic, normal
 
 U = np.linspace(0.001, 0.999, 5_001)
 # Curve to the law, or to quantiles of a law that are transformed.

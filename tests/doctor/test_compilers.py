@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gpupipe.backends.probe import GpuProbe
-from gpupipe.doctor.compilers import compiler_findings
 from gpupipe.doctor.distributions import Distributions
+from gpupipe.doctor.toolkits import compiler_findings
 
 NUMBA = {"numba-cuda": "0.30.4"}
 CU13 = {**NUMBA, "nvidia-nvvm": "13.5.37", "nvidia-cuda-nvrtc": "13.5.37"}

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gpupipe.backends.probe import GpuProbe
-from gpupipe.doctor.cuda_start import COMPAT, START, cuda_findings
+from gpupipe.doctor.gpus import COMPAT, START, cuda_findings
 
 NAMES = [
     ("0", "CUDA_SUCCESS", "ok", ""),

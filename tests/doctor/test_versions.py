@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.versions import version_findings
+from gpupipe.doctor.packages import version_findings
 
 CORE = [
     *("click", "fsspec", "jinja2", "matplotlib", "numba", "numpy", "packaging", "pandas", "pyarrow", "pydantic"),

@@ -154,7 +154,7 @@ def test_a_folder_that_holds_anything_else_is_refused_before_anything_is_read(
     before = tree(tmp_path / "home")
     for setting in (source, Source(path="t.csv", cache="home")):
         with pytest.raises(ConfigError, match="photos") as caught:
-            TableCache.of(setting, None, tmp_path)
+            TableCache.of(setting)
         assert caught.value.where == str(tmp_path / "home") and "gpupipe-cache" in caught.value.fix
     (note,) = TableCache(tmp_path / "home", KEY, limit_bytes=1 << 20).store(encoded())
     assert "not cached" in note
@@ -185,10 +185,10 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
 def test_a_cache_into_which_somebody_has_put_files_is_refused_too(source: Source, tmp_path: Path) -> None:
     entry = _stored(tmp_path / "cache", KEY)
     (entry / "table.json").unlink()  # damage is no reason
-    assert TableCache.of(source, None, tmp_path) is not None
+    assert TableCache.of(source) is not None
     put(tmp_path / "cache" / "photos", a="mine")
     with pytest.raises(ConfigError, match="photos"):
-        TableCache.of(source, None, tmp_path)
+        TableCache.of(source)
 
 
 def test_an_entry_is_neither_read_nor_replaced_through_a_link_or_without_its_marker(tmp_path: Path) -> None:
@@ -212,9 +212,9 @@ def test_a_cache_of_an_earlier_version_goes_on_and_its_entries_stay(source: Sour
     (folder / ".draft-q9_zk21a").mkdir()
     (folder / "kernels" / "0123456789abcdef").mkdir(parents=True)
     before = tree(folder)
-    cache = TableCache.of(source, None, tmp_path)
+    cache = TableCache.of(source)
     assert cache is not None and cache.store(encoded()) == []
-    assert TableCache.of(source, None, tmp_path) is not None
+    assert TableCache.of(source) is not None
     assert set(tree(folder)) >= set(before)
 
 
@@ -281,7 +281,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
 
 
 def key_of(source: Source, folder: Path, **tables: JoinedTable) -> str:
-    cache = TableCache.of(source, tables, folder)
+    cache = TableCache.of(source, tables)
     assert cache is not None
     return cache.path.name
 
@@ -337,22 +337,22 @@ def test_a_remote_file_that_shows_no_changes_is_never_taken_for_the_same(source:
 
 def test_auto_keeps_large_inputs_only(source: Source, tmp_path: Path) -> None:
     auto = Source(path="t.csv")
-    assert TableCache.of(auto, None, tmp_path) is None
+    assert TableCache.of(auto) is None
     os.truncate(tmp_path / "t.csv", 64 << 20)
-    assert TableCache.of(auto, None, tmp_path) is not None
-    assert TableCache.of(Source(path="t.csv", cache=False), None, tmp_path) is None
-    assert TableCache.of(Source(generate="churn", rows=10**9), None, tmp_path) is None
+    assert TableCache.of(auto) is not None
+    assert TableCache.of(Source(path="t.csv", cache=False)) is None
+    assert TableCache.of(Source(generate="churn", rows=10**9)) is None
 
 
 def test_the_folder_is_the_setting_or_the_environment_or_the_users(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def folder(source: Source) -> Path:
-        cache = TableCache.of(source, None, tmp_path)
+        cache = TableCache.of(source)
         assert cache is not None
         return cache.folder
 
-    assert folder(Source(path="t.csv", cache="here")) == tmp_path / "here"
+    assert folder(Source(path="t.csv", cache="here")) == Path("here")
     assert folder(source) == tmp_path / "cache"
     monkeypatch.delenv("GPUPIPE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -361,9 +361,9 @@ def test_the_folder_is_the_setting_or_the_environment_or_the_users(
 
 def test_the_limit_is_a_size(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", "500 MB")
-    cache = TableCache.of(source, None, tmp_path)
+    cache = TableCache.of(source)
     assert cache is not None and cache.limit_bytes == 500_000_000
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", "much")
     with pytest.raises(ConfigError, match="'much' is no size") as caught:
-        TableCache.of(source, None, tmp_path)
+        TableCache.of(source)
     assert caught.value.where == "GPUPIPE_CACHE_LIMIT"

@@ -43,47 +43,47 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_rows_come_in_the_sorted_order_of_the_files(folder: Path, path: str | list[str], values: list[int]) -> None:
-    loaded = read_arrow(Source(path=path), folder)
+    loaded = read_arrow(Source(path=path))
     assert sorted(loaded.table.column("a").to_pylist()) == sorted(values)
     if path != "data/**/*.csv":
         assert loaded.table.column("a").to_pylist() == values
 
 
 def test_the_identity_of_each_file_is_its_path_size_and_time(folder: Path) -> None:
-    (file,) = find_files(Source(path="data/a.csv"), folder)
+    (file,) = find_files(Source(path="data/a.csv"))
     status = os.stat(folder / "data" / "a.csv")
     assert (file.path, file.size, file.mtime_ns) == (str(folder / "data" / "a.csv"), status.st_size, status.st_mtime_ns)
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     put(tmp_path / "t[1].csv", "a\n1\n")
-    assert read_arrow(Source(path="t[1].csv"), tmp_path).table.num_rows == 1
+    assert read_arrow(Source(path="t[1].csv")).table.num_rows == 1
 
 
 def test_absent_files_are_named_with_the_nearest(folder: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder") as caught:
-        find_files(Source(path="data/aa.csv"), folder)
+        find_files(Source(path="data/aa.csv"))
     assert str(folder / "data" / "aa.csv") in caught.value.where and "did you mean" in caught.value.fix
     with pytest.raises(DataError, match="no file matches"):
-        find_files(Source(path="data/*.parquet"), folder)
+        find_files(Source(path="data/*.parquet"))
     with pytest.raises(DataError, match="the folder has no parquet file"):
         (folder / "empty").mkdir()
-        find_files(Source(path="empty", format="parquet"), folder)
+        find_files(Source(path="empty", format="parquet"))
 
 
 def test_a_suffix_that_says_nothing_needs_the_format(tmp_path: Path) -> None:
     put(tmp_path / "t.data", "a,b\n1,2\n")
     with pytest.raises(DataError, match="does not say how it is written") as caught:
-        read_arrow(Source(path="t.data"), tmp_path)
+        read_arrow(Source(path="t.data"))
     assert "source.format: csv" in caught.value.fix
-    assert read_arrow(Source(path="t.data", format="csv"), tmp_path).table.column_names == ["a", "b"]
+    assert read_arrow(Source(path="t.data", format="csv")).table.column_names == ["a", "b"]
 
 
 def test_a_folder_of_several_formats_needs_the_format(folder: Path) -> None:
     pq.write_table(pa.table({"a": [9]}), folder / "data" / "z.parquet")
     with pytest.raises(DataError, match="several formats: csv, parquet"):
-        read_arrow(Source(path="data"), folder)
-    assert read_arrow(Source(path="data", format="parquet"), folder).table.to_pydict() == {"a": [9]}
+        read_arrow(Source(path="data"))
+    assert read_arrow(Source(path="data", format="parquet")).table.to_pydict() == {"a": [9]}
 
 
 def test_folders_of_a_hive_table_are_columns(tmp_path: Path) -> None:
@@ -93,17 +93,17 @@ def test_folders_of_a_hive_table_are_columns(tmp_path: Path) -> None:
         pq.write_table(pa.table({"n": [n, n]}), target / "part-0.parquet")
     rows = {(1, 2023, "New York"), (2, 2024, "Oslo"), (3, 2024, None)}
     for path in ("t", "t/**/*.parquet"):
-        table = read_arrow(Source(path=path), tmp_path).table
+        table = read_arrow(Source(path=path)).table
         assert table.field("year").type == pa.int64()
         assert table.field("city").type == pa.dictionary(pa.int32(), pa.string())
         assert {tuple(row.values()) for row in table.to_pylist()} == rows and table.num_rows == 6
-    assert read_arrow(Source(path="t", drop=["city"], where="year > 2023"), tmp_path).table.num_rows == 4
+    assert read_arrow(Source(path="t", drop=["city"], where="year > 2023")).table.num_rows == 4
 
 
 def test_columns_may_come_in_another_order_and_may_be_absent(tmp_path: Path) -> None:
     put(tmp_path / "t/a.csv", "x,y\n1,p\n")
     put(tmp_path / "t/b.csv", "y,x,z\nq,2.5,7\n")
-    loaded = read_arrow(Source(path="t"), tmp_path)
+    loaded = read_arrow(Source(path="t"))
     assert loaded.table.to_pydict() == {"x": [1.0, 2.5], "y": ["p", "q"], "z": [None, 7]}
     assert any("'z' is null for the rows of" in note and "a.csv" in note for note in loaded.notes)
 
@@ -111,7 +111,7 @@ def test_columns_may_come_in_another_order_and_may_be_absent(tmp_path: Path) -> 
 def test_a_csv_column_that_is_text_in_one_file_is_text_in_all(tmp_path: Path) -> None:
     put(tmp_path / "t/a.csv", "id,n\n0536365,1\n536366,2\n")
     put(tmp_path / "t/b.csv", "id,n\nC536379,3\n")
-    loaded = read_arrow(Source(path="t"), tmp_path)
+    loaded = read_arrow(Source(path="t"))
     assert loaded.table.column("id").to_pylist() == ["0536365", "536366", "C536379"]
     assert any("read as text: id" in note for note in loaded.notes)
 
@@ -121,7 +121,7 @@ def test_integers_and_floats_in_two_files_are_floats_and_nulls_go_with_all(tmp_p
     columns = [pa.array([1], pa.int8()), pa.array([2.5]), pa.nulls(1), pa.array([2**40])]
     for i, values in enumerate(columns):
         pq.write_table(pa.table({"v": values}), tmp_path / "t" / f"{i}.parquet")
-    assert read_arrow(Source(path="t"), tmp_path).table.column("v").to_pylist() == [1.0, 2.5, None, float(2**40)]
+    assert read_arrow(Source(path="t")).table.column("v").to_pylist() == [1.0, 2.5, None, float(2**40)]
 
 
 def test_types_that_nothing_holds_both_of_are_refused_with_both_files(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_types_that_nothing_holds_both_of_are_refused_with_both_files(tmp_path: 
     pq.write_table(pa.table({"v": [1]}), tmp_path / "t" / "a.parquet")
     pq.write_table(pa.table({"v": ["x"]}), tmp_path / "t" / "b.parquet")
     with pytest.raises(SchemaError, match="'v' holds int64 values in one file and text in another") as caught:
-        read_arrow(Source(path="t"), tmp_path)
+        read_arrow(Source(path="t"))
     assert "a.parquet" in caught.value.where and "b.parquet" in caught.value.where
 
 
@@ -137,7 +137,7 @@ def test_one_file_without_rows_among_others_is_no_error(tmp_path: Path) -> None:
     put(tmp_path / "t/a.csv", "x\n")
     put(tmp_path / "t/b.csv", "")
     put(tmp_path / "t/c.csv", "x\n5\n")
-    loaded = read_arrow(Source(path="t"), tmp_path)
+    loaded = read_arrow(Source(path="t"))
     assert loaded.table.to_pydict() == {"x": [5]}
     assert sum("no rows in" in note for note in loaded.notes) == 2
 
@@ -198,4 +198,4 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path) -> None:
     put(tmp_path / "t.csv", "a\n1\n")
     (tmp_path / "t.csv").chmod(0)
     with pytest.raises(DataError, match="may not be read"):
-        read_arrow(Source(path="t.csv"), tmp_path)
+        read_arrow(Source(path="t.csv"))

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 def prepared(folder: Path, body: str, **settings: object) -> pa.Table:
     (folder / "hook.py").write_text(body)
     source = Source(path="t.csv", prepare="hook.py:prepare", **settings)
-    return read_arrow(source, folder).table
+    return read_arrow(source).table
 
 
 def test_the_hook_sees_plain_columns_and_its_result_is_the_table(folder: Path) -> None:
@@ -51,13 +51,13 @@ def test_the_filter_comes_after_the_hook(folder: Path) -> None:
 def test_the_hook_may_flatten_what_is_nested(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2], "l": [[1, 2], [3]]}), tmp_path / "t.parquet")
     (tmp_path / "hook.py").write_text("def prepare(frame):\n    return frame.assign(n=frame['l'].map(len))\n")
-    loaded = read_arrow(Source(path="t.parquet", prepare="hook.py:prepare"), tmp_path)
+    loaded = read_arrow(Source(path="t.parquet", prepare="hook.py:prepare"))
     assert loaded.table.to_pydict() == {"a": [1, 2], "n": [2, 1]}
 
 
 def test_the_hook_is_part_of_the_identity_of_the_input(folder: Path) -> None:
     (folder / "hook.py").write_text("def prepare(frame):\n    return frame\n")
-    loaded = read_arrow(Source(path="t.csv", prepare="hook.py:prepare"), folder)
+    loaded = read_arrow(Source(path="t.csv", prepare="hook.py:prepare"))
     assert [Path(file.path).name for file in loaded.files] == ["t.csv", "hook.py"]
 
 
@@ -78,6 +78,6 @@ def test_an_absent_function_is_named_with_the_nearest(folder: Path) -> None:
         prepared(folder, "def prepares(frame):\n    return frame\n")
     assert "did you mean 'prepares'?" in caught.value.fix
     with pytest.raises(ConfigError, match="no such file"):
-        read_arrow(Source(path="t.csv", prepare="absent.py:prepare"), folder)
+        read_arrow(Source(path="t.csv", prepare="absent.py:prepare"))
     with pytest.raises(ConfigError, match="ZeroDivisionError"):
         prepared(folder, "1 / 0\n")

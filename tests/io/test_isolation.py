@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import MemoryFigures
+from gpupipe.backends.machine import MemoryFigures
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.io import isolation
 from gpupipe.io.settings import Source

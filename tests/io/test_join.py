@@ -30,7 +30,7 @@ def join(
     pq.write_table(pa.table(left), folder / "left.parquet", row_group_size=3)
     pq.write_table(pa.table(right), folder / "right.parquet", row_group_size=2)
     table = JoinedTable.model_validate({"path": "right.parquet", "on": on, "cardinality": cardinality, **more})
-    return read_joined(Source(path="left.parquet"), {"right": table}, folder)
+    return read_joined(Source(path="left.parquet"), {"right": table})
 
 
 def test_every_row_of_the_main_table_stays_once_in_its_order(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_later_table_may_have_its_key_in_an_earlier_one(tmp_path: Path) -> Non
         name: JoinedTable.model_validate({"path": f"{name}.parquet", "on": on, "cardinality": "many_to_one"})
         for name, on in (("customers", "customer"), ("cities", "city"))
     }
-    loaded = read_joined(Source(path="orders.parquet"), tables, tmp_path, columns=["people", "customer"])
+    loaded = read_joined(Source(path="orders.parquet"), tables, columns=["people", "customer"])
     assert loaded.table.to_pydict() == {"customer": [1, 2, 1], "people": [7, 28, 7]}
 
 
@@ -156,8 +156,9 @@ def test_the_result_is_that_of_pandas(
     ]
     for frame, name in zip(frames, ("left", "right"), strict=True):
         frame.to_parquet(folder / f"{name}.parquet", row_group_size=4)
-    table = JoinedTable.model_validate({"path": "right.parquet", "on": "k", "cardinality": "many_to_one"})
-    ours = read_joined(Source(path="left.parquet"), {"right": table}, folder).table
+    path = str(folder / "right.parquet")
+    table = JoinedTable.model_validate({"path": path, "on": "k", "cardinality": "many_to_one"})
+    ours = read_joined(Source(path=str(folder / "left.parquet")), {"right": table}).table
     theirs = frames[0].merge(frames[1].dropna(subset="k"), on="k", how="left")
     assert ours.column("n0").to_pylist() == theirs["n0"].tolist()
     assert ours.column("n1").to_pylist() == [None if pd.isna(n) else int(n) for n in theirs["n1"]]

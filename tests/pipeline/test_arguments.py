@@ -132,7 +132,12 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
 
 @pytest.mark.parametrize(
     ("method", "step"),
-    [("run", "run_pipeline"), ("plan", "make_plan"), ("features", "open_job"), ("tensors", "make_tensors")],
+    [
+        ("run", "api.run_pipeline"),
+        ("plan", "plan.run_plan.make_plan"),
+        ("features", "api.open_job"),
+        ("tensors", "api.make_tensors"),
+    ],
 )
 def test_every_method_words_its_errors_for_python(
     method: str, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -140,7 +145,7 @@ def test_every_method_words_its_errors_for_python(
     def refuse(*arguments: Any, **options: Any) -> None:
         raise ConfigError("no", fix="declare it: schema: {plan: text}")
 
-    monkeypatch.setattr(api, step, refuse)
+    monkeypatch.setattr(f"gpupipe.pipeline.{step}", refuse)
     with pytest.raises(ConfigError, match=r"declare it: schema=\{'plan': 'text'\}"):
         getattr(pipeline(output=tmp_path), method)()
 

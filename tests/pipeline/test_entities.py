@@ -228,11 +228,6 @@ def test_a_manifest_cannot_name_a_hook_or_leave_out_a_table(run: gpupipe.Run) ->
             ServedEvents.from_json(document | {"tables": tables}, derivation)
 
 
-def test_a_model_of_an_older_version_takes_its_tables_as_they_are(run: gpupipe.Run) -> None:
-    events = ServedEvents.from_json(None, gpupipe.load_model(run.path).features.derivation)
-    assert (events.tables["orders"].on.right, events.tables["orders"].where, events.entities) == (("who",), None, None)
-
-
 def test_the_plan_estimates_the_rows_of_events_that_it_does_not_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

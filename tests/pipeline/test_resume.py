@@ -167,8 +167,7 @@ def test_a_changed_file_and_changed_code_make_another_key(table: Path, tmp_path:
     assert first.name == key_of(config(mine)).name
     mine.write_text(mine.read_text() + "40,c1,1\n")
     assert key_of(config(mine)).changed(first.parts) == ["the input"]
-    code = CheckpointKey("train", {**first.parts, "the code of training": "old"})
-    assert code.of("train", the_code_of_training="new").changed(code.parts) == ["the code of training"]
+    assert first.of("read", the_code="new").changed(first.parts) == ["the code"]
 
 
 def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes, tmp_path: Path) -> None:
@@ -183,23 +182,23 @@ def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes
     assert said(run)["train xgboost"][0].startswith("what was kept is damaged, so it is made anew: ")
 
 
-def candidates(settings: Config, store: CheckpointStore, models: Sequence[int], share: float = 1e9) -> list[Candidate]:
+def candidates(settings: Config, store: CheckpointStore, models: Sequence[int]) -> list[Candidate]:
     """Train some of the configured models, and save their checkpoints."""
     from gpupipe.pipeline.preparation import open_job
     from gpupipe.pipeline.timeline import Timeline
 
     backend = choose("cpu")
     job: Job = open_job(settings, backend, Timeline())
-    checkpoints = RunCheckpoints(store, table_key(key_of(settings), job.table, job.y, job.goal, None), share)
+    checkpoints = RunCheckpoints(store, table_key(key_of(settings), job.table, job.y, job.goal, None))
     mask = np.arange(job.table.n_rows) % 4 > 0
-    with checkpoints.flush_on_error():
-        entries = [settings.models[i] for i in models]
-        training = CandidateTraining(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})
-        training.fit_features()
-        for entry in entries:
-            training.train(entry)
-            training.predict(entry)
-        return training.candidates
+    entries = [settings.models[i] for i in models]
+    training = CandidateTraining(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})
+    training.fit_features()
+    for entry in entries:
+        training.train(entry)
+        training.predict(entry)
+    checkpoints.flush()
+    return training.candidates
 
 
 FAMILIES = [
@@ -221,25 +220,23 @@ def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_pat
             np.testing.assert_array_equal(one.predictions["test"].probability, prediction.probability)
 
 
-def test_a_result_waits_until_it_is_worth_its_cost_or_the_run_ends_early(tmp_path: Path) -> None:
+def test_results_wait_until_they_took_30_seconds_or_the_run_ends_early(tmp_path: Path) -> None:
     checkpoints, written = RunCheckpoints(), []
     checkpoints.store = CheckpointStore(tmp_path / "kept")
 
-    def save(name: str, seconds: float, by_library: bool = False) -> None:
-        checkpoints.save(CheckpointKey(name, {name: "1"}), seconds, lambda folder: written.append(name), by_library)
+    def save(name: str, seconds: float) -> None:
+        checkpoints.save(CheckpointKey(name, {name: "1"}), seconds, lambda folder: written.append(name))
 
-    save("features", 0.0)
-    save("forest", 60.0, by_library=True)
-    save("quick", 0.5)
+    save("features", 0.1)
+    save("quick", 29.0)
     assert not written
-    save("slow", 5.0)
-    assert written == ["features", "quick", "slow"]
-    save("another forest", 60.0, by_library=True)
-    assert written[3:] == ["forest", "another forest"]
+    save("another", 1.0)
+    assert written == ["features", "quick", "another"]
     with pytest.raises(Asked), checkpoints.flush_on_error():
-        save("last", 0.1)
+        save("last", 29.0)
+        assert len(written) == 3
         raise Asked
-    assert written[5:] == ["last"]
+    assert written[3:] == ["last"]
 
 
 def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
@@ -256,14 +253,14 @@ def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
 
 
 def test_features_whose_folds_are_on_workers_are_not_kept(table: Path, tmp_path: Path) -> None:
-    settings, checkpoints = config(table), RunCheckpoints(CheckpointStore(tmp_path / "kept"), share=1e9)
+    settings, checkpoints = config(table), RunCheckpoints(CheckpointStore(tmp_path / "kept"))
     made = candidates(settings, CheckpointStore(), [1])[0].trained.features
     of_rows = checkpoints.of_rows("", settings, choose("cpu"), np.ones(3, bool), {})
     parts: Any = [object()]
-    of_rows.save_features("codes", replace(made, folds=parts))
+    of_rows.save_features("codes", replace(made, folds=parts), 0.1)
     checkpoints.flush()
     assert not (tmp_path / "kept").exists()
-    of_rows.save_features("codes", made)
+    of_rows.save_features("codes", made, 0.1)
     checkpoints.flush()
     assert len(list((tmp_path / "kept").iterdir())) == 1
 

@@ -19,7 +19,8 @@ from gpupipe.errors import ConfigError
 from gpupipe.pipeline.atomic import directory as atomic_directory
 from gpupipe.pipeline.atomic.drafts import MARKER
 from gpupipe.pipeline.atomic.rename import exchange
-from gpupipe.pipeline.rundir.directory import RunDirectory, default_run_directory
+from gpupipe.pipeline.jsonfile import write_json
+from gpupipe.pipeline.run_directory import RunDirectory, default_run_directory
 
 FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>" * 100}
 
@@ -27,7 +28,7 @@ FILES = {"config.yaml": "name: x\n", "metrics.json": "{}\n", "report.html": "<p>
 def write_run(final: Path, mark: str = "") -> None:
     with RunDirectory(final) as run:
         for name, text in FILES.items():
-            run.write_text(name, text + mark)
+            (run.path / name).write_text(text + mark)
 
 
 CHURN = ["churn", *(f"churn/{name}" for name in sorted([*FILES, "run.json"]))]
@@ -40,7 +41,7 @@ def tree(folder: Path) -> list[str]:
 def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     final = tmp_path / "runs" / "churn"
     with RunDirectory(final) as run:
-        run.write_json("metrics.json", {"best": "x", "models": {"x": {"roc_auc": float("nan")}}})
+        write_json(run.path / "metrics.json", {"best": "x", "models": {"x": {"roc_auc": float("nan")}}})
         (run.path / "model").mkdir()
         (run.path / "model" / "manifest.json").write_text("{}")
         assert not final.exists()
@@ -55,7 +56,7 @@ def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_bes
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error), RunDirectory(tmp_path / "churn") as run:
-        run.write_text("config.yaml", "half")
+        (run.path / "config.yaml").write_text("half")
         raise error
     assert tree(tmp_path) == []
 
@@ -63,7 +64,7 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path, error: type[BaseExcepti
 def test_a_run_that_fails_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
     with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn") as run:
-        run.write_text("config.yaml", "half")
+        (run.path / "config.yaml").write_text("half")
         raise ValueError("late")
     assert (tmp_path / "churn" / "config.yaml").read_text() == FILES["config.yaml"] + "first"
     assert tree(tmp_path) == CHURN
@@ -107,7 +108,7 @@ def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
 
 def test_what_came_to_be_there_during_the_run_is_not_overwritten_and_the_run_is_kept_beside_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught, RunDirectory(tmp_path / "churn") as run:
-        run.write_text("config.yaml", "complete")
+        (run.path / "config.yaml").write_text("complete")
         (tmp_path / "churn").mkdir()
         (tmp_path / "churn" / "mine.txt").write_text("mine")
     (kept,) = tmp_path.glob("churn.new-*")
@@ -180,7 +181,7 @@ def test_a_folder_of_another_program_with_files_of_our_names_is_refused(tmp_path
 def test_a_note_that_is_added_during_the_run_stays_and_so_does_the_earlier_run(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
     with pytest.raises(ConfigError, match=r"notes\.txt"), RunDirectory(tmp_path / "churn") as run:
-        run.write_text("config.yaml", "second")
+        (run.path / "config.yaml").write_text("second")
         add_a_note(tmp_path / "churn")
     assert tree(tmp_path / "churn") == sorted([*FILES, "run.json", "notes.txt"])
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("first")
@@ -284,12 +285,12 @@ NAMES = ["a", "b", "config.yaml", "metrics.json", "run.json", "z"]
 LOOP = """
 import sys
 from pathlib import Path
-from gpupipe.pipeline.rundir.directory import RunDirectory
+from gpupipe.pipeline.run_directory import RunDirectory
 count = 0
 while True:
     with RunDirectory(Path(sys.argv[1])) as run:
         for name in ("config.yaml", "metrics.json", "a", "b", "z"):
-            run.write_text(name, f"{count:08d}" * 2000)
+            (run.path / name).write_text(f"{count:08d}" * 2000)
     count += 1
     print(count, flush=True)
 """

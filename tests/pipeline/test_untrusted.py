@@ -27,9 +27,8 @@ from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, PredictionW
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.untrusted import process as untrusted_process
 from gpupipe.pipeline.untrusted.description import describe
-from gpupipe.pipeline.untrusted.messages import pack
+from gpupipe.pipeline.untrusted.messages import pack, pack_arrays
 from gpupipe.pipeline.untrusted.model import UntrustedModel
-from gpupipe.pipeline.untrusted.replies import write_prediction, write_report
 from gpupipe.pipeline.untrusted.worker import ModelWorker
 
 N = 300
@@ -331,13 +330,13 @@ def said(trained: Callable[[str], Path]) -> dict[str, Any]:
     probability = model.predict_proba(rows)[:, 1]
     from gpupipe.models import Prediction
 
-    prediction, arrays = write_prediction(Prediction("binary", probability=probability))
+    described, arrays = pack_arrays(Prediction("binary", probability=probability).arrays)
     assert model.last_prediction_report is not None
-    report = write_report(model.last_prediction_report)
+    report = model.last_prediction_report.to_json()
     common = {"sha256": model.manifest["manifest_sha256"], "remarks": ["a remark"]}
     return {
         "description": {**common, "description": describe(model)},
-        "prediction": ({**common, **prediction, "report": report}, arrays),
+        "prediction": ({**common, "arrays": described, "report": report}, arrays),
         "rows": rows, "probability": probability,
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import machine
-from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, Item, MemoryFigures, Result
+from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions, Item, Result
 from gpupipe.backends.stage import StageUse
 from gpupipe.typing import Array, ArrayNamespace, HostArray
 from gpupipe_kernels.engines import choose_engine
@@ -51,7 +51,7 @@ class CpuBackend(Backend):
     name: Literal["cpu", "gpu"] = "cpu"
 
     def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
-        self.reason, self._options = reason, options
+        self.reason, self.options = reason, options
         # Idle OpenMP threads that spin steal from those that work as soon as the machine has other things to do: a
         # histogram gradient boosting took 56 s instead of 2 so. Read when the library is loaded, so set before that.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -61,18 +61,15 @@ class CpuBackend(Backend):
 
     @property
     def xp(self) -> ArrayNamespace:
-        """The array namespace, ``numpy``."""
         import numpy
 
         return numpy
 
     @property
     def host(self) -> Backend:
-        """Itself."""
         return self
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
-        """Return an unfitted estimator of scikit-learn or XGBoost; see `Backend.estimator`."""
         from gpupipe.backends.cpu.estimators import create
 
         return create(name, params)
@@ -91,9 +88,8 @@ class CpuBackend(Backend):
         out[:] = pc.take(pa.array(values), pa.array(rows), boundscheck=False).to_numpy()
 
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
-        """Return ``"numpy"``, or ``"numba"`` where compiled loops pay; see `Backend.choose_engine`."""
         can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-        chosen = choose_engine(family, size, self.n_threads, self._options.engine, can_compile)
+        chosen = choose_engine(family, size, self.n_threads, self.options.engine, can_compile)
         for engines in self._stage_engines:
             engines[family] = chosen
         return chosen
@@ -110,14 +106,12 @@ class CpuBackend(Backend):
         fold: Array | None = None,
         engine: str | None = None,
     ) -> None:
-        """Run `program` with the interpreter that `interpreter` names; see `Backend.run_program`."""
         chosen = self.interpreter(program) if engine is None or program.calls else engine
         module = import_module(INTERPRETERS[chosen])
         module.run(program, blocks, out, fold, 1 if self._thread.is_worker else self.n_threads)
         self.last_interpreter = chosen
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
-        """Return NumPy's reductions, or compiled ones where they pay; see `Backend.reductions`."""
         return import_module(REDUCTIONS[engine or self.choose_engine("reductions", n_values)])
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -149,7 +143,6 @@ class CpuBackend(Backend):
         return np.asarray(array)
 
     def to_device(self, array: Array) -> Array:
-        """Return `array` as it is."""
         return array
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
@@ -167,9 +160,4 @@ class CpuBackend(Backend):
         """Wait for nothing: on the host a call is over when it returns."""
 
     def free_bytes(self) -> int:
-        """Return the bytes of the host that are free."""
         return self.memory().available
-
-    def memory(self) -> MemoryFigures:
-        """Return host memory figures in bytes, limits of a container counted."""
-        return machine.memory(limit=self._options.host_limit)

@@ -18,12 +18,12 @@ from gpupipe.backends.base import (
     DeviceBackend,
     DeviceOptions,
     Item,
-    MemoryFigures,
     Result,
 )
 from gpupipe.backends.stage import StageUse
 from gpupipe.errors import DeviceError
 from gpupipe.typing import Array, ArrayNamespace, HostArray
+from gpupipe_kernels.toolchain import export_command, find_libraries, find_toolkits, visibility_settings
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
@@ -43,7 +43,7 @@ class GpuBackend(DeviceBackend):
     name: Literal["cpu", "gpu"] = "gpu"
 
     def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
-        from gpupipe.backends.gpu.compiler import require_compiler
+        from gpupipe.backends.gpu.backend import require_compiler
         from gpupipe.backends.gpu.memory import set_up
         from gpupipe_kernels.numpy_compat import restore_row_stack
 
@@ -56,7 +56,6 @@ class GpuBackend(DeviceBackend):
 
     @property
     def xp(self) -> ArrayNamespace:
-        """The array namespace, ``cupy``."""
         import cupy
 
         namespace: ArrayNamespace = cupy
@@ -71,13 +70,11 @@ class GpuBackend(DeviceBackend):
 
     @property
     def frame(self) -> Any:
-        """The dataframe namespace, ``cudf``."""
         import cudf
 
         return cudf
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
-        """Return an unfitted estimator of cuML or XGBoost that computes on the device; see `Backend.estimator`."""
         from gpupipe.backends.gpu.estimators import create
 
         return create(name, params)
@@ -87,15 +84,12 @@ class GpuBackend(DeviceBackend):
         return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")
 
     def take(self, values: Array, rows: Array, out: Array) -> None:
-        """Write ``values[rows]`` to `out`."""
         self.xp.take(values, rows, out=out)
 
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
-        """Return what computes on the host; see `Backend.choose_engine`."""
         return self.host.choose_engine(family, size)
 
     def interpreter(self, program: Program) -> str:
-        """Return ``"cuda"``."""
         return "cuda"
 
     def run_program(
@@ -106,7 +100,6 @@ class GpuBackend(DeviceBackend):
         fold: Array | None = None,
         engine: str | None = None,
     ) -> None:
-        """Run `program` in one launch; see `Backend.run_program`."""
         from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
         ready = cuda_interpreter.device_program(program)
@@ -116,7 +109,6 @@ class GpuBackend(DeviceBackend):
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
-        """Return the device's reductions; see `Backend.reductions`."""
         from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 
         return cuda_engine
@@ -142,7 +134,6 @@ class GpuBackend(DeviceBackend):
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return columns of files as a cuDF DataFrame; see `DeviceBackend.read_columns`."""
         if file_format == "orc":
             return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
@@ -155,7 +146,6 @@ class GpuBackend(DeviceBackend):
     def read_texts(
         self, content: BytesIO, names: Sequence[str], columns: Sequence[str], delimiter: str, quote: str | None
     ) -> Any:
-        """Return columns of CSV rows as a cuDF DataFrame of strings; see `DeviceBackend.read_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_csv(
             content, delimiter=delimiter, header=None, names=list(names), usecols=list(columns),
@@ -164,19 +154,16 @@ class GpuBackend(DeviceBackend):
         )  # fmt: skip
 
     def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return columns of JSON lines as a cuDF DataFrame of strings; see `DeviceBackend.read_json_texts`."""
         self._meter.add(to_device=content.getbuffer().nbytes)
         return self.frame.read_json(
             content, engine="cudf", lines=True, dtype=dict.fromkeys(columns, "str"), keep_quotes=True, compression=None
         )[list(columns)]  # fmt: skip
 
     def values(self, series: Any, dtype: str) -> Array:
-        """Return a series of numbers or booleans as an array in device memory; see `DeviceBackend.values`."""
         values: Array = series.astype(dtype).to_cupy()
         return values
 
     def ticks(self, series: Any) -> tuple[Array, str]:
-        """Return a series of times as int64 in device memory and their unit; see `DeviceBackend.ticks`."""
         unit = str(series.dtype).partition("[")[2][:2].rstrip("],")  # of "datetime64[ns, UTC]", "timestamp[s][pyarrow]"
         return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
 
@@ -187,7 +174,6 @@ class GpuBackend(DeviceBackend):
         return array
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
-        """Note that something runs on the host, or refuse it; see `Backend.fall_back`."""
         if self.options.fallback == "forbid":
             raise DeviceError(
                 f"{what}, and fallback to the CPU is forbidden",
@@ -197,21 +183,18 @@ class GpuBackend(DeviceBackend):
         self._meter.note(f"{what} ({where})")
 
     def open_stage(self) -> None:
-        """Begin to count; see `Backend.open_stage`."""
         from rmm.statistics import push_statistics
 
         before = push_statistics()
         self._meter.open(0 if before is None else before.current_bytes)
 
     def close_stage(self) -> StageUse:
-        """Return what has been counted; see `Backend.close_stage`."""
         from rmm.statistics import pop_statistics
 
         found = pop_statistics()
         return self._meter.close(None if found is None else found.peak_bytes)
 
     def synchronize(self) -> None:
-        """Wait for everything that was launched on the default stream."""
         xp: Any = self.xp  # CuPy, which has streams
         xp.cuda.get_current_stream().synchronize()
 
@@ -220,10 +203,6 @@ class GpuBackend(DeviceBackend):
         from gpupipe.backends.gpu.memory import free_bytes
 
         return free_bytes(self.options.limit)
-
-    def memory(self) -> MemoryFigures:
-        """Return host memory figures in bytes."""
-        return machine.memory(limit=self.options.host_limit)
 
 
 class _Meter:
@@ -257,3 +236,24 @@ class _Count:
         self.held = held
         self.to_device = self.to_host = 0
         self.fallbacks: dict[str, None] = {}
+
+
+def require_compiler() -> None:
+    """Load the libraries that compile device code.
+
+    Raises
+    ------
+    DeviceError
+        If numba-cuda cannot load one of them.
+    """
+    missing = [name for name, path in find_libraries().items() if not path]
+    if not missing:
+        return
+    install = "pip install 'numba-cuda[cu13]' (or cu12)"
+    toolkits = find_toolkits()
+    fix = f"{export_command(visibility_settings(toolkits[0]))}, or {install}" if toolkits else install
+    raise DeviceError(
+        f"no kernel can be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
+        where="device: gpu",
+        fix=f"{fix}, or run with --device cpu; `gpupipe doctor` checks the whole machine",
+    )

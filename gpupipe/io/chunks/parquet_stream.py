@@ -21,7 +21,7 @@ from gpupipe.io.concatenation import common_schema
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.parquet_footers import RowGroups, read_groups_of
 from gpupipe.io.hive_partitions import HivePartitions
-from gpupipe.io.input_files import BaseDir, data_files, input_files
+from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -99,7 +99,6 @@ def open_parquet_stream(
     source: TableSource,
     tables: Mapping[str, JoinedTable],
     available: int,
-    base_dir: BaseDir = None,
     on_device: bool = False,
     files: Sequence[SourceFile] | None = None,
 ) -> ParquetStream | None:
@@ -112,8 +111,6 @@ def open_parquet_stream(
         Further tables of the configuration: what is joined needs all rows.
     available : int
         Bytes of memory that are free. All rows, as Arrow holds them, and the encoded table may take half of them.
-    base_dir : path, optional
-        What relative paths are relative to.
     on_device : bool
         Whether a device reads it, where texts are written out: all rows may take a third.
     files : sequence of SourceFile, optional
@@ -126,7 +123,7 @@ def open_parquet_stream(
     """
     if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
         return None
-    files = data_files(input_files(source, base_dir) if files is None else files)
+    files = data_files(input_files(source) if files is None else files)
     try_files(source, files)
     if any(file.format != "parquet" for file in files):
         return None

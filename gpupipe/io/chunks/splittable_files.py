@@ -17,7 +17,7 @@ from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
 from gpupipe.io.formats.registry import FORMATS, PACKED, compression_of
-from gpupipe.io.input_files import BaseDir, input_files
+from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import WHITESPACE, TableSource
@@ -77,9 +77,7 @@ class SplittableFile:
         return [SourceChunk(self.file, span=(row, min(row + height, stop))) for row in range(0, stop, height)]
 
 
-def find_splittable_files(
-    source: TableSource, base_dir: BaseDir = None, files: Sequence[SourceFile] | None = None
-) -> list[SplittableFile]:
+def find_splittable_files(source: TableSource, files: Sequence[SourceFile] | None = None) -> list[SplittableFile]:
     """Return the files of a source, listed here or before, as splittable files.
 
     A damaged file raises its error when it is read.
@@ -89,7 +87,7 @@ def find_splittable_files(
     DataError, ConfigError
         If a file is absent.
     """
-    files = input_files(source, base_dir) if files is None else files
+    files = input_files(source) if files is None else files
     try_files(source, files)
     return [_cut_of(file, source) for file in files if file.format in (*FORMATS, "generator")]
 

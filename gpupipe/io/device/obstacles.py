@@ -6,7 +6,6 @@ import ast
 import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +20,9 @@ from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.filter_expression import parse_where
+from gpupipe.io.formats.parquet import int96_columns
 from gpupipe.io.formats.registry import compression_of
-from gpupipe.io.input_files import BaseDir, InputFiles, data_files
+from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.plain_tables import TEXT_FORMATS
 from gpupipe.io.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
 
@@ -63,7 +63,6 @@ def guard_device_read(file: SourceFile) -> Iterator[None]:
 def require_plain(
     source: TableSource,
     tables: Mapping[str, JoinedTable] | None = None,
-    base_dir: BaseDir = None,
     files: InputFiles | None = None,
 ) -> None:
     """Raise UnsupportedOnDevice if the host must read a source or a table that is joined to it.
@@ -76,20 +75,16 @@ def require_plain(
     DataError
         If a file cannot be read.
     """
-    require_plain_settings(source, tables or {})
-    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    for table in [source, *joined_tables(tables).values()]:
+        _require_plain_settings(table)
+    files = InputFiles.find(source, tables) if files is None else files
     require_plain_files(files.source, source)
     for name, table in joined_tables(tables).items():
         require_plain_files(files.tables[name], table)
 
 
-def require_plain_settings(source: TableSource, tables: Mapping[str, JoinedTable]) -> None:
-    """Raise UnsupportedOnDevice if a setting of a source or of a joined table works on the host alone."""
-    for table in [source, *joined_tables(tables).values()]:
-        _require_plain_settings(table)
-
-
 def _require_plain_settings(source: TableSource) -> None:
+    """Raise UnsupportedOnDevice if a setting of a table works on the host alone."""
     if source.isolate and source.path:
         what = "isolated files are read by Arrow, whose readers were tried on them in a child process"
         raise UnsupportedOnDevice(what, "source.isolate", "leave it out for files that you trust")
@@ -190,17 +185,13 @@ def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> N
 def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataType]:
     with open_file(file) as stream:
         if file.format == "orc":
-            schema, old = orc.ORCFile(stream).schema, set()
+            schema, old = orc.ORCFile(stream).schema, frozenset[str]()
         else:
             parquet = pq.ParquetFile(stream)
-            schema, old = parquet.schema_arrow, _int96(parquet)
+            schema = parquet.schema_arrow
+            old = frozenset(int96_columns(parquet, schema.names))
     names = [name for name in ColumnFilter(source).pick(schema.names) if not is_nested(schema.field(name).type)]
     return {name: pa.month_day_nano_interval() if name in old else schema.field(name).type for name in names}
-
-
-def _int96(parquet: Any) -> set[str]:
-    leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
-    return {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
 
 
 def is_plain(kind: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,18 +11,16 @@ import pyarrow.parquet as pq
 
 from gpupipe.backends.base import DeviceBackend
 from gpupipe.errors import DataError
-from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
+from gpupipe.io.chunks.parquet_stream import ParquetStream
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.filter import filter_columns
-from gpupipe.io.device.obstacles import guard_device_read, require_plain
+from gpupipe.io.device.obstacles import guard_device_read
 from gpupipe.io.device.source_reader import device_column
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.input_files import InputFiles
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
-from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.table.device.encode import TextRules
 
 Columns = dict[str, Any]
@@ -88,25 +86,3 @@ class FrameStream:
                 frame = self.backend.read_columns("parquet", [file.path], typed, groups)
             if len(frame):
                 yield {name: device_column(name, schema.field(name).type, frame, self.backend) for name in names}
-
-
-def open_frame_stream(
-    source: TableSource,
-    backend: DeviceBackend,
-    tables: Mapping[str, JoinedTable],
-    files: InputFiles,
-) -> FrameStream | None:
-    """Return a stream of the source's chunks; None if the source fits, is generated, or must be read as a whole.
-
-    Raises
-    ------
-    UnsupportedOnDevice
-        If the host must read it.
-    DataError, SchemaError
-        As reading it would.
-    """
-    require_plain(source, tables, files=files)
-    if source.generate:
-        return None
-    stream = open_parquet_stream(source, tables, backend.free_bytes(), on_device=True, files=files.source)
-    return None if stream is None else FrameStream(stream, backend)

@@ -32,12 +32,12 @@ from gpupipe.io.device.datasets import generate_columns
 from gpupipe.io.device.filter import filter_columns, known_columns
 from gpupipe.io.device.join import join_columns
 from gpupipe.io.device.jsonl.reader import json_columns
-from gpupipe.io.device.obstacles import guard_device_read, joined_tables, require_plain
+from gpupipe.io.device.obstacles import guard_device_read, joined_tables
 from gpupipe.io.device.text_values import text_rules
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.input_files import BaseDir, InputFiles, data_files
+from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import JoinedTable, TableSource
@@ -73,10 +73,11 @@ def read_frame(
     source: TableSource,
     backend: DeviceBackend,
     tables: Mapping[str, JoinedTable] | None = None,
-    base_dir: BaseDir = None,
     files: InputFiles | None = None,
 ) -> LoadedFrame:
-    """Read a table with the backend's own readers, and join the others to it.
+    """Read a table that `gpupipe.io.device.obstacles.require_plain` allows with the backend's own readers.
+
+    The others are joined to it.
 
     `files` are those of all tables, if they were listed already.
 
@@ -87,8 +88,7 @@ def read_frame(
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
     """
-    require_plain(source, tables, base_dir, files)
-    files = InputFiles.find(source, tables, base_dir) if files is None else files
+    files = InputFiles.find(source, tables) if files is None else files
     loaded = _read_table(source, backend, files.source)
     for name, table in joined_tables(tables).items():
         loaded = _joined(loaded, name, table, _read_table(table, backend, files.tables[name]), backend)

@@ -14,6 +14,7 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.encoding import encoding_error
+from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.formats.csv.reader import read as read_csv
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
 from gpupipe.io.formats.jsonl.reader import read_lines
@@ -22,7 +23,6 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import plain_table
 from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
-from gpupipe.table.schema import TEXT_KINDS
 from gpupipe.table.time_columns import MICROS
 
 MANY_TEXTS = 10_000  # so many distinct ones that are no texts are worth a note
@@ -58,8 +58,7 @@ class CsvTexts:
         self, file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, as_text: Sequence[str] = ()
     ) -> None:
         self.file, self.wanted, self.source, self.notes = file, wanted, source, notes
-        declared = source.declarations().items()
-        self.stay_texts = {*as_text, *(name for name, column in declared if column.kind in TEXT_KINDS)}
+        self.stay_texts = declared_texts(source).union(as_text)
 
     @property
     def rules(self) -> TextRules:

@@ -47,8 +47,8 @@ def read_groups(
         probe = pq.ParquetFile(handle)
         schema = probe.schema_arrow  # made anew at each access
         names = column_names(probe, schema, file, wanted, notes)
-        dictionaries = _dictionary_columns(schema, names)
-        ancient = _int96_columns(probe, names)
+        dictionaries = [n for n in names if is_text(kind := schema.field(n).type) or pa.types.is_binary(kind)]
+        ancient = int96_columns(probe, names)
         for groups in chunks:
             # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
             try:
@@ -69,8 +69,17 @@ def read_groups(
 def column_names(
     probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes
 ) -> list[str]:
-    """Return the columns that are read of a file with this Arrow schema; see `read`."""
-    return _without_blobs(probe, schema, usable_names(schema, file, wanted, notes), file, wanted, notes)
+    """Return the columns that are read of a file with this Arrow schema.
+
+    Bytes that are not text are dropped: images and the like could fill the memory for nothing.
+    """
+    names = usable_names(schema, file, wanted, notes)
+    in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
+    first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None) if in_bytes else None
+    values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
+    blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
+    gone = {name for name in blobs if is_dropped(name, "bytes that are no text", file, wanted, notes)}
+    return [name for name in names if name not in gone]
 
 
 def _read(
@@ -91,21 +100,8 @@ def _read(
     return reader.read(columns=names) if groups is None else reader.read_row_groups(list(groups), columns=names)
 
 
-def _without_blobs(
-    probe: pq.ParquetFile, schema: pa.Schema, names: Sequence[str], file: SourceFile, wanted: ColumnFilter, notes: Notes
-) -> list[str]:
-    """Drop columns of bytes that are not text: images and the like could fill the memory for nothing."""
-    in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
-    if not in_bytes:
-        return list(names)
-    first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None)
-    values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
-    blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
-    gone = {name for name in blobs if is_dropped(name, "bytes that are no text", file, wanted, notes)}
-    return [name for name in names if name not in gone]
-
-
-def _int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+def int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
+    """Return those of the columns whose times are of the old INT96 type."""
     schema, known = probe.schema, frozenset(names)
     leaves = [schema.column(i) for i in range(len(schema))]
     return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in known]
@@ -128,8 +124,3 @@ def _is_utf8(values: pa.Array) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _dictionary_columns(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Return the columns to read as dictionaries: strings."""
-    return [name for name in names if is_text(kind := schema.field(name).type) or pa.types.is_binary(kind)]

@@ -9,7 +9,6 @@ from typing import Any
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends.base import Backend
-from gpupipe.config import ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted
@@ -37,10 +36,6 @@ class ModelCheckpoint:
     model: FittedModel
     predictions: Mapping[str, Prediction]
     seconds: float
-
-    def trained(self, entry: ModelEntry, features: FittedFeatures) -> TrainedModel:
-        """Return the model with its features."""
-        return TrainedModel(entry, features, self.model, self.seconds)
 
 
 def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeatures, backend: Backend) -> None:

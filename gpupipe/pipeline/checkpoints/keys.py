@@ -30,10 +30,8 @@ from gpupipe_kernels.code_cache import SOURCES as KERNELS
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
 
-# The packages that make a stage. All others but those that make no result count as the code of reading.
-SOURCES = {"features": ("features",), "training": ("models", "tensors")}
 OURS = Path(__file__).parents[2]
-NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")
+NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")  # packages that no checkpoint depends on
 # Sections that change nothing, and those that have a part of their own.
 WITHOUT = {
     "name", "seed", "device", "fallback", "gpu", "cluster", "source", "tables", "split", "features", "models",
@@ -76,7 +74,7 @@ def inputs_key(config: Config, backend: Backend, files: InputFiles) -> Checkpoin
         "read",
         the_input=cache_key(files.all, config.source, config.tables),
         the_settings=digest(config.model_dump(mode="json", exclude=WITHOUT)),
-        the_code_of_reading=code_of("reading"),
+        the_code=code_digest(),
         the_library_versions=digest(libraries()),
         the_device=backend.name,
     )
@@ -94,7 +92,7 @@ def table_key(
 def features_digest(config: Config) -> str:
     """Return the hash of the ``features:`` section, the files of users' kernels included."""
     ops = [[type(op).__name__, op.model_dump(mode="json", by_alias=True)] for op in config.features]
-    files = [split_reference(op.use)[0] for op in config.features if isinstance(op, Kernel) and _is_file(op)]
+    files = [split_reference(op.use)[0] for op in config.features if isinstance(op, Kernel) and isinstance(op.use, str)]
     return digest([ops, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]])
 
 
@@ -109,29 +107,17 @@ def digest(value: Any) -> str:
 
 
 @cache
-def code_of(stage: str) -> str:
-    """Return the hash of the sources that make a stage: of features, the kernels too. It takes some milliseconds."""
+def code_digest() -> str:
+    """Return the hash of the sources that a checkpoint depends on. It takes some milliseconds."""
     found = hashlib.sha256()
     for folder in (OURS, KERNELS):
         for path in sorted(folder.rglob("*.py")):
-            if _stage_of(path.relative_to(folder.parent)) == stage:
-                found.update(f"{path.relative_to(folder.parent)}\0".encode())
+            source = path.relative_to(folder.parent)
+            if source.parts[1] not in NO_RESULT:
+                found.update(f"{source}\0".encode())
                 found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
-def _stage_of(source: Path) -> str:
-    """Return the stage that a source file belongs to, given as ``package/part/file.py``."""
-    package, part = source.parts[:2]
-    if package == KERNELS.name:
-        return "features"
-    made = next((stage for stage, parts in SOURCES.items() if part in parts), "reading")
-    return "" if part in NO_RESULT else made
-
-
 def _sum(values: Array | None) -> str:
     return "" if values is None else hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
-
-
-def _is_file(op: Kernel) -> bool:
-    return isinstance(op.use, str)

@@ -16,7 +16,6 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, Resources
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.device import HostModel
-from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.neural.ranks.torchrun import world_size
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.checkpoints.contents import (
@@ -26,17 +25,14 @@ from gpupipe.pipeline.checkpoints.contents import (
     write_fitted_features,
     write_model,
 )
-from gpupipe.pipeline.checkpoints.keys import CheckpointKey, code_of, digest, features_digest, rows_digest
+from gpupipe.pipeline.checkpoints.keys import CheckpointKey, digest, features_digest, rows_digest
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.tasks import View
 from gpupipe.typing import Array
 
 RESUMED = "taken from the interrupted run"
-# What is kept may cost so much of the time that made it; until then it waits. Measured, in seconds of processor time: a
-# result, and loading the library that writes scikit-learn's models.
-SHARE = 0.02
-RESULT_SECONDS, LIBRARY_SECONDS = 0.02, 2.0
+WAITING_SECONDS = 30.0  # of work; loading skops to write models of scikit-learn costs 1.5 s once, a result 0.02 s
 ON_THE_HOST = EstimatorRefusal(
     "the model was taken from the interrupted run, in its portable form", "run without --resume"
 )
@@ -51,16 +47,16 @@ class RunCheckpoints:
     store : CheckpointStore
     key : CheckpointKey
         Of the run's table and target.
-    share : float
-        The largest part of the work of a result that saving it may cost.
-    waiting : dict of bool to list of (float, callable)
-        The seconds that a result took, and the function that saves it; under True those that need the library.
+    waiting : list of callable
+        Each saves a result that is not written yet.
+    waiting_seconds : float
+        The time that these results took.
     """
 
     store: CheckpointStore = field(default_factory=CheckpointStore)
     key: CheckpointKey = field(default_factory=CheckpointKey)
-    share: float = SHARE
-    waiting: dict[bool, list[tuple[float, Callable[[], None]]]] = field(default_factory=lambda: {False: [], True: []})
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+    waiting_seconds: float = 0.0
 
     @contextmanager
     def flush_on_error(self) -> Iterator[None]:
@@ -73,19 +69,19 @@ class RunCheckpoints:
                 self.flush()
             raise
 
-    def save(self, key: CheckpointKey, seconds: float, write: Callable[[Path], None], by_library: bool = False) -> None:
-        """Save a result that took that many seconds, once saving costs little compared with the work it protects."""
+    def save(self, key: CheckpointKey, seconds: float, write: Callable[[Path], None]) -> None:
+        """Save a result that took that many seconds, once 30 s of work are waiting to be saved."""
         self.store.used.add(key.name)
-        waiting = self.waiting[by_library]
-        waiting.append((seconds, partial(self.store.save, key, write)))
-        costs = RESULT_SECONDS * len(waiting) + LIBRARY_SECONDS * by_library
-        if costs <= self.share * sum(seconds for seconds, _ in waiting):
-            _flush(waiting)
+        self.waiting.append(partial(self.store.save, key, write))
+        self.waiting_seconds += seconds
+        if self.waiting_seconds >= WAITING_SECONDS:
+            self.flush()
 
     def flush(self) -> None:
         """Save all waiting results."""
-        for waiting in self.waiting.values():
-            _flush(waiting)
+        self.waiting_seconds = 0.0
+        while self.waiting:
+            self.waiting.pop(0)()
 
     def of_rows(
         self, label: str, config: Config, backend: Backend, fit_mask: Array, parts: Mapping[str, Array]
@@ -95,15 +91,10 @@ class RunCheckpoints:
             return TrainingCheckpoints(self, label, config, backend)
         key = self.key.of(
             "", the_features=features_digest(config), the_training_rows=rows_digest(fit_mask),
-            the_seed=digest(config.seed), the_code_of_features=code_of("features"),
+            the_seed=digest(config.seed),
         )  # fmt: skip
         predicted = digest({part: rows_digest(mask) for part, mask in parts.items()})
         return TrainingCheckpoints(self, label, config, backend, key, predicted)
-
-
-def _flush(waiting: list[tuple[float, Callable[[], None]]]) -> None:
-    while waiting:
-        waiting.pop(0)[1]()
 
 
 NO_CHECKPOINTS = RunCheckpoints()
@@ -138,15 +129,15 @@ class TrainingCheckpoints:
         read = partial(read_fitted_features, derivation=derivation, backend=self.backend)
         return self.run.store.load(self._features_key(view), read)
 
-    def save_features(self, view: View, features: FittedFeatures) -> None:
-        """Save features that consist of numbers in this process.
+    def save_features(self, view: View, features: FittedFeatures, seconds: float) -> None:
+        """Save features, fitted in that many seconds, that consist of numbers in this process.
 
         Features with a user's kernel are not saved, since that is code, nor those whose folds are on workers.
         """
         if not features.program.calls and (features.folds is None or hasattr(features.folds, "dtype")):
             key = self._features_key(view)
             write = partial(write_fitted_features, key=key, features=features, backend=self.backend)
-            self.run.save(key, 0.0, write)
+            self.run.save(key, seconds, write)
 
     def load_model(self, entry: ModelEntry) -> tuple[ModelCheckpoint | None, str]:
         """Return the saved model of an entry, or None and the reason. A network resumes from its own checkpoint."""
@@ -154,7 +145,10 @@ class TrainingCheckpoints:
             return None, ""
         on_device = self.backend.name == "gpu"
         if on_device and self.config.device_options.fallback == "forbid":
-            return None, "a model that was kept is the host's, and this run may not leave the GPU" * self._resumes
+            return (
+                None,
+                "a model that was kept is the host's, and this run may not leave the GPU" * self.run.store.resume,
+            )
         found, why = self.run.store.load(self._model_key(entry), read_model)
         if found is not None and on_device:
             found = replace(found, model=_on_host(found.model, self.backend))
@@ -164,10 +158,9 @@ class TrainingCheckpoints:
         """Save a trained model; a network has saved its own checkpoints, after each epoch."""
         if isinstance(trained.entry.params, NeuralSettings):
             return
-        key, model = self._model_key(trained.entry), trained.model
-        by_library = self.backend.name == "gpu" or model.library == FittedSklearn.library
+        key = self._model_key(trained.entry)
         write = partial(write_model, key=key, trained=trained, predictions=predictions, backend=self.backend)
-        self.run.save(key, trained.seconds, write, by_library)
+        self.run.save(key, trained.seconds, write)
 
     def resources(self, entry: ModelEntry, resources: Resources) -> Resources:
         """Return the resources for the training of an entry; those of a network name its checkpoint file."""
@@ -181,20 +174,12 @@ class TrainingCheckpoints:
         return self.key.of(f"{self.label}features of the {view} view", the_view=view)
 
     def _model_key(self, entry: ModelEntry) -> CheckpointKey:
-        model = [entry.name, entry.params.model_dump(mode="json"), *_file_digest(entry)]
+        model = [entry.name, entry.params.model_dump(mode="json")]
+        if isinstance(entry.params, Estimator):
+            model.append(entry.params.sha256)  # of the user's file that makes it
         return self.key.of(
-            f"{self.label}train {entry.label}", the_model=digest(model), the_predicted_rows=self.predicted,
-            the_code_of_training=code_of("training"),
-        )  # fmt: skip
-
-    @property
-    def _resumes(self) -> bool:
-        return self.run.store.resume
-
-
-def _file_digest(entry: ModelEntry) -> list[str]:
-    """Return the hash of the user's file that makes an estimator."""
-    return [entry.params.sha256] if isinstance(entry.params, Estimator) else []
+            f"{self.label}train {entry.label}", the_model=digest(model), the_predicted_rows=self.predicted
+        )
 
 
 def _on_host(model: FittedModel, backend: Backend) -> FittedModel:

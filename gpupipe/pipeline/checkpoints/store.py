@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
-from gpupipe.artifact.manifest import read as read_manifest
+from gpupipe.artifact.manifest import load as load_manifest
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.drafts import is_stale, make_draft, remove, sweep
@@ -152,7 +152,7 @@ class CheckpointStore:
         """Return why there is no result for a key: of the stage of that name, what has changed since."""
         for path in sorted(self.folder.iterdir()) if self.folder is not None and self.folder.is_dir() else ():
             with suppress(*DAMAGE):
-                manifest = read_manifest(path) if path.is_dir() and not path.name.startswith(DRAFT) else {}
+                manifest = load_manifest(path)[0] if path.is_dir() and not path.name.startswith(DRAFT) else {}
                 if manifest.get("stage") == key.stage:
                     return f"not taken up, since this has changed: {', '.join(key.changed(manifest['parts']))}"
         return "nothing of it was kept, so from the start"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from gpupipe.pipeline.display.lines import LineDisplay
 from gpupipe.pipeline.display.notebook import NotebookDisplay, in_notebook
@@ -26,28 +26,6 @@ def is_interactive() -> bool:
     False
     """
     return hasattr(sys, "ps1") or bool(sys.flags.interactive) or in_notebook()
-
-
-class Display(Protocol):
-    """A place where the stages of a run are shown."""
-
-    def started(self, stage: Stage) -> None:
-        """Show the stage as running."""
-
-    def noted(self, note: Note) -> None:
-        """Show a note that was made outside of all stages."""
-
-    def ended(self, stage: Stage) -> None:
-        """Show the stage as ended, with its notes."""
-
-    def announce(self, line: str) -> None:
-        """Show a line that the user must see now; may be called by any thread."""
-
-    def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
-        """Show the leaderboard, in the given order, and where the run was written."""
-
-    def stop(self) -> None:
-        """Leave what is shown as it is."""
 
 
 class Console:
@@ -72,7 +50,7 @@ class Console:
         self.quiet, self.as_json = quiet, as_json
         self._out = out or sys.stdout
         self._open: list[Stage] = []
-        self._display: Display | None = None
+        self._display: LineDisplay | NotebookDisplay | None = None
         if not quiet and err is None and in_notebook():
             self._display = NotebookDisplay()
         elif not quiet and (stream := err or sys.stderr) is not None:  # None: a program without streams

@@ -17,11 +17,6 @@ class StopSignal:
         self._asked: BaseException | None = None
         self._watchers: list[Callable[[str], None]] = []
 
-    @property
-    def is_requested(self) -> bool:
-        """Whether the run has been asked to stop."""
-        return self._asked is not None
-
     def request(self, error: BaseException) -> None:
         """Have the next safe point raise `error`; may be called by a signal handler. The first request wins."""
         self._asked = self._asked or error

@@ -54,19 +54,14 @@ class ServedEvents:
         return {"tables": tables, "entities": entities}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any] | None, derivation: Derivation | None) -> ServedEvents:
-        """Return what `to_json` wrote; for a model that was written before there was any, tables without steps.
+    def from_json(cls, document: Mapping[str, Any], derivation: Derivation | None) -> ServedEvents:
+        """Return what `to_json` wrote.
 
         Raises
         ------
         ValueError, KeyError
             If the document is not of this version.
         """
-        if document is None:
-            found = {} if derivation is None else derivation.tables
-            ons = {name: {"left": table.left, "right": table.right} for name, table in found.items()}
-            plain = {name: {"on": on, "cardinality": "one_to_many"} for name, on in ons.items()}
-            document = {"tables": plain, "entities": None}
         tables = {name: _table(name, settings) for name, settings in document["tables"].items()}
         entities = None if document["entities"] is None else Entities.model_validate(document["entities"])
         if absent := {*({} if derivation is None else derivation.tables)} - {*tables}:

@@ -7,37 +7,19 @@ number 501 in a batch of digits only, and an unseen level to the model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.config import Config
-from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.io.settings import ColumnSettings, JoinedTable, TableSource
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.table.schema import TEXT_KINDS, Column, Schema
 
+if TYPE_CHECKING:
+    from gpupipe.pipeline.untrusted.description import DescribedFeatures
+
 TEXT_TYPES = ("string", "large_string")
-
-
-class InputFeatures(Protocol):
-    """The features of a model, as far as reading its inputs needs them; `FittedFeatures` is one."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The columns of the main table that are read, each once."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the columns of the matrix."""
-
-    @property
-    def input_schema(self) -> Schema:
-        """The columns of the main table that are encoded."""
-
-    @property
-    def derivation(self) -> Derivation | None:
-        """How columns that the input does not have are made; None if there are none."""
 
 
 def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
@@ -58,7 +40,9 @@ def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -
     }
 
 
-def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: ServedEvents) -> None:
+def check_reading(
+    reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures, events: ServedEvents
+) -> None:
     """Raise KeyError, TypeError or ValueError unless the section ``reading`` of a manifest is valid."""
     for name in ("id", "texts"):
         if not all(isinstance(each, str) for each in [*reading.get(name, [])]):
@@ -71,7 +55,10 @@ def check_reading(reading: Mapping[str, Any], features: InputFeatures, events: S
 
 
 def main_source(
-    path: str, reading: Mapping[str, Any], features: InputFeatures, rules: Sequence[ServedRules] = ()
+    path: str,
+    reading: Mapping[str, Any],
+    features: FittedFeatures | DescribedFeatures,
+    rules: Sequence[ServedRules] = (),
 ) -> TableSource:
     """Return the source of rows to score.
 
@@ -81,7 +68,7 @@ def main_source(
         File, glob, folder or URL.
     reading : mapping
         The section ``reading`` of the model's manifest.
-    features : InputFeatures
+    features : FittedFeatures | DescribedFeatures
     rules : sequence of ServedRules
     """
     known = [column.source for column in features.input_schema]
@@ -92,7 +79,7 @@ def main_source(
 
 
 def event_source(
-    path: str, events: ServedEvents, reading: Mapping[str, Any], features: InputFeatures, name: str
+    path: str, events: ServedEvents, reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures, name: str
 ) -> JoinedTable:
     """Return the source of the event table `name` of a model; its keys are read like those of the main table."""
     settings, main = events.tables[name], _main_texts(reading, features)
@@ -105,7 +92,7 @@ def event_source(
     return settings.model_copy(update={"path": path, "declared": declared, "isolate": isolate})
 
 
-def _main_texts(reading: Mapping[str, Any], features: InputFeatures) -> set[str]:
+def _main_texts(reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures) -> set[str]:
     return {*reading.get("texts", ()), *_texts_of(features.input_schema)}
 
 

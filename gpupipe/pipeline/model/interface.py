@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -20,12 +21,11 @@ from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
-from gpupipe.pipeline.model.input_source import InputFeatures, event_source, main_source
+from gpupipe.pipeline.model.input_source import event_source, main_source
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import class_probabilities, prediction_table, prediction_values
 from gpupipe.pipeline.model.rows import RowsToPredict, entities_to_predict, rows_to_predict
-from gpupipe.pipeline.model.summary import model_html, model_text
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.rules import ServedRules
 from gpupipe.pipeline.target import Goal
@@ -34,6 +34,11 @@ from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from gpupipe.features.program.fitted import FittedFeatures
+    from gpupipe.pipeline.untrusted.description import DescribedFeatures
+
+MOST_SHOWN = 30  # input columns, metrics, labels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,28 +49,16 @@ class LoadedModel(ABC):
 
     Attributes
     ----------
-    goal : Goal
-        Task, target and class labels.
-    features : InputFeatures
+    features : FittedFeatures | DescribedFeatures
         Input columns and feature names.
-    decision : Decision
-        The threshold of the positive class.
-    backend : Backend
-        Where this process prepares rows; remarks on the work are in ``backend.take_remarks()``.
     manifest : dict
         The content of manifest.json, or the part of it that predictions need.
-    folder : Path
-        The model directory.
-    rules : tuple of ServedRules
-        The rules of ``data:`` that tables to predict must keep.
-    events : ServedEvents
-        How the further tables are read.
-    warns : bool
-        Whether a prediction issues a `gpupipe.errors.PredictionWarning` for each of the alarms of its report.
+    goal, decision, backend, folder, rules, events, warns
+        As in `gpupipe.Model`. Remarks on the work are in ``backend.take_remarks()``.
     """
 
     goal: Goal
-    features: InputFeatures
+    features: FittedFeatures | DescribedFeatures
     decision: Decision
     backend: Backend
     manifest: dict[str, Any]
@@ -319,8 +312,50 @@ class LoadedModel(ABC):
         """Return the source that reads the event table `name` from another file, glob, folder or URL."""
         return event_source(path, self.events, self.manifest["reading"], self.features, name)
 
+    @property
+    def _name(self) -> str:
+        return str(self.manifest.get("model", {}).get("name", "model"))
+
     def __repr__(self) -> str:
-        return model_text(self)
+        of = f" of {_cut(self.goal.target, 40)!r}" if self.goal.target else ""
+        return (
+            f"{type(self).__name__}({self._name}: {self.goal.task}{of}, {len(self.inputs)} inputs, "
+            f"{len(self.feature_names)} features, {self.backend.name}, {str(self.folder)!r})"
+        )
 
     def _repr_html_(self) -> str:
-        return model_html(self)
+        """Return two tables: the model, and its input columns."""
+        goal, manifest = self.goal, self.manifest
+        facts = {
+            "model": self._name,
+            "task": goal.task + (f", labels {_some([str(label) for label in goal.labels])}" if goal.labels else ""),
+            "target": goal.target or "none",
+            "threshold": f"{self.decision.threshold:.4g}" if goal.task == "binary" else "",
+            "features": f"{len(self.feature_names)}, computed on the {self.backend.name}",
+            "metrics": _some(
+                [f"{n} {v:.4g}" for n, v in manifest.get("metrics", {}).items() if isinstance(v, int | float)]
+            ),
+            "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
+            "directory": str(self.folder),
+        }
+        body = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
+        kinds = {
+            column.source: f"{column.kind} ({column.dtype})"
+            for column in self.features.input_schema
+            if not column.derived
+        }
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{html.escape(kinds.get(name, ''))}</td></tr>"
+            for name in self.inputs[:MOST_SHOWN]
+        )
+        more = len(self.inputs) - MOST_SHOWN
+        rest = f"<tr><td>and {more} more</td><td></td></tr>" if more > 0 else ""
+        return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
+
+
+def _some(texts: list[str]) -> str:
+    return ", ".join(texts[:MOST_SHOWN]) + (f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else "")
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -246,7 +246,7 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         decision = read_decision(manifest["decision"], goal)
         read_importances(manifest.get("importances"))
         rules = tuple(map(ServedRules.from_json, manifest.get("data", ())))
-        events = ServedEvents.from_json(manifest["reading"].get("events"), features.derivation)
+        events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
         check_reading(manifest["reading"], features, events)
         estimator = load_fitted(reader, manifest["estimator"])
         check_agreement(goal, features.features, estimator)

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -291,7 +292,4 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 def merge_reports(reports: Sequence[PredictionReport]) -> PredictionReport:
     """Return one report on the rows of all reports."""
-    found = PredictionReport(0)
-    for report in reports:
-        found = found.merge(report)
-    return found
+    return reduce(PredictionReport.merge, reports, PredictionReport(0))

@@ -4,64 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.metrics import evaluate
-from gpupipe.models import FittedModel, Prediction
+from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import matrix_on_host
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
 from gpupipe.pipeline.parity.files import ROWS, read_record
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.table.encode import encode
 from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model.model import Model
 
 NAME = "parity.json"
 ANEW = "run its configuration again with this version of gpupipe"
 
 
-class Replayable(Protocol):
-    """A model as `gpupipe.pipeline.model.model.Model` is one: what is asked of it here."""
-
-    @property
-    def folder(self) -> Path:
-        """The model directory."""
-
-    @property
-    def backend(self) -> Backend:
-        """Where its features are computed; the estimator is the host's."""
-
-    @property
-    def features(self) -> FittedFeatures:
-        """Its features."""
-
-    @property
-    def estimator(self) -> FittedModel:
-        """What predicts from their matrix."""
-
-    @property
-    def decision(self) -> Decision:
-        """Calibration and threshold."""
-
-    @property
-    def goal(self) -> Goal:
-        """Task, target and class labels."""
-
-
-def verify_model(model: Replayable) -> Verification:
+def verify_model(model: Model) -> Verification:
     """Check every file of a loaded model again, and replay what its training side recorded.
 
     Raises
@@ -90,7 +61,7 @@ def verify_model(model: Replayable) -> Verification:
 
 
 def replay(
-    model: Replayable, recorded: ParityRecord, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
+    model: Model, recorded: ParityRecord, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
 ) -> Verification:
     """Return what a loaded model makes of the recorded rows, and how far that is from what was recorded."""
     trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
@@ -137,9 +108,7 @@ def _row(recorded: ParityRecord, row: int, columns: Sequence[str]) -> str:
     return f"[{trial.cases[row] or f'row {trial.rows[row]} of the run'}] {values}"
 
 
-def _metrics(
-    trial: TrialRows, rows: Array, model: Replayable, then: Array, now: Array
-) -> dict[str, tuple[float, float]]:
+def _metrics(trial: TrialRows, rows: Array, model: Model, then: Array, now: Array) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y)
     if not known.any() or goal.task not in SUPERVISED:

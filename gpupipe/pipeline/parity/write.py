@@ -7,6 +7,7 @@ they were computed, and the outputs of the exported model on the CPU.
 from __future__ import annotations
 
 import platform
+from typing import TYPE_CHECKING
 
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
@@ -16,16 +17,19 @@ from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.parity.check import TOLERANCE
 from gpupipe.pipeline.parity.files import write_record
 from gpupipe.pipeline.parity.record import record
-from gpupipe.pipeline.parity.replay import NAME, Replayable, replay
+from gpupipe.pipeline.parity.replay import NAME, replay
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel
 
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model.model import Model
+
 
 def write_parity(
     writer: ArtifactWriter,
-    written: Replayable,
+    written: Model,
     trial: TrialRows,
     trained: TrainedModel,
     decision: Decision,

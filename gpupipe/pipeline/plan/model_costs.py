@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
+from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import ModelEntry
 from gpupipe.models.estimator import Estimator
+from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.refusals import estimator_refusal
 
 DEVICE_PREDICT_ROWS = 1 << 20
 
@@ -94,9 +98,6 @@ class EstimatorCosts(ModelCosts):
 
     def device_training(self, n_rows: int) -> int:
         """Return copies of the matrix, or blocks of it."""
-        from gpupipe.backends.gpu.estimators import ESTIMATORS
-        from gpupipe.backends.gpu.least_squares import working_bytes
-
         row = ESTIMATORS[self._name]
         if row.by_blocks:
             return working_bytes(n_rows, self.n_columns)
@@ -122,8 +123,19 @@ class EstimatorCosts(ModelCosts):
         return ("an estimator of your own: what it takes beside two copies of the matrix is not predicted",) * is_own
 
     def refusal(self) -> EstimatorRefusal | None:
-        """Return what the table of the device's estimators says."""
-        return estimator_refusal(self.entry, self._name, self._params(self.seen.n_rows), self.seen)
+        """Return why a device cannot train it: by its parameters, or by what is missing in the sample.
+
+        Whether the XGBoost that is installed here supports CUDA is not checked: the GPU may be another machine's.
+        """
+        name, model = self._name, self.entry.params
+        if name in NO_TWIN:
+            return NO_TWIN[name]
+        if refused := ESTIMATORS[name].refusals(self._params(self.seen.n_rows)):
+            return refused[0]
+        if not model.accepts_missing or ESTIMATORS[name].takes_missing:
+            return None
+        missing = missing_columns(self.seen.matrices[model.view], tuple(self.seen.features[model.view].names), np)
+        return EstimatorRefusal(missing_text(missing), MISSING_FIX) if missing else None
 
 
 class NetworkCosts(ModelCosts):

@@ -22,7 +22,6 @@ class OutOfCorePlanner(Planner):
     on_disk = True
 
     def read(self) -> None:
-        """See `RunSteps.read`."""
         seen = self.seen
         whole = self.config.source.prepare or self.config.source.entities or self.config.has_frames
         if seen.n_derived or whole:  # these need all rows at once
@@ -41,12 +40,10 @@ class OutOfCorePlanner(Planner):
         self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
 
     def split(self) -> None:
-        """See `RunSteps.split`; the encoded table is on the disk by then."""
-        self.host.release("encoded table")
+        self.host.release("encoded table")  # on the disk by then
         super().split()
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
-        """See `RunSteps.fit_features`."""
         n_train, n_parts = self._n_rows(step)
         views, n_rows = self._views(entries), n_train + sum(n_parts)
         height = min(n_rows, costs.PARTITION_ROWS)
@@ -59,7 +56,6 @@ class OutOfCorePlanner(Planner):
         self._need_disk((self.seen.n_rows + n_rows) * self.seen.encoded_row + matrices)
 
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """See `RunSteps.train`."""
         n_rows, _ = self._n_rows(step)
         cost = costs_of(entry, self.seen)
         for library, n_bytes in cost.libraries(False).items():

@@ -16,18 +16,51 @@ from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
 from gpupipe.io.device.csv.reader import chunks_remark
 from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
+from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
 from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
-from gpupipe.pipeline.plan.refusals import read_refusal
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound, training_steps
 from gpupipe.tasks import View
 from gpupipe.units import GIB
 
 MATRIX_CELL = 4  # float32
+
+
+@dataclass
+class Ledger:
+    """The bytes that are held on the host or on a device, by what they are for.
+
+    Attributes
+    ----------
+    held : dict of str to int
+    limit : int
+        What there is in all.
+    """
+
+    limit: int
+    held: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All that is held."""
+        return sum(self.held.values())
+
+    def hold(self, name: str, n_bytes: float) -> None:
+        """Hold so many bytes more under a name."""
+        self.held[name] = self.held.get(name, 0) + int(n_bytes)
+
+    def release(self, *names: str) -> None:
+        """Hold nothing more under these names."""
+        for name in names:
+            self.held.pop(name, None)
+
+    def largest(self, need: str, n_bytes: int) -> list[tuple[str, int]]:
+        """Return the three largest of what is held, and of a passing need."""
+        everything = [*self.held.items(), (need, n_bytes)]
+        return sorted(everything, key=lambda item: -item[1])[:3]
 
 
 @dataclass(frozen=True)
@@ -62,6 +95,19 @@ def is_kept(config: Config, files: InputFiles) -> bool:
     """Return whether the encoded table of an earlier run is in the cache."""
     cache = TableCache.of(config.source, config.tables, files=files)
     return cache is not None and cache.has_entry
+
+
+def _read_refusal(config: Config, files: InputFiles) -> EstimatorRefusal | None:
+    """Return why a device cannot read the tables, or None where it can."""
+    if config.has_frames:  # the host encodes them by design
+        return None
+    try:
+        require_plain(config.source, config.tables, files=files)
+        for name, table in config.tables.items():
+            require_plain(table, files=InputFiles(files.tables[name], {}))
+    except UnsupportedOnDevice as obstacle:
+        return EstimatorRefusal(obstacle.what, obstacle.fix)
+    return None
 
 
 HOST_STAGES = ("split", "export", "report")  # of a run on a device too
@@ -149,10 +195,9 @@ class Planner(RunSteps):
             )
 
     def read(self) -> None:
-        """See `RunSteps.read`."""
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
-        refusal = None if self.device is None else read_refusal(self.config, seen.files)
+        refusal = None if self.device is None else _read_refusal(self.config, seen.files)
         on_device = self.device if refusal is None and not self.config.has_frames else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
@@ -203,7 +248,6 @@ class Planner(RunSteps):
         return open_parquet_stream(config.source, config.tables, free, on_device=device is not None, files=files.source)
 
     def derive(self) -> None:
-        """See `RunSteps.derive`."""
         seen = self.seen
         host, device = costs.DERIVED_ROW * seen.n_rows, 0
         if self.device is not None:
@@ -214,14 +258,12 @@ class Planner(RunSteps):
             ledger.release("tables as they were read")
 
     def split(self) -> None:
-        """See `RunSteps.split`."""
         shares = self.seen.shares
         self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 and 8 bytes, and two masks
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} to test on"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
     def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
-        """See `RunSteps.training_steps`."""
         return training_steps(self.seen.shares.n_folds, self.seen.shares.validation is not None)
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
@@ -246,13 +288,11 @@ class Planner(RunSteps):
         return f"each of {n_folds} folds: " if n_folds > 1 and not step.is_refit else step.label
 
     def evaluate(self, step: Evaluation) -> None:
-        """See `RunSteps.evaluate`."""
         shares = self.seen.shares
         n_rows = int((1.0 if shares.n_folds > 1 else shares.test) * self.seen.n_rows)
         self._add(f"{step.label}evaluate", n_rows, *self._there(self._measuring(n_rows)))
 
     def explain(self) -> None:
-        """See `RunSteps.explain`."""
         shares, settings = self.seen.shares, self.config.evaluate.importance_settings
         n_tested = int(shares.test * self.seen.n_rows)
         n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
@@ -262,11 +302,9 @@ class Planner(RunSteps):
         self._add("explain", None, host + sample, device)
 
     def export(self) -> None:
-        """See `RunSteps.export`."""
         self._add("export", None, max(costs_of(e, self.seen).export(self.seen.n_rows) for e in self.seen.entries))
 
     def report(self) -> None:
-        """See `RunSteps.report`."""
         self.host.hold("Python and its libraries", costs.REPORT)
         self._add("report", None)
 
@@ -279,7 +317,6 @@ class Planner(RunSteps):
         return (need, 0) if self.device is None else (0, need)
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
-        """See `RunSteps.fit_features`."""
         n_train, n_parts = self._n_rows(step)
         views, ledger, n_predicted = self._views(entries), self._ledger, sum(n_parts)
         width = sum(self._columns(view) for view in views)
@@ -294,7 +331,6 @@ class Planner(RunSteps):
         ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
 
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """See `RunSteps.train`."""
         n_rows, _ = self._n_rows(step)
         cost, stage = costs_of(entry, self.seen), f"{step.label}train {entry.label}"
         refusal = None if self.device is None else cost.refusal()
@@ -311,7 +347,6 @@ class Planner(RunSteps):
         self.host.hold("trained models", cost.kept(n_rows))
 
     def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """See `RunSteps.predict`."""
         _, n_parts = self._n_rows(step)
         cost, rows, on_host = costs_of(entry, self.seen), max(n_parts), self.stages[-1].device == "cpu"
         need, block = cost.predicting(rows, on_host)

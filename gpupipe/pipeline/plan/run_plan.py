@@ -14,9 +14,8 @@ from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.limits.energy import require_meters
-from gpupipe.pipeline.plan.ledger import Ledger
 from gpupipe.pipeline.plan.out_of_core import OutOfCorePlanner
-from gpupipe.pipeline.plan.planner import PlannedStage, Planner
+from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
 from gpupipe.units import GIB
 
@@ -176,30 +175,23 @@ def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | Lim
             where=stage,
             fix=f"{refusal.fix}, or set fallback: allow",
         )
+    if not planner.shortages:
+        return None
     if planner.on_disk:
-        return _on_disk_error(planner)
-    if not planner.shortages:
-        return None
-    peaks = [max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages]
-    worst = max(peaks)
-    return LimitError(
-        "the run does not fit into memory",
-        where="\n         ".join(planner.shortages[:5]),
-        fix=f"about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows would fit (source.where); or drop columns, "
-        "target_encode long categories instead of one-hot, leave out the model named above, or use more memory",
-    )
-
-
-def _on_disk_error(planner: Planner) -> LimitError | None:
-    if not planner.shortages:
-        return None
-    peak = max(stage.peak_host_bytes for stage in planner.stages)
-    return LimitError(
-        "the run does not fit into memory, even with its rows on the disk",
-        where="\n         ".join(planner.shortages[:5]),
-        fix=f"allow it {1.1 * peak / GIB:.2f} GiB (limits.memory, or the container's), or leave out the model "
-        "named above: xgboost, logistic_regression and ridge learn from partitions",
-    )
+        peak = max(stage.peak_host_bytes for stage in planner.stages)
+        what = "the run does not fit into memory, even with its rows on the disk"
+        fix = (
+            f"allow it {1.1 * peak / GIB:.2f} GiB (limits.memory, or the container's), or leave out the model "
+            "named above: xgboost, logistic_regression and ridge learn from partitions"
+        )
+    else:
+        worst = max(max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages)
+        what = "the run does not fit into memory"
+        fix = (
+            f"about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows would fit (source.where); or drop columns, "
+            "target_encode long categories instead of one-hot, leave out the model named above, or use more memory"
+        )
+    return LimitError(what, where="\n         ".join(planner.shortages[:5]), fix=fix)
 
 
 def _share(stage: PlannedStage, device: Ledger | None) -> float:

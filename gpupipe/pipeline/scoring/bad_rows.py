@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -152,10 +152,7 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
     malformed = _malformed(loaded, source)
     found = _set_aside(table, cells, malformed, loaded, source, label)
     # Rules that only warn are about the rows that are scored.
-    notes = enforce_served(found.table, ruled, model.backend, label)
-    return ScreenedRows(
-        found.table, found.passed, found.numbers, found.rejected, found.n_rejected, found.reasons, nulled, notes
-    )
+    return replace(found, nulled=nulled, notes=enforce_served(found.table, ruled, model.backend, label))
 
 
 @contextmanager

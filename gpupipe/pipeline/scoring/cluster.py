@@ -23,7 +23,7 @@ from gpupipe.pipeline.atomic.file import ROOM
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
-from gpupipe.pipeline.scoring.isolation import try_event_tables
+from gpupipe.pipeline.scoring.local import try_event_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.pipeline.target import Goal

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.files import mask
+from gpupipe.io.input_files import input_files
+from gpupipe.io.isolation import try_files
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
@@ -19,7 +21,6 @@ from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.scoring.bad_rows import OnError, ScreenedRows, errors_in, require_own_file, screen
-from gpupipe.pipeline.scoring.isolation import try_event_tables
 from gpupipe.pipeline.scoring.outputs import rejected_path, require_output_file, scoring_inputs, write_table
 from gpupipe.pipeline.scoring.summary import ScoreSummary, reason_line
 
@@ -148,6 +149,32 @@ def score(
         notes=tuple(notes),
         report=scorer.last_prediction_report,
     )
+
+
+def try_event_tables(
+    model: LoadedModel, tables: Mapping[str, str] | None, adjust: Callable[[TableSource], TableSource]
+) -> None:
+    """Try the files of further tables in a child process, if the rows to score are isolated.
+
+    Parameters
+    ----------
+    model : LoadedModel
+    tables : mapping of str to str, optional
+        Their names to file, glob, folder or URL. Names that the model does not know are reported when it scores.
+    adjust : callable
+        Returns the source of the rows to score with the reader settings that the user gave.
+
+    Raises
+    ------
+    DataError, LimitError
+        As `gpupipe.io.isolation.try_files`.
+    """
+    if not adjust(model.source_of("INPUT")).isolate:
+        return
+    for name, path in (tables or {}).items():
+        if name in model.events.tables:
+            source = model.event_source(name, path).model_copy(update={"isolate": True})
+            try_files(source, input_files(source))
 
 
 def _score_entities(

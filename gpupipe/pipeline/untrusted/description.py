@@ -11,13 +11,11 @@ from typing import Any
 from gpupipe.errors import GpupipeError
 from gpupipe.features.history.derivation import Derivation, DerivedTable
 from gpupipe.io.settings import TableSource
-from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.input_source import check_reading, main_source
 from gpupipe.pipeline.model.interface import LoadedModel
-from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_schema
+from gpupipe.pipeline.model.part_checks import read_decision, read_goal, read_importances, read_names, read_schema
 from gpupipe.pipeline.rules import ServedRules
-from gpupipe.pipeline.target import Goal
 from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
@@ -50,18 +48,6 @@ class DescribedFeatures:
     derivation: Derivation | None = None
 
 
-@dataclass(frozen=True)
-class ModelDescription:
-    """A checked description; attributes as in `gpupipe.pipeline.model.interface.LoadedModel`."""
-
-    goal: Goal
-    features: DescribedFeatures
-    decision: Decision
-    manifest: dict[str, Any]
-    rules: tuple[ServedRules, ...]
-    events: ServedEvents
-
-
 def describe(model: LoadedModel) -> dict[str, Any]:
     """Return the description of a model as JSON values."""
     features, manifest = model.features, model.manifest
@@ -90,8 +76,8 @@ def _described_schema(schema: Schema) -> dict[str, Any]:
     return {"schema": schema.to_json(), "coded": [column.name for column in schema if column.levels is not None]}
 
 
-def read_description(document: Mapping[str, Any]) -> ModelDescription:
-    """Return the description that JSON values from the child describe.
+def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a `LoadedModel` that JSON values from the child describe, by name.
 
     Raises
     ------
@@ -104,7 +90,7 @@ def read_description(document: Mapping[str, Any]) -> ModelDescription:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _read_description(document: Mapping[str, Any]) -> ModelDescription:
+def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     said, name = document["manifest"], document["name"]
     if not isinstance(said, dict) or set(said) - {*KEPT} or not isinstance(name, str | None):
         raise ValueError("expected the manifest and the name of a model")
@@ -117,15 +103,16 @@ def _read_description(document: Mapping[str, Any]) -> ModelDescription:
     goal = read_goal(said)
     read_importances(said.get("importances"))
     rules = tuple(map(ServedRules.from_json, said.get("data", [])))
-    features = DescribedFeatures(
-        _names(document["inputs"]), _names(document["names"]), _schema(document), _derivation(document["tables"])
-    )
-    events = ServedEvents.from_json(said["reading"].get("events"), features.derivation)
+    inputs, names = read_names(document["inputs"], "the inputs"), read_names(document["names"], "the names")
+    features = DescribedFeatures(inputs, names, _schema(document), _derivation(document["tables"]))
+    events = ServedEvents.from_json(said["reading"]["events"], features.derivation)
     check_reading(said["reading"], features, events)
     _check_costs(main_source("any", said["reading"], features, rules), rules, events)
     decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)
-    manifest = {**said, "model": {"name": name or "model"}}
-    return ModelDescription(goal, features, decision, manifest, rules, events)
+    return {
+        "goal": goal, "features": features, "decision": decision, "rules": rules, "events": events,
+        "manifest": {**said, "model": {"name": name or "model"}},
+    }  # fmt: skip
 
 
 def _check_costs(source: TableSource, rules: Sequence[ServedRules], events: ServedEvents) -> None:
@@ -147,17 +134,11 @@ def _derivation(tables: Any) -> Derivation | None:
     if tables is None:
         return None
     found = {
-        name: DerivedTable(_schema(table), *(_names(table[key]) for key in ("inputs", "left", "right")))
+        name: DerivedTable(_schema(table), *(read_names(table[key], key) for key in ("inputs", "left", "right")))
         for name, table in tables.items()
     }
     return Derivation((), Schema(()), (), found, {})
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:
-    return read_schema(document["schema"], {name: [] for name in _names(document["coded"])})
-
-
-def _names(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ValueError("expected a list of names")
-    return tuple(values)
+    return read_schema(document["schema"], {name: [] for name in read_names(document["coded"], "the coded columns")})

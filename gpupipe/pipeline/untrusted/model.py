@@ -20,14 +20,9 @@ from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
-from gpupipe.pipeline.untrusted.messages import pack_table
+from gpupipe.pipeline.untrusted.messages import pack_table, unpack_array
 from gpupipe.pipeline.untrusted.process import Answer, Buffers, ModelProcess, Reply
-from gpupipe.pipeline.untrusted.replies import (
-    read_matrix,
-    read_prediction,
-    read_report,
-    read_verification,
-)
+from gpupipe.pipeline.untrusted.replies import read_prediction, read_report, read_verification
 from gpupipe.typing import Array
 
 
@@ -111,7 +106,9 @@ class UntrustedModel(LoadedModel):
         n_rows, n_features = rows.arrow.num_rows, len(self.feature_names)
 
         def read(reply: Reply, parts: Buffers) -> tuple[Array, PredictionReport]:
-            return read_matrix(reply, parts, n_rows, n_features), read_report(reply["report"], n_rows)
+            ((described, part),) = zip(reply["arrays"], parts, strict=True)
+            matrix = unpack_array(described, part, ("<f4",), (n_rows, n_features))
+            return matrix, read_report(reply["report"], n_rows)
 
         return self._ask("transform", rows, read, 4 * n_rows * n_features)
 
@@ -153,14 +150,4 @@ def load_untrusted(
     allowed = UntrustedLimits.of(limits)
     process = ModelProcess(Path(os.path.abspath(model_folder(path))), allow_code, allowed)
     description, _ = process.ask({"ask": "describe"}, lambda reply, _: read_description(reply["description"]))
-    return UntrustedModel(
-        goal=description.goal,
-        features=description.features,
-        decision=description.decision,
-        backend=choose("cpu"),
-        manifest=description.manifest,
-        folder=model_folder(path),
-        rules=description.rules,
-        events=description.events,
-        process=process,
-    )
+    return UntrustedModel(backend=choose("cpu"), folder=model_folder(path), process=process, **description)

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, LimitError
+from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
-from gpupipe.pipeline.untrusted.replies import DO_NOT_USE, out_of_memory, read_error, read_remarks
+from gpupipe.pipeline.untrusted.replies import DO_NOT_USE, out_of_memory, read_error
 
 Answer = TypeVar("Answer")
 Reply = Mapping[str, Any]
@@ -84,7 +85,7 @@ class ModelProcess:
                 failure: GpupipeError = read_error(document["error"], str(self.folder), self.limits.memory_bytes)
             else:
                 self._check_same(document["sha256"])
-                return read(document, buffers), read_remarks(document["remarks"])
+                return read(document, buffers), list(read_names(document["remarks"], "the remarks"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             self._child.close()
             what = f"the answer of the process that holds the untrusted model is refused: {error!s:.200}"

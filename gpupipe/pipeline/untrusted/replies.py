@@ -9,30 +9,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.models import Prediction
 from gpupipe.pipeline.model.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
-from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
-from gpupipe.pipeline.untrusted.messages import pack_arrays, unpack_array
+from gpupipe.pipeline.untrusted.messages import unpack_array
 from gpupipe.table.schema import KINDS
-from gpupipe.typing import Array
 from gpupipe.units import GIB
 
 FLOATS, INTEGERS = ("<f4", "<f8"), ("<i4", "<i8")
 ERRORS = {each.__name__: each for each in (ArtifactError, ConfigError, DataError, DeviceError, SchemaError)}
 UNEXPECTED, TOO_LARGE = "unexpected", "LimitError"  # errors of the child that are the model's fault
+VERIFICATION = TypeAdapter(Verification)
 MOST_LEVEL = 1 << 20  # characters of a level: a cell of the rows that were sent
 
 Reply = Mapping[str, Any]
 Parts = Sequence[memoryview]
-
-
-def write_prediction(prediction: Prediction) -> tuple[dict[str, Any], list[Array]]:
-    """Return a prediction as JSON values and buffers."""
-    described, parts = pack_arrays(prediction.arrays)
-    return {"arrays": described}, parts
 
 
 def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Prediction:
@@ -52,21 +47,11 @@ def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Pred
     return Prediction(goal.task, **arrays)
 
 
-def read_matrix(reply: Reply, parts: Parts, n_rows: int, n_features: int) -> Array:
-    """Return the feature matrix of `n_rows` rows."""
-    ((described, part),) = zip(reply["arrays"], parts, strict=True)
-    return unpack_array(described, part, ("<f4",), (n_rows, n_features))
-
-
-def write_report(report: PredictionReport) -> dict[str, Any]:
-    """Return a report as JSON values."""
-    return {"n_rows": report.n_rows, "columns": [asdict(column) for column in report.columns]}
-
-
 def read_report(document: Any, n_rows: int) -> PredictionReport:
     """Return the report on `n_rows` rows."""
     if document["n_rows"] != n_rows or not isinstance(document["columns"], list):
         raise ValueError(f"a report on {document['n_rows']!r:.40} rows; expected {n_rows}")
+    # Its alarms follow from the columns.
     return PredictionReport(n_rows, tuple(_column_report(each, n_rows) for each in document["columns"]))
 
 
@@ -113,46 +98,16 @@ def _float_texts(value: Any) -> Any:
 
 def read_verification(document: Any) -> Verification:
     """Return a verification."""
-    if set(document) != {field.name for field in fields(Verification)} or not document["columns"]:
-        raise ValueError("a verification has other entries")
-    metrics = {name: (_float(then), _float(now)) for name, (then, now) in document["metrics"].items()}
-    return Verification(
-        device=_text(document["device"]),
-        reason=_text(document["reason"]),
-        interpreter=_text(document["interpreter"]),
-        rows=_integer(document["rows"]),
-        columns=tuple(_difference(each, ColumnDifference) for each in document["columns"]),
-        estimator=_difference(document["estimator"], PredictionDifference),
-        predictions=_difference(document["predictions"], PredictionDifference),
-        metrics=metrics,
-        problems=tuple(map(_text, document["problems"])),
-        not_covered=tuple(map(_text, document["not_covered"])),
-    )
-
-
-def _difference(document: Any, kind: type) -> Any:
-    readers = {"str": _text, "int": _integer, "float": _float}
-    if set(document) != {field.name for field in fields(kind)}:
-        raise ValueError("a difference has other entries")
-    return kind(**{field.name: readers[str(field.type)](document[field.name]) for field in fields(kind)})
+    found = VERIFICATION.validate_python(document)
+    if not found.columns:
+        raise ValueError("a verification of no columns")
+    return found
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is not a text")
     return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or not -(2**63) <= value < 2**63:
-        raise TypeError(f"{value!r:.40} is not an integer of 64 bits")
-    return value
-
-
-def _float(value: Any) -> float:
-    if not isinstance(value, str) or len(value) > 40:
-        raise TypeError(f"{value!r:.40} is not a float")
-    return float(value)
 
 
 def write_error(error: Exception) -> dict[str, Any]:
@@ -198,10 +153,3 @@ def out_of_memory(where: str, memory_bytes: int) -> ArtifactError:
         where=where,
         fix="if you trust its author, allow more: --limit memory=SIZE, in Python limits={'memory': SIZE}",
     )
-
-
-def read_remarks(values: Any) -> list[str]:
-    """Return the remarks on the work."""
-    if not isinstance(values, list):
-        raise TypeError("remarks are not a list")
-    return [_text(value) for value in values]

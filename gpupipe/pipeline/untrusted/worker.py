@@ -14,7 +14,7 @@ from gpupipe.pipeline.model.model import Model, encode_rows, load_model, predict
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table
-from gpupipe.pipeline.untrusted.replies import write_error, write_prediction, write_report, write_verification
+from gpupipe.pipeline.untrusted.replies import write_error, write_verification
 from gpupipe.typing import Array
 
 Reply = tuple[dict[str, Any], Sequence[Array]]
@@ -53,12 +53,12 @@ class ModelWorker:
         rows = _rows(question, parts)
         if question["ask"] == "predict":
             prediction, report = predict_rows(model, rows)
-            reply, arrays = write_prediction(prediction)
+            found = prediction.arrays
         else:
             table, report = encode_rows(model, rows)
-            described, arrays = pack_arrays({"X": model.features.transform(table, model.backend)})
-            reply = {"arrays": described}
-        return {**reply, "report": write_report(report)}, arrays
+            found = {"X": model.features.transform(table, model.backend)}
+        described, arrays = pack_arrays(found)
+        return {"arrays": described, "report": report.to_json()}, arrays
 
 
 def _rows(question: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPredict:

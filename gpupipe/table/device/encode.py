@@ -6,10 +6,8 @@ into levels, numbers or times; one lookup table per column goes back. Of a numer
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,7 +63,6 @@ def encode_frame(
     frame: Any,
     backend: DeviceBackend,
     declared: Mapping[str, DeclaredColumn] | None = None,
-    frozen: Schema | None = None,
     rules: TextRules = TextRules(),
 ) -> Table:
     """Encode a frame where it is, column by column, releasing each source column once it is encoded.
@@ -78,8 +75,6 @@ def encode_frame(
     backend : DeviceBackend
     declared : mapping of str to DeclaredColumn, optional
         What the configuration says of columns; the others are inferred.
-    frozen : Schema, optional
-        Encode to exactly these columns, in this layout, with these levels.
     rules : TextRules
         What the reader makes of texts.
 
@@ -100,41 +95,26 @@ def encode_frame(
     column) and the codes of one text column: 12 bytes per row while cuDF's int64 codes become int32. Blocks are
     allocated last, one at a time: the peak of that step is the encoded table and its largest block.
     """
-    names = [str(name) for name in frame]
+    names, declared = [str(name) for name in frame], declared or {}
     require_distinct(names)
+    require(names, declared, "schema: declares")
     n_rows = len(frame[names[0]]) if names else 0
-    plans: list[tuple[str, Callable[[ColumnEncoder], EncodePlan]]]
-    if frozen is not None:
-        require(names, [column.source for column in frozen], "the model needs")
-        plans = [(column.source, partial(ColumnEncoder.enforce, column=column)) for column in frozen]
-    else:
-        declared = declared or {}
-        require(names, declared, "schema: declares")
-        plans = [(name, partial(ColumnEncoder.infer, declared=declared.get(name))) for name in names]
-    uses = Counter(name for name, _ in plans)
     columns, arrays, texts = [], {}, {}
-    for name, plan in plans:
-        uses[name] -= 1
-        source = frame[name] if uses[name] else frame.pop(name)
-        encoder = ColumnEncoder(name, source, backend, rules)
-        del source
-        column, array, text = _encoded(encoder, plan, n_rows)
-        del encoder
+    for name in names:
+        column, array, text = _encoded(ColumnEncoder(name, frame.pop(name), backend, rules), declared.get(name), n_rows)
         columns.append(column)
         if array is not None:
-            arrays[column.name] = array
+            arrays[name] = array
         elif text is not None:
-            texts[column.name] = text
+            texts[name] = text
     schema = Schema(tuple(columns))
     blocks, places = stack(schema, arrays, n_rows, backend.xp)
     return Table(schema, n_rows, blocks, places, texts)
 
 
-def _encoded(
-    encoder: ColumnEncoder, plan: Callable[[ColumnEncoder], EncodePlan], n_rows: int
-) -> tuple[Column, Array | None, Any]:
+def _encoded(encoder: ColumnEncoder, declared: DeclaredColumn | None, n_rows: int) -> tuple[Column, Array | None, Any]:
     """Return a column's schema with its encoded rows, or with its `DeviceText`; the plan, which holds codes, ends."""
-    made = plan(encoder)
+    made = encoder.infer(declared)
     if made.write is None:
         return made.column, None, made.text
     out = encoder.backend.xp.empty(n_rows, made.column.storage)

@@ -54,18 +54,13 @@ class DeviceNumbers:
     def __len__(self) -> int:
         return len(self.values)
 
-    @property
-    def has_nulls(self) -> bool:
-        """Whether a value is missing."""
-        return not bool(self.valid.all())
-
     def summary(self) -> pa.ChunkedArray:
         """Return a column of at most three values that says what the schema needs: type, bounds, whether nulls."""
         known: list[int] = []
         if self.values.dtype.kind in "iu" and len(present := self._present()):
             known = [int(present.min()), int(present.max())]
         bounds = pa.array(known, pa.from_numpy_dtype(self.values.dtype.name)).cast(self.type)
-        return pa.chunked_array([bounds, pa.nulls(int(self.has_nulls), self.type)], self.type)
+        return pa.chunked_array([bounds, pa.nulls(int(not self.valid.all()), self.type)], self.type)
 
     def distinct(self, backend: Backend) -> tuple[Array, pa.Array]:
         """Return the position of each row's value among the distinct ones (int32; -1: null), and these on the host."""
@@ -209,11 +204,6 @@ class DeviceText:
     def filter(self, mask: pa.Array) -> DeviceText:
         """Return the rows where `mask` is true."""
         return DeviceText(self.missing[self._backend.to_device(np.asarray(mask))], self._backend)
-
-
-def concatenate(texts: Sequence[DeviceText], backend: Backend) -> DeviceText:
-    """Return the rows of all columns in order."""
-    return DeviceText(backend.xp.concatenate([text.missing for text in texts]), backend)
 
 
 def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:

@@ -24,8 +24,7 @@ from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.plan import costs
-from gpupipe.pipeline.plan.ledger import Ledger
-from gpupipe.pipeline.plan.planner import Planner
+from gpupipe.pipeline.plan.planner import Ledger, Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
@@ -220,7 +219,7 @@ def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings
     (tmp_path / "unlike").mkdir()
     pq.write_table(rows, tmp_path / "unlike" / "a.parquet", row_group_size=1)
     pq.write_table(rows.cast(pa.schema({"x": pa.float64()})), tmp_path / "unlike" / "b.parquet")
-    assert open_parquet_stream(Source.model_validate(settings), {}, 1, tmp_path) is None
+    assert open_parquet_stream(Source.model_validate(settings), {}, 1) is None
 
 
 def test_what_fits_or_is_joined_is_read_at_once(churn: Path) -> None:

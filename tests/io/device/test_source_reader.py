@@ -70,6 +70,7 @@ def on_host(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
 
 
 def on_device(source: Source, backend: PandasBackend) -> tuple[Table, list[str]]:
+    require_plain(source)
     loaded = read_frame(source, backend)
     table = encode_frame(loaded.columns, backend, source.declarations(), rules=loaded.rules)
     return table, loaded.notes.lines()
@@ -97,9 +98,9 @@ def compare(source: Source, backend: PandasBackend) -> Table:
     return found
 
 
-def obstacle_of(source: Source, tables: Any = None, folder: Path | None = None) -> str:
+def obstacle_of(source: Source, tables: Any = None) -> str:
     try:
-        require_plain(source, tables, folder)
+        require_plain(source, tables)
     except UnsupportedOnDevice as obstacle:
         return obstacle.what
     return ""
@@ -486,7 +487,7 @@ def files(tmp_path: Path) -> Path:
     ids=str,
 )
 def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict[str, Any], why: str) -> None:
-    found = obstacle_of(Source(**source), folder=files)
+    found = obstacle_of(Source(**source))
     assert why in found and bool(found) == bool(why)
 
 
@@ -495,10 +496,10 @@ def test_the_first_reason_to_read_on_the_host_is_named(files: Path, source: dict
 )
 def test_so_are_those_of_a_table_that_is_joined(files: Path, table: dict[str, Any], why: str) -> None:
     joined = {"b": JoinedTable(**table, on="x", cardinality="many_to_one")}
-    found = obstacle_of(Source(path="a.csv"), joined, files)
+    found = obstacle_of(Source(path="a.csv"), joined)
     assert why in found and bool(found) == bool(why)
     events = {"b": JoinedTable(**table, on="x", cardinality="one_to_many")}
-    assert obstacle_of(Source(path="a.csv"), events, files) == ""
+    assert obstacle_of(Source(path="a.csv"), events) == ""
 
 
 CONFIG = """

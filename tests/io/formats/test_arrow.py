@@ -37,7 +37,7 @@ def write(path: Path, form: str) -> None:
 @pytest.mark.parametrize("form", ["file", "stream", "feather"])
 def test_both_forms_of_ipc_and_feather_are_read(tmp_path: Path, form: str) -> None:
     write(tmp_path / "t.arrow", form)
-    loaded = read_arrow(Source(path="t.arrow"), tmp_path)
+    loaded = read_arrow(Source(path="t.arrow"))
     text = pa.dictionary(pa.int32(), pa.string())
     assert loaded.table.schema.types == [pa.int16(), text, text, pa.int64()]
     assert loaded.table.to_pydict() == TABLE.drop(["l"]).to_pydict()
@@ -51,7 +51,7 @@ def test_a_truncated_file_is_one_clear_error(tmp_path: Path, form: str, share: f
     content = (tmp_path / "t.arrow").read_bytes()
     (tmp_path / "t.arrow").write_bytes(content[: int(share * len(content))])
     with pytest.raises(DataError) as caught:
-        read_arrow(Source(path="t.arrow"), tmp_path)
+        read_arrow(Source(path="t.arrow"))
     assert "t.arrow" in caught.value.where
 
 
@@ -60,4 +60,4 @@ def test_codes_that_point_beyond_their_dictionary_are_refused(tmp_path: Path) ->
     with ipc.new_file(tmp_path / "t.arrow", pa.schema({"c": bad.type})) as writer:
         writer.write_table(pa.table({"c": bad}))
     with pytest.raises(DataError):
-        read_arrow(Source(path="t.arrow"), tmp_path)
+        read_arrow(Source(path="t.arrow"))

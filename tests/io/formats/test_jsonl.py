@@ -22,7 +22,7 @@ ROWS: list[dict[str, object]] = [
 
 def read(folder: Path, content: str | bytes, name: str = "t.jsonl", **settings: object) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_arrow(Source(path=name, **settings), folder)
+    return read_arrow(Source(path=name, **settings))
 
 
 def lines(rows: list[dict[str, object]]) -> str:

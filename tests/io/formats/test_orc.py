@@ -27,7 +27,7 @@ TABLE = pa.table(
 
 def test_columns_are_plain_and_nested_ones_are_left_out(tmp_path: Path) -> None:
     orc.write_table(TABLE, tmp_path / "t.orc")
-    loaded = read_arrow(Source(path="t.orc"), tmp_path)
+    loaded = read_arrow(Source(path="t.orc"))
     assert loaded.table.schema.types == [
         pa.int32(), pa.dictionary(pa.int32(), pa.string()), pa.float64(), pa.timestamp("us"),
     ]  # fmt: skip
@@ -36,12 +36,12 @@ def test_columns_are_plain_and_nested_ones_are_left_out(tmp_path: Path) -> None:
     assert loaded.table.column("t").to_pylist() == TABLE.column("t").cast(pa.timestamp("us")).to_pylist()
     assert loaded.notes.lines() == ["column 'l' is left out: it holds list values"]
     with pytest.raises(SchemaError):
-        read_arrow(Source(path="t.orc", columns=["l", "i"]), tmp_path)
+        read_arrow(Source(path="t.orc", columns=["l", "i"]))
 
 
 def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
     orc.write_table(TABLE, tmp_path / "t.orc")
-    assert read_arrow(Source(path="t.orc"), tmp_path, columns=["d", "i"]).table.column_names == ["i", "d"]
+    assert read_arrow(Source(path="t.orc"), columns=["d", "i"]).table.column_names == ["i", "d"]
 
 
 @pytest.mark.parametrize("content", [b"", b"ORC", b"no orc at all", None])
@@ -51,5 +51,5 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, content: bytes | None
         content = (tmp_path / "t.orc").read_bytes()[:-40]
     (tmp_path / "t.orc").write_bytes(content)
     with pytest.raises(DataError) as caught:
-        read_arrow(Source(path="t.orc"), tmp_path)
+        read_arrow(Source(path="t.orc"))
     assert "t.orc" in caught.value.where

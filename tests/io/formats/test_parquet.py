@@ -129,7 +129,7 @@ def test_strings_come_as_codes_whatever_their_layout(tmp_path: Path) -> None:
             "fixed": pa.array([v and v.encode() for v in values], pa.binary(1)),
         },
     )
-    table = read_arrow(Source(path="t.parquet"), tmp_path).table
+    table = read_arrow(Source(path="t.parquet")).table
     for name in table.column_names:
         assert table.column(name).type == TEXT, name
         assert table.column(name).to_pylist() == values, name
@@ -145,7 +145,7 @@ def test_delta_encoded_strings_are_read_in_every_row_group(tmp_path: Path, encod
         use_dictionary=["b"],
         row_group_size=300,
     )
-    table = read_arrow(Source(path="t.parquet"), tmp_path).table
+    table = read_arrow(Source(path="t.parquet")).table
     assert table.column("a").to_pylist() == table.column("b").to_pylist() == values
 
 
@@ -166,7 +166,7 @@ def test_numbers_and_times_become_the_plain_types(tmp_path: Path) -> None:
             "tiny": pa.array([1, None], pa.int8()),
         },
     )
-    loaded = read_arrow(Source(path="t.parquet"), tmp_path)
+    loaded = read_arrow(Source(path="t.parquet"))
     table = loaded.table
     micros = pa.timestamp("us")
     assert [table.field(n).type for n in ("decimal", "half", "small_uint64", "large_uint64", "nothing", "tiny")] == [
@@ -185,7 +185,7 @@ def test_times_beyond_all_calendars_are_null_and_said(tmp_path: Path) -> None:
     write(
         tmp_path / "t.parquet", {"t": pa.array([0, 2**62], pa.timestamp("ms")), "d": pa.array([0, 2**30], pa.date32())}
     )
-    loaded = read_arrow(Source(path="t.parquet"), tmp_path)
+    loaded = read_arrow(Source(path="t.parquet"))
     assert loaded.table.column("t").cast(pa.int64()).to_pylist() == [0, None]
     assert loaded.table.column("d").cast(pa.int64()).to_pylist() == [0, None]
     assert any("'t' has times beyond" in note for note in loaded.notes)
@@ -196,17 +196,17 @@ def test_nested_columns_are_left_out_with_a_note_and_refused_when_asked_for(tmp_
         tmp_path / "t.parquet",
         {"a": pa.array([{"b": 1}]), "a.b": pa.array([7]), "l": pa.array([[1]]), "raw": pa.array([b"\xff\xfe"])},
     )
-    loaded = read_arrow(Source(path="t.parquet"), tmp_path)
+    loaded = read_arrow(Source(path="t.parquet"))
     assert loaded.table.to_pydict() == {"a.b": [7]}
     assert sum("is left out" in note for note in loaded.notes) == 3
     for settings_ in ({"columns": ["a"]}, {"target": "l"}, {"columns": ["raw", "a.b"]}):
         with pytest.raises(SchemaError, match="cannot be used"):
-            read_arrow(Source(path="t.parquet", **settings_), tmp_path)
+            read_arrow(Source(path="t.parquet", **settings_))
 
 
 def test_the_words_for_missing_are_the_same_as_in_csv_and_said(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", {"s": pa.array(["x", "", " NA ", None, " y"])})
-    loaded = read_arrow(Source(path="t.parquet"), tmp_path)
+    loaded = read_arrow(Source(path="t.parquet"))
     assert loaded.table.column("s").to_pylist() == ["x", None, None, None, " y"]
     assert any("' NA '" in note for note in loaded.notes)
 
@@ -217,7 +217,7 @@ def test_a_truncated_file_is_one_clear_error(tmp_path: Path, keep: float) -> Non
     content = (tmp_path / "t.parquet").read_bytes()
     (tmp_path / "t.parquet").write_bytes(content[: int(keep * len(content)) if keep < 1 else int(keep)])
     with pytest.raises(DataError) as caught:
-        read_arrow(Source(path="t.parquet"), tmp_path)
+        read_arrow(Source(path="t.parquet"))
     assert "t.parquet" in caught.value.where and caught.value.exit_code == 5
 
 
@@ -229,13 +229,13 @@ def test_codes_that_point_beyond_their_levels_are_refused(tmp_path: Path) -> Non
     content[end - 8] = 0xFF  # in the last page: codes of three bits, so 7 where 4 is the last
     (tmp_path / "t.parquet").write_bytes(content)
     with pytest.raises(DataError):
-        read_arrow(Source(path="t.parquet"), tmp_path)
+        read_arrow(Source(path="t.parquet"))
 
 
 def test_a_file_that_is_no_parquet_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_text("a,b\n1,2\n" * 10)
     with pytest.raises(DataError, match="cannot be read"):
-        read_arrow(Source(path="t.parquet"), tmp_path)
+        read_arrow(Source(path="t.parquet"))
 
 
 @examples(40)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import DeviceBackend
+from gpupipe.io.chunks.row_boundaries import find_data_start
 from gpupipe.io.device.obstacles import UnsupportedOnDevice
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
@@ -104,7 +105,7 @@ def regular_chunks(
         )
     content = np.memmap(file.path, np.uint8, "r")
     marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
-    start = _after_line(content) if header.n_lines else 0
+    start = find_data_start(file.path, header.n_lines)
     most = chunk_bytes(backend.free_bytes())
     while start < len(content):
         size, wanted = 0, most
@@ -118,14 +119,6 @@ def regular_chunks(
         skipped = [(start + first, min(start + end, stop)) for first, end in marks.skipped]
         yield CsvChunk(start, stop, marks.n_rows, skipped)
         start = stop
-
-
-def _after_line(content: Any) -> int:
-    for start in range(0, len(content), 1 << 16):
-        ends = np.flatnonzero(content[start : start + (1 << 16)] == NEWLINE)
-        if len(ends):
-            return start + int(ends[0]) + 1
-    return len(content)
 
 
 class _Marks:

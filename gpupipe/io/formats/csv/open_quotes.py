@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
+from gpupipe.io.file_streams import AdaptedStream
 
 
-class StreamWithLastLine:
-    """A stream with one line appended, as `pyarrow.PythonFile` reads it.
+class StreamWithLastLine(AdaptedStream):
+    """A stream with one line appended.
 
     Parameters
     ----------
@@ -27,8 +27,6 @@ class StreamWithLastLine:
         Has another number of fields than the rows of the file.
     """
 
-    closed = False
-
     def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:
         mark = "\x1d" if delimiter == "\x1e" else "\x1e"
         self.line = mark if n_columns > 1 else mark + delimiter
@@ -41,14 +39,3 @@ class StreamWithLastLine:
             return found
         found, self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
         return found
-
-    def opened(self) -> pa.PythonFile:
-        """Return the stream as Arrow reads it."""
-        return pa.PythonFile(self, mode="r")
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def close(self) -> None:
-        """Leave the stream to whoever has opened it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -142,9 +142,16 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
 
 def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
     """Return the rows of a file that have another number of fields than its header; they are parsed on one thread."""
-    header, settings = header_of(file, source, Notes()), source.csv
+    header = header_of(file, source, Notes())
     if header is None:
         return []
+    return _with_growing_blocks(lambda block: _malformed(file, header, source.csv, block))
+
+
+def _malformed(
+    file: SourceFile, header: CsvHeader, settings: CsvSettings, block: int, only_first: bool = False
+) -> list[MalformedRow]:
+    """Parse on one thread, the only way to know the numbers of rows; return the malformed ones, or the first."""
     found: list[MalformedRow] = []
     n_blank = 0
 
@@ -152,29 +159,23 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
         nonlocal n_blank
         if not row.text.strip():
             n_blank += 1
-        else:
-            number = row.number - 1 - header.n_lines - n_blank
-            found.append(MalformedRow(number, row.text, row.actual_columns, row.expected_columns))
-        return "skip"
+            return "skip"
+        number = row.number - 1 - header.n_lines - n_blank
+        found.append(MalformedRow(number, row.text, row.actual_columns, row.expected_columns))
+        return "error" if only_first else "skip"
 
     parse = arrow_csv.ParseOptions(
-        delimiter=header.delimiter, quote_char=settings.quote or False, newlines_in_values=settings.quote is not None,
-        invalid_row_handler=on_bad_row,
+        delimiter=header.parser_delimiter, quote_char=settings.quote or False,
+        newlines_in_values=settings.quote is not None, invalid_row_handler=on_bad_row,
     )  # fmt: skip
     convert = arrow_csv.ConvertOptions(include_columns=header.names[:1], column_types={header.names[0]: pa.string()})
-
-    def parse_blocks(block: int) -> list[MalformedRow]:
-        nonlocal found, n_blank
-        found, n_blank = [], 0
-        layout = arrow_csv.ReadOptions(
-            use_threads=False, column_names=header.names, skip_rows=header.n_lines, encoding=settings.encoding,
-            block_size=block,
-        )  # fmt: skip
-        with open_file(file, unpack=True) as stream:
-            arrow_csv.read_csv(stream, layout, parse, convert)
-        return found
-
-    return _with_growing_blocks(parse_blocks)
+    layout = arrow_csv.ReadOptions(
+        use_threads=False, column_names=header.names, skip_rows=header.n_lines, block_size=block,
+        encoding=_parsed_encoding(header, settings),
+    )  # fmt: skip
+    with suppress(DataError) if only_first else nullcontext(), open_file(file, unpack=True) as stream:
+        arrow_csv.read_csv(_parsed(stream, header, settings), layout, parse, convert)
+    return found
 
 
 def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
@@ -243,8 +244,7 @@ def _parse(
         if unreadable:
             raise encoding_error(file, settings.encoding) from None
         if bad.widths and not bad.may_skip:
-            layout.encoding = _parsed_encoding(header, settings)
-            raise _ragged(file, header, layout, parse, settings) from None
+            raise _ragged(file, header, settings, block) from None
         if is_undecodable(error.__cause__):
             raise encoding_error(file, settings.encoding) from None
         raise
@@ -320,37 +320,19 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Byt
     return False
 
 
-def _ragged(
-    file: SourceFile,
-    header: CsvHeader,
-    layout: arrow_csv.ReadOptions,
-    parse: arrow_csv.ParseOptions,
-    settings: CsvSettings,
-) -> DataError:
-    """Find the first bad row by reading again on one thread: row numbers are known there only."""
-    bad: list[Any] = []
-
-    def on_bad_row(row: Any) -> str:
-        if not row.text.strip():
-            return "skip"
-        bad.append(row)
-        return "error"
-
-    parse.invalid_row_handler = on_bad_row
-    layout.use_threads = False
-    layout.skip_rows = header.n_lines
-    with suppress(DataError), collect_undecodable_rows(), open_file(file, unpack=True) as stream:
-        stream = _parsed(stream, header, settings)
-        arrow_csv.read_csv(stream, layout, parse, arrow_csv.ConvertOptions(include_columns=header.names[:1]))
-    if not bad:
+def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: int) -> DataError:
+    """Return the error that names the first malformed row."""
+    with collect_undecodable_rows():
+        bad = next(iter(_malformed(file, header, settings, block, only_first=True)), None)
+    if bad is None:
         return encoding_error(file, settings.encoding)
-    row, n_fields, n_columns = bad[0], bad[0].actual_columns, bad[0].expected_columns
-    text = repr(row.text.replace("\t", " ") if header.delimiter == WHITESPACE else row.text)
-    more = "a quotation mark that is never closed" if "\n" in row.text else "a wrong csv.delimiter"
+    number = bad.row + 1 + header.n_lines
+    text = repr(bad.text.replace("\t", " ") if header.delimiter == WHITESPACE else bad.text)
+    more = "a quotation mark that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
     return FieldCountError(
-        f"row {row.number:,} has {n_fields:,} fields, the file has {n_columns:,} columns: "
+        f"row {number:,} has {bad.n_fields:,} fields, the file has {bad.n_columns:,} columns: "
         + (text if len(text) <= 100 else text[:100] + "..."),
-        row.number, n_fields, n_columns,
+        number, bad.n_fields, bad.n_columns,
         where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
         fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
     )  # fmt: skip

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from gpupipe.io.file_streams import AdaptedStream
 from gpupipe.io.settings import WHITESPACE
 from gpupipe.units import GIB
 
@@ -75,8 +75,8 @@ def _width(row: bytes, quote: str | None) -> int:
     return sum(part.count(b"\t") for part in _outside(row, _quoted_spans(row, quote))) + 1
 
 
-class TabbedStream:
-    """A stream with a tab between fields, as `pyarrow.PythonFile` reads it.
+class TabbedStream(AdaptedStream):
+    """A stream with a tab between fields.
 
     Parameters
     ----------
@@ -85,8 +85,6 @@ class TabbedStream:
     quote : str, optional
         The quotation mark.
     """
-
-    closed = False
 
     def __init__(self, stream: Any, quote: str | None) -> None:
         self._stream, self._quote = stream, quote
@@ -116,17 +114,6 @@ class TabbedStream:
         end = len(raw) if self._is_over or len(raw) > MAX_ROW_BYTES else _end_of_rows(raw, spans)
         self._rest = raw[end:]
         self._ready.append(_collapse(raw[:end], [span for span in spans if span[0] < end]))
-
-    def opened(self) -> pa.PythonFile:
-        """Return the stream as Arrow reads it."""
-        return pa.PythonFile(self, mode="r")
-
-    def readable(self) -> bool:
-        """Return True: it can be read."""
-        return True
-
-    def close(self) -> None:
-        """Leave the stream open: whoever opened it closes it."""
 
 
 Spans = list[tuple[int, int]]

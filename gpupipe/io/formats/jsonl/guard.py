@@ -11,9 +11,9 @@ import codecs
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from gpupipe.errors import DataError
+from gpupipe.io.file_streams import AdaptedStream
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.typing import Array
 
@@ -23,8 +23,8 @@ IS_MARK = np.zeros(256, bool)
 IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
 
 
-class GuardedStream:
-    """A checked stream of JSON lines, as `pyarrow.PythonFile` reads it.
+class GuardedStream(AdaptedStream):
+    """A checked stream of JSON lines.
 
     Parameters
     ----------
@@ -32,8 +32,6 @@ class GuardedStream:
     file : SourceFile
         For the error.
     """
-
-    closed = False
 
     def __init__(self, stream: Any, file: SourceFile) -> None:
         self._stream, self._file = stream, file
@@ -56,17 +54,6 @@ class GuardedStream:
         if len(found):
             self._look(np.frombuffer(found, np.uint8))
         return found
-
-    def opened(self) -> pa.PythonFile:
-        """Return the stream as Arrow reads it."""
-        return pa.PythonFile(self, mode="r")
-
-    def readable(self) -> bool:
-        """Whether it can be read."""
-        return True
-
-    def close(self) -> None:
-        """Leave the stream to whoever has opened it."""
 
     def _look(self, block: Array) -> None:
         places = np.flatnonzero(IS_MARK[block])

@@ -20,8 +20,7 @@ from gpupipe.io.device.source_reader import read_frame
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.io.settings import Source
-from gpupipe.pipeline.plan.ledger import Ledger
-from gpupipe.pipeline.plan.planner import Planner
+from gpupipe.pipeline.plan.planner import Ledger, Planner
 from gpupipe.pipeline.plan.preview import preview
 from gpupipe.pipeline.read_stage import read_table
 from tests.backends.pandas_double import PandasBackend

@@ -28,7 +28,7 @@ def read(folder: Path, content: str | bytes, name: str = "t.csv", **settings: An
     (folder / name).write_bytes(raw)
     if "csv" in settings:
         settings["csv"] = CsvSettings(**settings["csv"])
-    return read_arrow(Source(path=name, **settings), folder)
+    return read_arrow(Source(path=name, **settings))
 
 
 def types(loaded: LoadedTable) -> dict[str, str]:
@@ -253,8 +253,9 @@ def test_what_pandas_writes_is_read_as_pandas_reads_it(
         }
     )
     frame.to_csv(folder / "t.csv", index=False, lineterminator="\n", quoting=1)
-    source = Source.model_validate({"path": "t.csv", "schema": {"s": "text"}, "csv": CsvSettings(strip=False)})
-    table = read_arrow(source, folder).table
+    path, csv = str(folder / "t.csv"), CsvSettings(strip=False)
+    source = Source.model_validate({"path": path, "schema": {"s": "text"}, "csv": csv})
+    table = read_arrow(source).table
     theirs = pd.read_csv(folder / "t.csv", dtype={"i": "Int64", "s": "str"}, lineterminator="\n")
     blank = theirs["s"].str.strip().isin(["", "NA", "nan", "None", "null", "NaN", "n/a", "N/A", "NULL"])
     expected = [None if pd.isna(text) or empty else text for text, empty in zip(theirs["s"], blank, strict=True)]

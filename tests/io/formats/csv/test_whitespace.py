@@ -31,7 +31,7 @@ MPG_NAMES = ["mpg", "cylinders", "displacement", "horsepower", "weight", "accele
 
 def read(folder: Path, content: str | bytes, name: str = "t.csv", source: Any = None, **csv: Any) -> LoadedTable:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_arrow(Source(path=name, csv={"delimiter": r"\s+", **csv}, **(source or {})), folder)
+    return read_arrow(Source(path=name, csv={"delimiter": r"\s+", **csv}, **(source or {})))
 
 
 def written(field: str) -> str:
@@ -149,12 +149,12 @@ def test_what_looks_separated_by_blanks(text: str, expected: bool) -> None:
 def test_errors_of_a_missing_delimiter_state_it(tmp_path: Path, settings: dict, error: Any, message: str) -> None:
     (tmp_path / "t.csv").write_text("a  b\n1  2\n")
     with pytest.raises(error, match=rf"(?s){message}.*csv: {{delimiter: '\\s\+'}}"):
-        read_arrow(Source(path="t.csv", **settings), tmp_path)
+        read_arrow(Source(path="t.csv", **settings))
 
 
 def test_a_file_read_as_one_column_says_so(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a  b\n1  2\n")
-    (note,) = read_arrow(Source(path="t.csv"), tmp_path).notes
+    (note,) = read_arrow(Source(path="t.csv")).notes
     assert r"csv: {delimiter: '\s+'}" in note
 
 

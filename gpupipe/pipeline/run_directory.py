@@ -1,18 +1,22 @@
-"""run.json: the marker of a run directory, which lists the files that the run wrote, with their hashes.
+"""The run directory: complete or absent, and removed or replaced only if it holds nothing but what a run wrote.
 
-A run directory is removed or replaced only if it holds these files, unchanged, and nothing else.
+``run.json`` marks it, and lists the files that the run wrote, with their hashes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import secrets
 import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
-from gpupipe.errors import list_names
+from gpupipe.names import enumerate_names
+from gpupipe.pipeline.atomic.directory import TRIES, AtomicDirectory
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import MIB
 
@@ -24,6 +28,44 @@ NEW_NAME = (
     "name another --output, or remove the directory if nothing in it is needed; "
     f"runs of gpupipe versions without {NAME} are not replaced either"
 )
+
+
+def default_run_directory(output: Path, name: str) -> Path:
+    """Return ``OUTPUT/NAME-YYYYmmdd-HHMMSS-ID``: local time and six random hexadecimal digits."""
+    plain = re.sub(r"\$\{(\w+)\}", r"\1", name)  # of a name with secrets, which keeps the names of their variables
+    safe = re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "run"
+    return Path(output) / f"{safe}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+class RunDirectory(AtomicDirectory):
+    """A directory of a run: new, or in place of an empty one or of an earlier run.
+
+    An earlier run is replaced only if it holds the files that its ``run.json`` lists, unchanged, and nothing else.
+    The two change names in one step where the file system has such a step.
+
+    See `AtomicDirectory` for parameters, attributes and errors.
+    """
+
+    kind = "run directory"
+
+    def _finish(self) -> None:
+        write_run_file(self.path)
+
+    def _require_replaceable(self) -> None:
+        for _ in range(TRIES):
+            before = self.final.stat()
+            problem, fix = find_foreign(self.final)
+            if not problem:
+                return
+            after = self.final.stat()
+            if (before.st_dev, before.st_ino) == (after.st_dev, after.st_ino):  # else another run has just replaced it
+                raise self._refusal(problem, fix)
+
+    def _is_disposable(self, replaced: Path) -> bool:
+        try:
+            return find_foreign(replaced) == ("", "")
+        except OSError:  # not even a directory
+            return False
 
 
 def write_run_file(folder: Path) -> None:
@@ -53,8 +95,8 @@ def find_foreign(folder: Path) -> tuple[str, str]:
         added, changed = _differences(opened, written)
     finally:
         os.close(opened)
-    problems = [f"it holds files that the earlier run did not write: {list_names(added)}"] if added else []
-    problems += [f"files of the earlier run were changed: {list_names(changed)}"] if changed else []
+    problems = [f"it holds files that the earlier run did not write: {enumerate_names(added, 3)}"] if added else []
+    problems += [f"files of the earlier run were changed: {enumerate_names(changed, 3)}"] if changed else []
     return ("; ".join(problems), MOVE) if problems else ("", "")
 
 

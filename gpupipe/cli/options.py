@@ -1,4 +1,4 @@
-"""``--untrusted`` and ``--limit``: models in a child process with limits of time and memory."""
+"""Options that several commands have: ``--device``, ``--untrusted`` and ``--limit``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from contextlib import suppress
 import click
 
 from gpupipe.errors import ConfigError
+
+CHOICE = click.Choice(["auto", "cpu", "gpu"])
+
+device_option = click.option("--device", type=CHOICE, default="auto", show_default=True)
+"""Of commands that take a model."""
+
+device_override_option = click.option("--device", type=CHOICE, help="Where to run; gpu means there or an error.")
+"""Of commands that take a configuration, which names a device itself."""
+
 
 untrusted_option = click.option(
     "--untrusted",

@@ -1,1 +1,0 @@
-"""The run directory: complete or absent, and replaced only by runs."""
