@@ -54,7 +54,7 @@ def command(
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
     stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json)
-    with stopped_by_signals(stop_signal, shown.stopping), torchrun_driver() as is_driver, shown as console:
+    with torchrun_driver() as is_driver, stopped_by_signals(stop_signal, shown.stopping), shown as console:
         if not is_driver:
             return
         from gpupipe.pipeline.leaderboard import leaderboard_rows

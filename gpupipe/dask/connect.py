@@ -17,7 +17,6 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,10 +144,10 @@ def _let_settle(client: Client, workers: DaskWorkers) -> None:
 def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
     from distributed import LocalCluster
 
-    shape = ClusterShape.of(settings, machine.n_threads())
+    n_workers, n_threads = cluster_shape(settings, machine.n_threads())
     return LocalCluster(
-        n_workers=shape.workers, threads_per_worker=shape.threads, processes=True, protocol=settings.protocol,
-        memory_limit=settings.memory_limit or machine.memory().total // shape.workers,
+        n_workers=n_workers, threads_per_worker=n_threads, processes=True, protocol=settings.protocol,
+        memory_limit=settings.memory_limit or machine.memory().total // n_workers,
         dashboard_address=settings.dashboard_address, scheduler_kwargs=_pages(settings),
         silence_logs=SILENT, **FOR_EACH_WORKER,
     )  # fmt: skip
@@ -240,32 +239,23 @@ def _led(
     )
 
 
-@dataclass(frozen=True)
-class ClusterShape:
-    """The number of workers, and of partitions that each of them works on at a time."""
+def cluster_shape(settings: ClusterSettings, n_cores: int) -> tuple[int, int]:
+    """Return the number of workers, and of threads of each; what the settings leave open gives every core work."""
+    from distributed.deploy.utils import nprocesses_nthreads
 
-    workers: int
-    threads: int
-
-    @classmethod
-    def of(cls, settings: ClusterSettings, n_cores: int) -> ClusterShape:
-        """Return what the settings ask for; what they leave open is chosen so that every core has work."""
-        from distributed.deploy.utils import nprocesses_nthreads
-
-        if settings.workers is None and settings.threads is None:
-            return cls(*nprocesses_nthreads(n_cores))
-        if settings.workers is None:
-            return cls(max(1, n_cores // (settings.threads or 1)), settings.threads or 1)
-        return cls(settings.workers, settings.threads or max(1, n_cores // settings.workers))
+    if settings.workers is not None:
+        return settings.workers, settings.threads or max(1, n_cores // settings.workers)
+    if settings.threads is not None:
+        return max(1, n_cores // settings.threads), settings.threads
+    n_workers, n_threads = nprocesses_nthreads(n_cores)
+    return n_workers, n_threads
 
 
 def _address(settings: ClusterSettings) -> str:
     """Return the address of a scheduler that runs: the one given, or that in its file."""
     path = settings.scheduler_file
-    return str(settings.scheduler) if path is None else _address_in(path)
-
-
-def _address_in(path: Path) -> str:
+    if path is None:
+        return str(settings.scheduler)
     fix = "local, tcp://host:8786, or the file that `dask scheduler --scheduler-file FILE` wrote"
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["address"])
@@ -306,11 +296,10 @@ def _compare_versions(client: Client, deadline: float) -> None:
 
 def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
     """Return whether the workers of a running cluster compute on GPUs, and why."""
-    from gpupipe.dask.worker_process import gpu_obstacle
-
     if device == "cpu":
         return False, "asked for"
-    obstacles = {where: str(what) for where, what in _on_each(client, deadline, gpu_obstacle).items() if what}
+    found = _on_each(client, deadline, lambda: device_report().gpu_obstacle)
+    obstacles = {where: str(what) for where, what in found.items() if what}
     if not obstacles:
         return True, "every worker has a GPU"
     where, obstacle = next(iter(obstacles.items()))

@@ -105,7 +105,7 @@ class Gang:
     def submit(self, rank: int, function: Callable[..., Result], *arguments: Any) -> DaskHandle[Result]:
         """Run a task on the worker of this rank, and nowhere else if it is lost; see `Workers.submit`."""
         address, label = self.addresses[rank], f"{self.what}, worker {rank + 1} of {len(self.addresses)}"
-        (handle,) = self.workers.start(function, [arguments], [label], address)
+        (handle,) = self.workers.map(function, [arguments], [label], address)
         self._where[handle] = address
         return handle
 

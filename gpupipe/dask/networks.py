@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from gpupipe.backends.base import Backend
 from gpupipe.dask.gang import Gang, GangError, retry_collective
 from gpupipe.dask.progress import show_worker_reports
-from gpupipe.dask.row_ranges import assign_ranks, divide_rows
-from gpupipe.dask.shards import WorkerShard, height_of, shard, shard_arguments
-from gpupipe.dask.shared_folder import can_reach
+from gpupipe.dask.shards import WorkerShard, shard, shard_arguments, shard_bounds
 from gpupipe.dask.worker_process import require_not_cancelled
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError, DeviceError
@@ -69,85 +71,44 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
         raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
+    workers = X.workers
+    assert isinstance(workers, DaskWorkers)
     problem = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
-    done = _done(_Training(model, X, problem, context))
-    fitted = fitted_network(done.trained, problem, rows.classes, context, "workers")
-    return replace(fitted, notes=(*fitted.notes, *done.told))
+    checkpoint, where = open_checkpoint(context.resources), f"training {type(model).__name__}"
+    if checkpoint is not None:
+        checkpoint.path = checkpoint.path.absolute()  # wherever a worker runs, it means the same
 
-
-@dataclass(frozen=True)
-class _Done:
-    """What came of a training, and what else should be known."""
-
-    trained: TrainedNetwork
-    told: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Training:
-    """What is trained, and on what."""
-
-    model: NeuralSettings
-    X: PartitionedMatrix
-    problem: TrainingProblem
-    context: FitContext
-
-    def sharded_problem(self, heights: Sequence[int]) -> ShardedProblem:
-        """Return what the owners of shards with so many rows to train on are told."""
-        return ShardedProblem(
-            self.model, self.problem.architecture, self.context.task, self.context.seed, tuple(heights)
-        )
-
-    def checkpoint(self) -> Checkpoint | None:
-        """Return where the state is kept; wherever a worker runs, the path means the same."""
-        found = open_checkpoint(self.context.resources)
-        return None if found is None else Checkpoint(found.path.absolute(), found.resume)
-
-
-def _done(training: _Training) -> _Done:
-    workers = training.X.workers
-    if not isinstance(workers, DaskWorkers):  # this process
-        return _Done(_alone(training))
-    checkpoint, where = training.checkpoint(), f"training {type(training.model).__name__}"
-
-    def attempt(begun: int) -> _Done:
+    def attempt(begun: int) -> tuple[TrainedNetwork, list[str]]:
         if checkpoint is not None and begun > 1:
             checkpoint.resume = True
-        with _gang(training.X, workers, where) as gang:
-            return _together(training, gang, checkpoint, begun)
+        with _gang(X, workers, where) as gang:
+            return _together(gang, model, X, problem, context, checkpoint, begun)
 
-    return retry_collective(workers, attempt, where)
-
-
-def _alone(training: _Training) -> TrainedNetwork:
-    """Train in this process."""
-    X, problem = training.X, training.problem
-    (arguments,) = shard_arguments(X, problem, 1)
-    made = X.workers.submit(shard, *arguments)
-    heights = X.workers.gather([X.workers.submit(height_of, made)])
-    sharded_problem, resources = training.sharded_problem(heights), training.context.resources
-    checkpoint, safe_point, shown = training.checkpoint(), resources.safe_point, resources.show_progress
-    (trained,) = X.workers.gather(
-        [X.workers.submit(_train, sharded_problem, made, Rendezvous(), checkpoint, 1, safe_point, shown)]
-    )
-    assert trained is not None
-    return trained
+    trained, told = retry_collective(workers, attempt, where)
+    fitted = fitted_network(trained, problem, rows.classes, context, "workers")
+    return replace(fitted, notes=(*fitted.notes, *told))
 
 
-def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, begun: int) -> _Done:
-    """Train on the workers of a gang, for the `begun`-th time."""
-    size = len(gang.addresses)
-    given = shard_arguments(training.X, training.problem, size)
-    shards = gang.submit_each(shard, given)
-    heights = gang.gather(gang.submit_each(height_of, [(made,) for made in shards]))
-    sharded_problem = training.sharded_problem(heights)
+def _together(
+    gang: Gang,
+    model: NeuralSettings,
+    X: PartitionedMatrix,
+    problem: TrainingProblem,
+    context: FitContext,
+    checkpoint: Checkpoint | None,
+    begun: int,
+) -> tuple[TrainedNetwork, list[str]]:
+    """Train on the workers of a gang, for the `begun`-th time; return the network, and what else should be known."""
+    shards = gang.submit_each(shard, shard_arguments(X, problem, len(gang.addresses)))
+    heights = gang.gather(gang.submit_each(lambda _, made: len(made.training.target), [(made,) for made in shards]))
+    sharded_problem = ShardedProblem(model, problem.architecture, context.task, context.seed, tuple(heights))
     told = []
-    if checkpoint is not None and not can_reach(gang, checkpoint):
+    if checkpoint is not None and not _can_reach(gang, checkpoint):
         told.append("the workers do not reach the folder of the checkpoints: there is none to go on from")
         checkpoint = None
     ranks = zip(shards, _rendezvous(gang), gang.addresses, strict=True)
     gang.await_threads()
-    with show_worker_reports(gang.workers.client, training.context.resources.show_progress) as reports:
+    with show_worker_reports(gang.workers.client, context.resources.show_progress) as reports:
         tasks = gang.submit_each(_train, [
             (
                 sharded_problem, made, rendezvous, None if rank else checkpoint, gang.n_threads[address],
@@ -161,7 +122,7 @@ def _together(training: _Training, gang: Gang, checkpoint: Checkpoint | None, be
         after = trained.progress.resumed
         where = f"it went on after epoch {after}" if after else "it began from the start"
         told.append(f"workers were lost, and the training was begun {begun} times; at last {where}")
-    return _Done(trained, tuple(told))
+    return trained, told
 
 
 def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
@@ -171,9 +132,47 @@ def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
     if not workers.health.workers:
         raise GangError("no workers are left", where=where)
     # With less than a partition each, all workers but some would wait.
-    shards = divide_rows(X.heights, min(len(workers.health.workers), len(X.partitions)))
-    addresses = assign_ranks(shards, workers.homes(X.partitions), sorted(workers.health.workers))
-    return Gang(workers, addresses, where)
+    n = min(len(workers.health.workers), len(X.partitions))
+    shares = [
+        [max(0, min(high, stop) - max(low, start)) for start, stop in pairwise(X.bounds)]
+        for low, high in pairwise(shard_bounds(X.n_rows, n))
+    ]
+    return Gang(workers, assign_ranks(shares, workers.homes(X.partitions), sorted(workers.health.workers)), where)
+
+
+def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers: Sequence[str]) -> list[str]:
+    """Return a different worker for each shard, preferring the one that already holds most of its rows.
+
+    Parameters
+    ----------
+    shares : sequence of sequences of int
+        For each shard, of which there are at most as many as workers, its rows in each partition.
+    homes : sequence of str
+        The address of the worker that holds each partition; any other text if none does.
+    workers : sequence of str
+        Addresses.
+    """
+    held = {
+        (rank, worker): sum(n_rows for n_rows, home in zip(share, homes, strict=True) if home == worker)
+        for rank, share in enumerate(shares)
+        for worker in workers
+    }
+    found: dict[int, str] = {}
+    for rank, worker in sorted(held, key=lambda pair: -held[pair]):
+        if rank not in found and worker not in found.values():
+            found[rank] = worker
+    return [found[rank] for rank in range(len(shares))]
+
+
+def _can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
+    """Return whether the worker of rank 0 reaches the folder of the checkpoint under the path of this process."""
+    folder = checkpoint.path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=folder, suffix=".probe") as probe:
+        (found,) = gang.gather([gang.submit(0, lambda _, path: Path(path).is_file(), probe.name)])
+    with suppress(OSError):  # others are in it
+        folder.rmdir()
+    return found
 
 
 def _rendezvous(gang: Gang) -> list[Rendezvous]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.dask.row_ranges import divide_rows
-from gpupipe.models.neural.bin_edges import MOST_ROWS
+from gpupipe.models.neural.embeddings import MOST_ROWS
 from gpupipe.models.neural.shard_training import ShardRows, TrainingShard, matrix_tensor
 from gpupipe.models.neural.training_problem import TrainingProblem
 from gpupipe.partitions.matrix import PartitionedMatrix
@@ -42,23 +42,17 @@ class WorkerShard:
         return TrainingShard(training, validation, sample)
 
 
-@dataclass(frozen=True)
-class _ShardInput:
-    """Rows of one rank: handles of their matrices, and their positions among all rows."""
-
-    matrices: list[ResultHandle[Array]]
-    rows: Array
-
-
 def shard_arguments(X: PartitionedMatrix, problem: TrainingProblem, n: int) -> list[list[Any]]:
     """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
-    training, validation = (_divided(X, rows, n) for rows in (problem.training, problem.validation))
     every = max(1, len(problem.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
-    (sample,) = _divided(X, problem.training[::every], 1)
-    nothing = _ShardInput([], problem.training[:0])
-    return [
-        _arguments(X, problem, [training[rank], validation[rank], nothing if rank else sample]) for rank in range(n)
-    ]
+    samples = [problem.training[::every], *[problem.training[:0]] * (n - 1)]
+    divided = (np.split(rows, shard_bounds(len(rows), n)[1:-1]) for rows in (problem.training, problem.validation))
+    return [_arguments(X, problem, own) for own in zip(*divided, samples, strict=True)]
+
+
+def shard_bounds(n_rows: int, n: int) -> list[int]:
+    """Return the first row of each of `n` shards of consecutive rows, and last the number of rows."""
+    return [n_rows * i // n for i in range(n + 1)]
 
 
 def shard(
@@ -85,37 +79,20 @@ def shard(
     return WorkerShard(ShardRows(training, *targets[0]), ShardRows(validation, *targets[1]), sample)
 
 
-def height_of(backend: Backend, made: WorkerShard) -> int:
-    """Return the number of rows to train on."""
-    return int(made.training.matrix.shape[0])
-
-
-def _divided(X: PartitionedMatrix, rows: Array, n: int) -> list[_ShardInput]:
-    """Return each worker's part of some rows, which ascend."""
-    cuts = np.searchsorted(rows, X.bounds)
-    found = []
-    for ranges in divide_rows(np.diff(cuts).tolist(), n):
-        own = [rows[cuts[partition] + start : cuts[partition] + stop] for partition, start, stop in ranges]
-        matrices = X.workers.map(
-            lambda backend, matrix, positions: matrix[backend.to_device(positions)],
-            (
-                (X.partitions[row_range.partition], (numbers - X.bounds[row_range.partition]).astype(np.int32))
-                for row_range, numbers in zip(ranges, own, strict=True)
-            ),
-            [
-                f"rows for a network of partition {row_range.partition + 1} of {len(X.partitions)}"
-                for row_range in ranges
-            ],
-        )
-        found.append(_ShardInput(matrices, np.concatenate([rows[:0], *own])))
-    return found
-
-
-def _arguments(X: PartitionedMatrix, problem: TrainingProblem, shards: Sequence[_ShardInput]) -> list[Any]:
+def _arguments(X: PartitionedMatrix, problem: TrainingProblem, own: Sequence[Array]) -> list[Any]:
+    """Return the arguments of one worker: `own` are the rows to train on, those held out, and those of the sample."""
     weight = problem.weight
-    targets = [(problem.target[s.rows], None if weight is None else weight[s.rows]) for s in shards[:2]]
-    counts = [len(shard_rows.matrices) for shard_rows in shards]
-    return [X.n_columns, targets, counts, *(matrix for shard_rows in shards for matrix in shard_rows.matrices)]
+    targets = [(problem.target[rows], None if weight is None else weight[rows]) for rows in own[:2]]
+    matrices = [_matrices(X, rows) for rows in own]
+    return [X.n_columns, targets, [len(each) for each in matrices], *chain.from_iterable(matrices)]
+
+
+def _matrices(X: PartitionedMatrix, rows: Array) -> Sequence[ResultHandle[Array]]:
+    """Return some rows, which ascend, of each partition that has any."""
+    inside = zip(X.partitions, X.split_positions(rows), strict=True)
+    given = [(partition, own.astype(np.int32)) for partition, own in inside if len(own)]
+    labels = ["rows for a network"] * len(given)
+    return X.workers.map(lambda backend, matrix, own: matrix[backend.to_device(own)], given, labels)
 
 
 def _joined(backend: Backend, n_columns: int, matrices: list[Array]) -> Array:

@@ -13,7 +13,7 @@ from typing import Any
 
 from distributed import get_worker
 
-from gpupipe.backends import choose, device_report, machine
+from gpupipe.backends import choose, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
 from gpupipe.dask.worker_output import redirect_output
 from gpupipe.errors import ClusterError
@@ -92,11 +92,6 @@ def require_not_cancelled(where: str) -> None:
     task = worker.state.tasks.get(worker.get_current_task())
     if task is None or task.state == "cancelled":
         raise ClusterError("nobody waits for this task any more", where=where)
-
-
-def gpu_obstacle() -> str:
-    """Return why this process cannot use a GPU; ``""`` if it can."""
-    return device_report().gpu_obstacle
 
 
 def measure_usage(dask_worker: Any) -> tuple[int, float, int, int]:

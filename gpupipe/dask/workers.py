@@ -57,6 +57,9 @@ class DaskWorkers(Workers):
 
     Attributes
     ----------
+    client : distributed.Client
+        Dask's own way in, for libraries that train on Dask by themselves.
+    health : HealthMonitor
     device, reason : str
         For the timeline.
     dashboard : str
@@ -74,9 +77,9 @@ class DaskWorkers(Workers):
         dashboard: str = "",
         outputs: Path | None = None,
     ) -> None:
-        self._client, self._settings, self._direct = client, settings, direct
+        self.client, self.settings, self._direct = client, settings, direct
         self.device, self.reason, self.dashboard = settings.device, reason, dashboard
-        self._health = HealthMonitor(client, deadline, outputs)
+        self.health = HealthMonitor(client, deadline, outputs)
         self._reported, self._fallbacks = 0, list[str]()
         self.poll()
         self.n_workers_at_first = self.n_workers
@@ -86,29 +89,20 @@ class DaskWorkers(Workers):
         function: Callable[..., Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
-    ) -> list[ResultHandle[Result]]:
-        """See `Workers.map`."""
-        return [*self.start(function, each, labels)]
-
-    def start(
-        self,
-        function: Callable[..., Result],
-        each: Iterable[Sequence[Any]],
-        labels: Sequence[str],
         pinned_to: str | None = None,
     ) -> list[DaskHandle[Result]]:
-        """Start tasks with one message to the scheduler, in which the function is pickled once; see `Workers.map`.
+        """See `Workers.map`; one message starts all tasks, in which the function is pickled once.
 
         Parameters
         ----------
         pinned_to : str, optional
             The address of the worker that runs them before its other tasks, and nowhere else if it is lost.
         """
-        self._health.check_scheduler()
+        self.health.check_scheduler()
         labels = [label or getattr(function, "__name__", "a task") for label in labels]
-        futures = self._client.map(
+        futures = self.client.map(
             run_task,
-            [self._settings] * len(labels),
+            [self.settings] * len(labels),
             [cloudpickle.dumps(function)] * len(labels),
             *zip_longest(*map(_with_futures, each), fillvalue=NO_ARGUMENT),
             key=[key_of(label) for label in labels],
@@ -120,13 +114,13 @@ class DaskWorkers(Workers):
 
     def put(self, value: Any) -> DaskHandle[Any]:
         """See `Workers.put`; it is part of a task, so that it is there again after the loss of who held it."""
-        self._health.check_scheduler()
+        self.health.check_scheduler()
         label = "what is sent to the workers"
-        return DaskHandle(self._client.submit(identity, value, key=key_of(label, SENT), pure=False), label)
+        return DaskHandle(self.client.submit(identity, value, key=key_of(label, SENT), pure=False), label)
 
     def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:
         """See `Workers.wait`."""
-        self._health.restart_clock()
+        self.health.restart_clock()
         self._await([handle for handle in handles if isinstance(handle, DaskHandle)])
 
     def gather(self, handles: Iterable[ResultHandle[Result]]) -> list[Result]:
@@ -138,31 +132,15 @@ class DaskWorkers(Workers):
             The function's own; `LimitError` if the workers' memory does not suffice; `ClusterError` if workers were
             lost for good, the scheduler is gone, or nothing has moved for the deadline: with what was waited for.
         """
-        remote = [handle for handle in handles if isinstance(handle, DaskHandle)]
-        self._health.restart_clock()
-        self._await(remote)
-        return self._fetch(remote)
-
-    @property
-    def client(self) -> Client:
-        """Dask's own way in, for libraries that train on Dask by themselves."""
-        return self._client
-
-    @property
-    def settings(self) -> WorkerSettings:
-        """Device and threads of each of them."""
-        return self._settings
-
-    @property
-    def health(self) -> HealthMonitor:
-        """The monitor of the workers and of the deadline."""
-        return self._health
+        handles = list(handles)
+        self.wait(handles)
+        return self._fetch([handle for handle in handles if isinstance(handle, DaskHandle)])
 
     def poll(self, waiting_for: Sequence[str] = (), progress: object = None) -> None:
         """Update the list of workers; raise as `HealthMonitor.poll`, or if the scheduler is gone."""
-        self._health.check_scheduler()
-        self._health.poll(progress, waiting_for)
-        workers = self._health.workers
+        self.health.check_scheduler()
+        self.health.poll(progress, waiting_for)
+        workers = self.health.workers
         if workers:  # all may be lost for a moment, and started again
             self.n_workers = len(workers)
             self.n_threads = sum(worker["nthreads"] for worker in workers.values())
@@ -170,20 +148,20 @@ class DaskWorkers(Workers):
     @property
     def n_lost(self) -> int:
         """How many workers have been lost so far, as far as it was noticed."""
-        return len(self._health.lost)
+        return len(self.health.lost)
 
     def remarks(self) -> list[str]:
         """Return what should be known and was not told yet: the workers that were lost."""
-        if self._client.status == "running":
+        if self.client.status == "running":
             self.poll()
-        new = self._health.lost[self._reported :]
+        new = self.health.lost[self._reported :]
         self._reported += len(new)
         lost = "the worker {} was lost; others computed again what it held{}"
-        return [lost.format(address, self._health.last_output(address)) for address in new]
+        return [lost.format(address, self.health.last_output(address)) for address in new]
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
         """See `Workers.fall_back`."""
-        if self._settings.options.fallback == "forbid":
+        if self.settings.options.fallback == "forbid":
             raise DeviceError(
                 f"{what}, and fallback to the CPU is forbidden", where=where, fix=f"{fix}, or set fallback: allow"
             )
@@ -197,22 +175,22 @@ class DaskWorkers(Workers):
     def homes(self, handles: Sequence[ResultHandle[Any]]) -> list[str]:
         """See `Workers.homes`."""
         futures = [handle.future for handle in handles if isinstance(handle, DaskHandle)]
-        who = self._client.who_has(futures)
+        who = self.client.who_has(futures)
         return [next(iter(who.get(future.key, ())), "") for future in futures]
 
     def usage(self) -> list[WorkerUsage]:
         """Return what each worker has done and holds; of one that does not answer, as of its last sign of life."""
         self.poll()
         try:
-            now = self._health.query(self._ask_each(), USE_SECONDS)
+            now = self.health.query(self._ask_each(), USE_SECONDS)
         except ClusterError:
             now = {}
-        workers = sorted(self._health.workers.items())
+        workers = sorted(self.health.workers.items())
         return [_use(address, worker["metrics"], now.get(address)) for address, worker in workers]
 
     async def _ask_each(self) -> dict[str, tuple[int, float, int, int]]:
         """Return what each worker says that it has done; one that is lost meanwhile says nothing."""
-        said: dict[str, tuple[int, float, int, int]] = await self._client.run(measure_usage, on_error="ignore")
+        said: dict[str, tuple[int, float, int, int]] = await self.client.run(measure_usage, on_error="ignore")
         return said
 
     def _await(self, remote: Sequence[DaskHandle[Any]]) -> None:
@@ -221,7 +199,7 @@ class DaskWorkers(Workers):
         while pending := [handle for handle in pending if not handle.future.done()]:
             self._raise_failed(remote)
             self._progress = pass_progress(pending[0].label, len(remote) - len(pending), len(remote))
-            with self._client.as_current(), suppress(TimeoutError, CancelledError):
+            with self.client.as_current(), suppress(TimeoutError, CancelledError):
                 wait([handle.future for handle in pending], timeout=LOOK_SECONDS)
                 continue
             self.poll([handle.label for handle in pending], len(pending))
@@ -234,15 +212,15 @@ class DaskWorkers(Workers):
             if not handle.future.done():
                 return
             if handle.future.status != "finished":
-                self._health.check_scheduler()
-                self._raise(handle.future.exception(timeout=self._health.deadline), handle.label)
+                self.health.check_scheduler()
+                self._raise(handle.future.exception(timeout=self.health.deadline), handle.label)
 
     def _fetch(self, remote: Sequence[DaskHandle[Any]]) -> list[Any]:
         """Return results that are there; what is lost meanwhile is computed again, and waited for."""
         labels = [handle.label for handle in remote]
         futures = [handle.future for handle in remote]
-        coming = self._client.gather(futures, direct=self._direct or None, asynchronous=True)
-        fetched = asyncio.run_coroutine_threadsafe(coming, self._client.loop.asyncio_loop)
+        coming = self.client.gather(futures, direct=self._direct or None, asynchronous=True)
+        fetched = asyncio.run_coroutine_threadsafe(coming, self.client.loop.asyncio_loop)
         try:
             while not concurrent.futures.wait([fetched], LOOK_SECONDS).done:
                 self.poll(labels)
@@ -254,7 +232,7 @@ class DaskWorkers(Workers):
         return found
 
     def _raise(self, error: BaseException, label: str) -> NoReturn:
-        explained = self._health.explain(error, label)
+        explained = self.health.explain(error, label)
         raise explained from (None if explained is error else error)
 
 

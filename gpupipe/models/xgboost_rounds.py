@@ -8,8 +8,8 @@ from typing import Any
 import xgboost.collective
 from xgboost.callback import TrainingCallback
 
+from gpupipe.models.context import never_stop
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.resources import never_stop
 
 
 class BoostingRounds(TrainingCallback):  # type: ignore[misc]

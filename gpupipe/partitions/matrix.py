@@ -1,12 +1,20 @@
-"""Matrices in partitions on workers: see `gpupipe.partitions.table`."""
+"""Matrices in partitions on workers: written, gathered and predicted; see `gpupipe.partitions.table`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from gpupipe.backends.base import Backend
+from gpupipe.backends.out_of_memory import map_row_ranges
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix
+from gpupipe.models import FittedModel, Prediction
+from gpupipe.models.fitted.device import join_predictions, matrix_on_host
+from gpupipe.models.matrix import gather_rows, predict_matrix, rows_by_worker
 from gpupipe.partitions.collection import PartitionedRows
+from gpupipe.partitions.table import PartitionedTable
 from gpupipe.typing import Array
 
 
@@ -51,3 +59,67 @@ class PartitionedMatrix(PartitionedRows[Array]):
         for part, rows in zip(self.partitions, self.split_rows(out), strict=True):
             (rows[:],) = self.workers.gather([self.workers.submit(lambda backend, array: backend.to_host(array), part)])
         return out
+
+
+@write_matrix.register(PartitionedTable)
+def _(
+    table: PartitionedTable, features: FittedFeatures, backend: Backend, is_training: bool = False
+) -> PartitionedMatrix:
+    """Return the matrix of `table` where its rows are, once all workers have written it.
+
+    Parameters
+    ----------
+    table : PartitionedTable
+    features : FittedFeatures
+        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
+    backend : Backend
+        Not used: each worker computes with its own.
+    is_training : bool
+        True if `table` is that of the statistics.
+
+    Raises
+    ------
+    SchemaError
+        If the table lacks a column, or has one of another kind.
+    LimitError
+        If a partition of the matrix does not fit into its worker's memory.
+    """
+    training = features.training_program if is_training else None
+    folds: Any = features.folds if training else [None] * len(table.partitions)  # handles, one for each partition
+    program = training or features.program
+    lean = replace(features, training_program=training, folds=None, states=(), derivation=None)  # the others are large
+    written = table.map(
+        lambda backend, rows, features, folds: replace(features, folds=folds).transform_training(rows, backend),
+        table.workers.put(lean),
+        each=[folds],
+        label="features",
+    )
+    return PartitionedMatrix(written.partitions, table.workers, table.heights, program.n_columns).materialize()
+
+
+@predict_matrix.register(PartitionedMatrix)
+def _(X: PartitionedMatrix, model: FittedModel, backend: Backend) -> Prediction:
+    """Return the predictions of all rows, in order; the model is sent to the workers in its portable form."""
+    X = X.drop_empty()
+    if not X.partitions:
+        return model.predict(np.empty(X.shape, np.float32))
+    sent = X.workers.put(model.portable())
+    return join_predictions(X.compute(_predict, sent, label="predictions"))
+
+
+def _predict(backend: Backend, rows: Array, model: FittedModel) -> Prediction:
+    on_host = matrix_on_host(rows, backend)
+    n_rows = on_host.shape[0]
+    return join_predictions(
+        map_row_ranges(lambda start, stop: model.predict(on_host[start:stop]), n_rows, backend, "predict")
+    )
+
+
+@gather_rows.register(PartitionedMatrix)
+def _(X: PartitionedMatrix, rows: Array | None, backend: Backend) -> Array:
+    return X.gather() if rows is None else X.rows(rows)
+
+
+@rows_by_worker.register(PartitionedMatrix)
+def _(X: PartitionedMatrix) -> dict[str, int]:
+    return X.rows_by_worker()

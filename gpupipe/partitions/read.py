@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 
@@ -113,13 +112,15 @@ def repartition(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
     most = max(1, -(-table.n_rows // n_partitions))
     parts: list[tuple[ResultHandle[Table], int]] = []
     for part, n_rows in zip(table.partitions, table.heights, strict=True):
-        n = -(-n_rows // most)
-        if n < 2 or n_rows < 2 * most:
+        if n_rows < 2 * most:
             parts.append((part, n_rows))
             continue
-        for start, stop in pairwise(n_rows * i // n for i in range(n + 1)):
-            rows = table.workers.submit(_between, part, start, stop, label=f"rows {start:,} to {stop:,}")
-            parts.append((rows, stop - start))
+        n = -(-n_rows // most)
+        spans = list(pairwise(n_rows * i // n for i in range(n + 1)))
+        labels = [f"rows {start:,} to {stop:,}" for start, stop in spans]
+        given = [(part, *span) for span in spans]
+        rows = table.workers.map(lambda _, table, start, stop: slice_rows(table, start, stop), given, labels)
+        parts += zip(rows, (stop - start for start, stop in spans), strict=True)
     partitions, heights = zip(*parts, strict=True)
     return PartitionedTable(partitions, table.workers, heights, table.schema, table.places)
 
@@ -156,10 +157,12 @@ def _n_bytes(table: TableSource, files: Sequence[SourceFile]) -> int:
 def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowChunks:
     """Have each chunk joined with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
-    pairs = [workers.submit(_join, chunk.rows, sent, name, settings, label=label) for chunk in found.chunks]
-    n_without = sum(workers.gather([workers.submit(_second, pair) for pair in pairs]))
-    heights = [chunk.n_rows for chunk in found.chunks]
-    chunks = [ArrowChunk(workers.submit(_first, pair), n) for pair, n in zip(pairs, heights, strict=True)]
+    heights, labels = [chunk.n_rows for chunk in found.chunks], [label] * len(found.chunks)
+    joined = workers.map(_join, [(chunk.rows, sent, name, settings) for chunk in found.chunks], labels)
+    pairs = [(pair,) for pair in joined]
+    n_without = sum(workers.gather(workers.map(lambda _, pair: pair[1], pairs, labels)))
+    tables = workers.map(lambda _, pair: pair[0], pairs, labels)
+    chunks = [ArrowChunk(table, n_rows) for table, n_rows in zip(tables, heights, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     found.notes.include(right.notes)
     found.notes.say(match_note(f"table {name!r}", n_without, sum(heights)))
@@ -170,13 +173,10 @@ def _read_whole(
     config: Config, workers: Workers, declared: Declarations, files: InputFiles
 ) -> tuple[PartitionedTable, Sequence[str]]:
     read = workers.submit(_read_joined, config.source, config.tables, declared, files, label="reading the source")
-    schema, places, n_rows, notes = workers.gather([workers.submit(_facts, read)])[0]
-    table: ResultHandle[Table] = workers.submit(_first, read, label="the source")
+    table = workers.submit(lambda _, read: read[0], read, label="the source")
+    notes = workers.gather([workers.submit(lambda _, read: read[1], read)])[0]
+    ((schema, places, n_rows),) = workers.gather([workers.submit(_facts, table)])
     return PartitionedTable((table,), workers, (n_rows,), schema, places), notes
-
-
-def _between(backend: Backend, table: Table, start: int, stop: int) -> Table:
-    return slice_rows(table, start, stop)
 
 
 def _read_joined(
@@ -186,21 +186,10 @@ def _read_joined(
     return encode(loaded.table, backend, declared), loaded.notes.lines()
 
 
-def _facts(
-    backend: Backend, read: tuple[Table, list[str]]
-) -> tuple[Schema, dict[str, tuple[str, int]], int, list[str]]:
-    table, notes = read
-    return table.schema, dict(table.places), table.n_rows, notes
+def _facts(backend: Backend, table: Table) -> tuple[Schema, dict[str, tuple[str, int]], int]:
+    return table.schema, dict(table.places), table.n_rows
 
 
 def _join(backend: Backend, rows: pa.Table, right: pa.Table, name: str, settings: JoinedTable) -> tuple[pa.Table, int]:
     table, n_without = join_chunk(widen_codes(rows), name, settings, right)
     return narrow_codes(table), n_without
-
-
-def _first(backend: Backend, pair: tuple[Any, Any]) -> Any:
-    return pair[0]
-
-
-def _second(backend: Backend, pair: tuple[Any, Any]) -> Any:
-    return pair[1]

@@ -68,15 +68,7 @@ class Scorer(Protocol):
 Opener = Callable[[Path, Backend], Scorer]
 
 
-class CopiedColumns(Protocol):
-    """Columns of the input to be copied beside the predictions."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names, in the order of the output."""
-
-
-ChooseColumns = Callable[[Sequence[str]], CopiedColumns]  # of the columns of the input; it can be pickled
+ChooseColumns = Callable[[Sequence[str]], Sequence[str]]  # of the columns of the input; cloudpickle sends it
 
 
 class SentModel:
@@ -146,7 +138,7 @@ def score_chunks(
     workers: Workers,
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
-    copied: CopiedColumns | None = None,
+    copied: Sequence[str] = (),
 ) -> ScoringResult:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
@@ -160,7 +152,7 @@ def score_chunks(
     workers : Workers
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`.
-    copied : CopiedColumns, optional
+    copied : sequence of str
         Columns of the chunks to write before the predictions.
 
     Raises
@@ -172,10 +164,10 @@ def score_chunks(
     SchemaError
         If a column is absent or holds values of another kind.
     """
-    sent, n, names = workers.put(model), len(chunks), () if copied is None else copied.names
+    sent, n = workers.put(model), len(chunks)
     first_rows = [0, *accumulate(chunk.n_rows for chunk in chunks)]
     each = (
-        (chunks.pop(0).rows, sent, str(folder / f"part-{i:05}.parquet"), first_rows[i], tables, as_of, names)
+        (chunks.pop(0).rows, sent, str(folder / f"part-{i:05}.parquet"), first_rows[i], tables, as_of, copied)
         for i in range(n)
     )
     handles = workers.map(_score_chunk, each, [f"scoring chunk {i + 1} of {n}" for i in range(n)])
@@ -250,7 +242,7 @@ def _score_all(
     if choose is None:
         return _score(source, model.load(backend), file, tables, as_of)
     files = input_files(source)
-    names = choose(stored_names(source, files)).names
+    names = choose(stored_names(source, files))
     table = read_arrow(source, files=files, may_be_empty=True).table
     return _score(table, model.load(backend), file, tables, as_of, read_stored(source, names, files) if names else None)
 

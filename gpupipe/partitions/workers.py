@@ -110,7 +110,7 @@ class Workers(ABC):
         function: Callable[..., Result],
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
-    ) -> list[ResultHandle[Result]]:
+    ) -> Sequence[ResultHandle[Result]]:
         """Run a function with each of several lists of arguments; return handles of the results without waiting.
 
         Parameters

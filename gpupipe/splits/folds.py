@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpupipe.errors import DataError
-from gpupipe.splits.cross_validation import fold_rows, require_folds
-from gpupipe.splits.holdout import count_of, from_cutoff, held_out, known_times
-from gpupipe.splits.settings import Level, Split
-from gpupipe.splits.split_column import split_by_column
+from gpupipe.errors import ConfigError, DataError
+from gpupipe.splits.holdout import RareClassError, count_of, from_cutoff, held_out, known_times
+from gpupipe.splits.settings import Level, Predefined, Split
 from gpupipe.typing import Array
 
 
@@ -66,7 +64,7 @@ def make_splits(
     if split.column is not None:
         if parts is None:
             raise ValueError("split.column is set, so parts must be given")
-        return [_checked(Fold(*split_by_column(split.column, *parts)), "split.column")]
+        return [_checked(Fold(*_split_by_column(split.column, *parts)), "split.column")]
     if split.cutoff is not None:
         if times is None:
             raise ValueError("split.cutoff is set, so times must be given")
@@ -91,7 +89,7 @@ def check_splits(
 ) -> None:
     """Raise as `make_splits` does, without the time that folds take."""
     if split.cv is not None:
-        require_folds(split, n_rows, _strata(split, y), groups, times)
+        _require_folds(split, n_rows, _strata(split, y), groups, times)
     else:
         make_splits(split, n_rows, y, groups, times, seed, parts)
 
@@ -141,12 +139,87 @@ def _cross_validation(
     import numpy as np
 
     folds = []
-    for train, test in fold_rows(split, n_rows, y, groups, times, seed):
+    for train, test in _fold_rows(split, n_rows, y, groups, times, seed):
         fold = Fold(np.zeros(n_rows, bool), np.zeros(n_rows, bool))
         fold.train[train] = True
         fold.test[test] = True
         folds.append(fold)
     return folds
+
+
+def _fold_rows(
+    split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None, seed: int
+) -> Iterator[tuple[Array, Array]]:
+    """Yield the row numbers of each fold's training and test part: exactly scikit-learn's, comparable with others."""
+    import numpy as np
+    from sklearn import model_selection
+
+    _require_folds(split, n_rows, y, groups, times)
+    cv, nothing = split.cv or 0, np.zeros((n_rows, 0))
+    if groups is not None:
+        yield from model_selection.GroupKFold(cv).split(nothing, groups=groups)
+    elif times is not None:
+        order = np.argsort(known_times(times), kind="stable")
+        try:
+            folds = list(model_selection.TimeSeriesSplit(cv).split(nothing))
+        except ValueError as error:
+            raise DataError(f"too few rows: {error}", where="split.cv", fix="use fewer folds") from error
+        yield from ((order[train], order[test]) for train, test in folds)
+    else:
+        shuffling = {"shuffle": split.shuffle, "random_state": seed if split.shuffle else None}
+        if y is None:
+            yield from model_selection.KFold(cv, **shuffling).split(nothing)
+        else:
+            yield from model_selection.StratifiedKFold(cv, **shuffling).split(nothing, y)
+
+
+def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None) -> None:
+    """Raise DataError if there are fewer rows, groups, or rows of a class, than folds; imports no scikit-learn."""
+    import numpy as np
+
+    cv = split.cv or 0
+    if n_rows < cv:
+        raise DataError(f"{n_rows:,} rows make no {cv} folds", where="split.cv", fix="use fewer folds")
+    if groups is not None:
+        n_groups = len(np.unique(groups))
+        if n_groups < cv:
+            raise DataError(f"{n_groups} groups make no {cv} folds", where="split.cv", fix="use fewer folds")
+    elif times is None and y is not None:
+        counts = np.bincount(y)
+        rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
+        if counts[rarest] < cv:
+            what = f"has {counts[rarest]} rows, fewer than the {cv} folds"
+            raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")
+
+
+def _split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | None]) -> tuple[Array, Array]:
+    """Return the masks of training and test rows, given the code of each row and the level of each code."""
+    import numpy as np
+
+    texts = [_level_text(level) for level in levels]
+    wanted = {name: {_level_text(level) for level in getattr(column, name) or ()} for name in ("train", "test")}
+    unknown = sorted((wanted["train"] | wanted["test"]) - set(texts))
+    if unknown:
+        raise ConfigError(
+            f"column {column.name!r} has no level {', '.join(unknown)}",
+            where="split.column",
+            fix=f"its levels are {', '.join(text for text in texts[:20] if text)}",
+            names=[column.name],
+        )
+    both = sorted(wanted["train"] & wanted["test"])
+    if both:
+        raise ConfigError(f"{', '.join(both)} is both train and test", where="split.column", fix="leave it in one")
+    in_test = np.array([text in wanted["test"] for text in texts])
+    in_train = ~in_test if column.train is None else np.array([text in wanted["train"] for text in texts])
+    return in_train[codes], in_test[codes]
+
+
+def _level_text(level: Level | None) -> str:
+    if level is None:
+        return ""
+    if isinstance(level, bool):
+        return str(level).lower()
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
 def _checked(fold: Fold, where: str) -> Fold:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.splits.cutoff import parse_cutoff
+from gpupipe.splits.settings import parse_cutoff
 from gpupipe.table.schema import NAT
 from gpupipe.typing import Array
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpupipe.settings import Settings
-from gpupipe.splits.cutoff import parse_cutoff
+from gpupipe.units import parse_time_us
 
 Level = str | int | float | bool
 
@@ -18,6 +18,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (date, datetime)):
         return value.isoformat()
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def parse_cutoff(cutoff: str) -> tuple[float, bool]:
+    """Return a number as it is, or a time as microseconds since 1970 UTC; and whether it was a time.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    try:
+        return float(cutoff), False
+    except ValueError:
+        pass
+    try:
+        return parse_time_us(cutoff), True
+    except ValueError:
+        raise ValueError(f"{cutoff!r} is neither a date such as 2012-10-01 nor a number") from None
 
 
 def _time_or_number(cutoff: str) -> str:

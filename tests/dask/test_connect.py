@@ -14,7 +14,7 @@ import pytest
 from gpupipe.backends import device_report
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
-from gpupipe.dask.connect import FOR_EACH_WORKER, ClusterShape, connect
+from gpupipe.dask.connect import FOR_EACH_WORKER, cluster_shape, connect
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
 from tests.dask import chores
 from tests.dask.somebody import Somebody, processes_below, started
@@ -203,5 +203,4 @@ def test_workers_of_another_gpupipe_are_refused(tmp_path: Path) -> None:
 def test_what_is_left_open_gives_every_core_work(
     settings: dict[str, int], n_cores: int, shape: tuple[int, int]
 ) -> None:
-    found = ClusterShape.of(ClusterSettings(scheduler="local", **settings), n_cores)
-    assert (found.workers, found.threads) == shape
+    assert cluster_shape(ClusterSettings(scheduler="local", **settings), n_cores) == shape

@@ -149,7 +149,7 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
 
 def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
     with connect(small(deadline=3, retries=3), "cpu") as workers:
-        (handle,) = workers.start(chores.stuck, [()], ["training"], pinned_to=min(workers.health.workers))
+        (handle,) = workers.map(chores.stuck, [()], ["training"], pinned_to=min(workers.health.workers))
         kill_workers(workers, 0, 1)
         with pytest.raises(ClusterError, match="was lost with all others") as caught:
             workers.gather([handle])

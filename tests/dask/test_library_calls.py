@@ -67,7 +67,7 @@ def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> 
 
 
 def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
-    parts = workers.start(chores.numbers, [(0, 100)] * 2, [""] * 2)
+    parts = workers.map(chores.numbers, [(0, 100)] * 2, [""] * 2)
     workers.wait(parts)
     victim = workers.client.run(os.getpid)[workers.homes(parts)[0]]
     calls: list[int] = []

@@ -81,7 +81,7 @@ def test_there_are_as_many_as_asked_for(workers: DaskWorkers) -> None:
 def test_a_pinned_task_runs_on_its_worker(workers: DaskWorkers) -> None:
     pids = workers.client.run(os.getpid)
     asked = [*pids, *pids]
-    tasks = [task for address in asked for task in workers.start(chores.process, [()], ["task"], address)]
+    tasks = [task for address in asked for task in workers.map(chores.process, [()], ["task"], address)]
     assert workers.gather(tasks) == [pids[address] for address in asked]
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_gathered_from_nothing(workers: DaskWorkers) -> None:
 
 
 def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(workers: DaskWorkers) -> None:
-    numbers = workers.gather(workers.start(chores.backend_number, [()] * 3, [""] * 3, min(workers.health.workers)))
+    numbers = workers.gather(workers.map(chores.backend_number, [()] * 3, [""] * 3, min(workers.health.workers)))
     assert len(set(numbers)) == 1
     (found,) = workers.gather([workers.submit(chores.surroundings)])
     share = str(max(1, choose("cpu").n_threads // 2))
@@ -144,13 +144,13 @@ def test_memory_that_is_not_to_be_had_is_a_limit_with_what_to_do(workers: DaskWo
 def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
     values = np.arange(3_000_000, dtype="float64")
     shared = workers.put(values)
-    asked = [workers.start(chores.total, [(shared,)], [""], address)[0] for address in workers.health.workers]
+    asked = [workers.map(chores.total, [(shared,)], [""], address)[0] for address in workers.health.workers]
     assert workers.gather(asked) == [values.sum()] * 2
 
 
 def test_each_worker_says_what_it_has_done_and_holds(workers: DaskWorkers) -> None:
     before = {use.address: use for use in workers.usage()}
-    held = [workers.start(chores.numbers, [(0, 100_000)], [""], address)[0] for address in before]
+    held = [workers.map(chores.numbers, [(0, 100_000)], [""], address)[0] for address in before]
     workers.gather(held)
     after = told_after(workers, lambda uses: min(use.bytes_held for use in uses) >= 800_000)
     assert [use.address for use in after] == list(before)

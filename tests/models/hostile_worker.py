@@ -17,7 +17,8 @@ import sklearn.neighbors
 import xgboost
 
 from gpupipe.errors import GpupipeError
-from gpupipe.models import load_fitted, predict_loaded
+from gpupipe.models import predict_loaded
+from tests.models.folder_files import load_fitted
 from tools.fuzz.forked_child import ForkLimits, run_forked
 
 IMPORTED = (sklearn.ensemble, sklearn.neighbors, xgboost)  # once for all children

@@ -18,11 +18,12 @@ import gpupipe as gp
 from gpupipe.backends import choose
 from gpupipe.config import load_config, parse_config
 from gpupipe.errors import ArtifactError, ConfigError
-from gpupipe.models import early_refusal, fit, load_fitted
+from gpupipe.models import early_refusal, fit
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.files.skops import read_skops, write_skops
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints, TrainingCheckpoints
 from gpupipe.pipeline.run import run_pipeline
+from tests.models.folder_files import load_fitted
 
 HEAD = """\
 from sklearn.calibration import CalibratedClassifierCV

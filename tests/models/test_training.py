@@ -14,8 +14,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import adjusted_rand_score, log_loss, r2_score
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.models import MODELS, FittedModel, Prediction, fit, load_fitted
+from gpupipe.models import MODELS, FittedModel, Prediction, fit
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from tests.models.folder_files import load_fitted
 
 CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
 # Small trees and few rounds: the tests ask whether a model learns, not how well it can be made to.

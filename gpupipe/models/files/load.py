@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError
-from gpupipe.models.files.access import FolderFiles, ModelFiles
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.fitted.linear import FittedLinear
@@ -16,21 +14,22 @@ from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.files.load import load_network
 
 if TYPE_CHECKING:
+    from gpupipe.artifact import ArtifactReader
     from gpupipe.typing import Array
 
 # Models of one file. A network has several, and the installed libraries decide which of them is read.
 KINDS: tuple[type[FittedXGBoost | FittedLinear | FittedSklearn], ...] = (FittedXGBoost, FittedLinear, FittedSklearn)
 
 
-def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> FittedModel:
+def load_fitted(files: ArtifactReader, description: dict[str, Any]) -> FittedModel:
     """Return the model that `FittedModel.save` wrote.
 
     Only the library of that model is imported: scikit-learn, XGBoost, PyTorch, or ONNX Runtime.
 
     Parameters
     ----------
-    files : ModelFiles, str or Path
-        The files of a model directory, as `gpupipe.artifact.ArtifactReader` checks them, or a folder that is trusted.
+    files : ArtifactReader
+        The files of a model directory.
     description : dict
         What `FittedModel.save` returned.
 
@@ -44,8 +43,6 @@ def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> 
     ConfigError
         If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
     """
-    if isinstance(files, str | Path):
-        files = FolderFiles(Path(files))
     try:
         said = Description.of(description)
     except ValueError as error:
@@ -53,7 +50,7 @@ def load_fitted(files: ModelFiles | str | Path, description: dict[str, Any]) -> 
     library = description.get("library")
     if library == "torch":
         with refuse_failures("the network cannot be read", str(files.folder)):
-            return load_network(files, description)
+            return load_network(files, said)
     kind = next((kind for kind in KINDS if kind.library == library), None)
     if kind is None:
         what = f"the model is of an unknown library, {library!r:.40}"

@@ -181,9 +181,9 @@ class FittedModel(ABC):
         own = self.importances()
         return None if own is None else np.abs(np.fromiter(own.values(), np.float64))
 
-    @abstractmethod
     def _write(self, path: Path) -> None:
-        """Write the estimator into one file."""
+        """Write the estimator of a portable model into one file."""
+        raise NotImplementedError
 
     def _write_quickly(self, path: Path) -> None:
         """Write the estimator into one file that may be larger, in as little time as can be."""
@@ -195,6 +195,8 @@ class FittedModel(ABC):
         ``files`` of the description lists the names of the files written. Nothing is pickled. With `quick` nothing is
         compressed: larger files, in a fraction of the time.
         """
+        if (portable := self.portable()) is not self:
+            return portable.save(folder, quick=quick)
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (self._write_quickly if quick else self._write)(folder / self.file)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
@@ -75,10 +74,6 @@ class DeviceModel(FittedModel):
         is_own = own is not None and self.kind is FittedSklearn
         return super().column_weights(X) if is_own else self._portable.column_weights(X)
 
-    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the portable form; see `FittedModel.save`."""
-        return self._portable.save(folder, quick=quick)
-
     @cached_property
     def _portable(self) -> FittedModel:
         from gpupipe.backends.gpu.portable import to_scikit_learn
@@ -106,9 +101,6 @@ class DeviceModel(FittedModel):
     def _host(self, values: Array) -> Array:
         assert self.backend is not None
         return self.backend.to_host(values)
-
-    def _write(self, path: Path) -> None:
-        self._portable._write(path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,13 +220,6 @@ class HostModel(FittedModel):
     def column_weights(self, X: Array) -> Array | None:
         """Return the weights of the host's model."""
         return self.portable().column_weights(X)
-
-    def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the host's model; see `FittedModel.save`."""
-        return self.portable().save(folder, quick=quick)
-
-    def _write(self, path: Path) -> None:
-        self.portable()._write(path)
 
 
 MISSING_FIX = 'impute them: `- impute: {columns: "@numeric"}` among the features, or use the model xgboost'

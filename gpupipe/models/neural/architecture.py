@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from gpupipe.units import MIB
+
+BLOCK_BYTES = 64 * MIB  # of what a network computes between its input and its scores
+
 Kind = Literal["mlp", "resnet", "ft_transformer"]
 
 
@@ -54,3 +58,15 @@ class Architecture:
     def n_tokens(self) -> int:
         """Vectors that describe a row."""
         return self.n_numbers + len(self.cardinalities)
+
+    @property
+    def rows_a_block(self) -> int:
+        """Rows whose intermediate values take about `BLOCK_BYTES`; at least 1."""
+        tokens = (self.n_tokens + 1) * self.embedding_size
+        encoded = 3 * self.n_numbers * self.n_bins + 3 * tokens  # each step of an expression is an array of its own
+        if self.kind == "ft_transformer":
+            # Queries, keys, values, what is mixed of them, norms; the gated layer; scores of each token for each other.
+            body = 8 * tokens + 4 * (self.n_tokens + 1) * self.hidden + self.heads * (self.n_tokens + 1) ** 2
+        else:
+            body = 3 * (self.width + self.hidden)
+        return max(1, BLOCK_BYTES // (4 * (encoded + body)))

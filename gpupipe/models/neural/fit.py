@@ -11,12 +11,12 @@ import torch
 
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.errors import ConfigError
+from gpupipe.models.context import Resources
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.ranks.group import open_group
 from gpupipe.models.neural.ranks.torchrun import local_world_size
-from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.shard_training import (
     ShardedProblem,
@@ -25,8 +25,8 @@ from gpupipe.models.neural.shard_training import (
     TrainingShard,
     train_shard,
 )
+from gpupipe.models.neural.trainer import take_rows
 from gpupipe.models.neural.training_problem import TrainingProblem, make_training_problem
-from gpupipe.models.resources import Resources
 from gpupipe.tensors.allocator import share_memory
 from gpupipe.tensors.receipt import Receipt
 

@@ -7,26 +7,24 @@ within each: they learn what one process learns, but for the order of rows.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from gpupipe.errors import ConfigError
+from gpupipe.models.context import never_stop
 from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.bin_edges import bin_edges
 from gpupipe.models.neural.checkpoint import Checkpoint
+from gpupipe.models.neural.embeddings import bin_edges
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
-from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.torch_state import preserve_torch_state
-from gpupipe.models.neural.trainer import Progress, Trainer
-from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
+from gpupipe.models.neural.trainer import Progress, Trainer, TrainingSpec, make_training_spec, take_rows
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.models.resources import never_stop
 from gpupipe.tasks import Task
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
@@ -130,17 +128,20 @@ def train_shard(
         If there are more ranks than rows, the network cannot be compiled, or as `Trainer.run`.
     """
     device = shard.training.features.device
-    with preserve_torch_state(device, n_threads), join(device) as processes:
+    with _preserve_torch_state(device, n_threads), join(device) as processes:
         if len(problem.heights) < processes.size:
             processes.broadcast((problem, replace(shard, sample=None)))
         return train_rank(problem, shard, processes, checkpoint, safe_point, show_progress)
 
 
 def serve_trainings(processes: Communicator) -> None:
-    """Train on the shards that rank 0 sends, until it has no more."""
+    """Train on the shards that rank 0 sends, until it has no more; rank 0 alone decides when a training stops."""
     while (job := processes.broadcast()) is not None:
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
         problem, shard = job
         train_rank(problem, shard, processes)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def train_rank(
@@ -157,7 +158,7 @@ def train_rank(
     spec: TrainingSpec = processes.broadcast(asked)
     network = _new_network(architecture, spec.seed, shard.sample).to(device)
     trainer = _trainer(network, spec, shard, problem.heights, processes)
-    with _compiler_explained(spec.compile):
+    with _compiler_explained(spec.model.compile):
         progress = trainer.run(checkpoint, safe_point, show_nothing if processes.rank else show_progress)
     if network.categories is not None:
         network.categories.fill_unseen(_counts(shard.training, architecture, processes))
@@ -203,6 +204,26 @@ def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes
         processes.all_reduce_sum(training.ids[:, j].bincount(minlength=n))
         for j, n in enumerate(architecture.cardinalities)
     ]
+
+
+@contextmanager
+def _preserve_torch_state(device: torch.device, n_threads: int) -> Iterator[None]:
+    """Set PyTorch's global state for a training: gradients, float32, the host by default, `n_threads` threads.
+
+    On exit, generators, default dtype and device, modes and the number of threads are restored.
+    """
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    generators = torch.random.fork_rng([device] if device.type == "cuda" else [])
+    # Entered, a device is asked at every call of PyTorch: only where there is need.
+    host = nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    with generators, torch.inference_mode(False), torch.enable_grad(), host:
+        torch.set_num_threads(n_threads)
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ConfigError
-from gpupipe.models.neural.loss import row_losses
+from gpupipe.models.context import never_stop
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.row_selection import take_rows
-from gpupipe.models.neural.training_spec import TrainingSpec
+from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
-from gpupipe.models.resources import never_stop
-from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tasks import Task
+from gpupipe.tensors.batch import ARRAYS, TensorBatch
 
 if TYPE_CHECKING:
     from gpupipe.models.neural.checkpoint import Checkpoint
@@ -27,6 +27,52 @@ if TYPE_CHECKING:
     from gpupipe.tensors.batches import Batches
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """The settings of one training, with what they leave to be chosen.
+
+    Attributes
+    ----------
+    model : NeuralSettings
+    task : Task
+    seed : int
+    batch_size : int
+        Rows of a step, of all processes together.
+    precision : {"float32", "bf16", "fp16"}
+    """
+
+    model: NeuralSettings
+    task: Task
+    seed: int
+    batch_size: int
+    precision: str
+
+
+def make_training_spec(
+    model: NeuralSettings, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device
+) -> TrainingSpec:
+    """Return the settings to train `model` on `n_rows` rows by `n_processes` processes, each with such a `device`.
+
+    Raises
+    ------
+    ConfigError
+        If there are more processes than rows.
+    """
+    if n_processes > n_rows:
+        raise ConfigError(f"{n_processes} processes cannot share {n_rows} training rows", fix="use fewer processes")
+    each = -(-model.rows_a_batch(n_rows) // n_processes)
+    batch_size = min(each, max(1, n_rows // n_processes)) * n_processes
+    return TrainingSpec(model, task, seed, batch_size, _precision(model.precision, device))
+
+
+def _precision(asked: str, device: torch.device) -> str:
+    if asked != "auto":
+        return asked
+    if device.type == "cpu":
+        return "float32"
+    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
 
 
 @dataclass
@@ -67,7 +113,8 @@ class Progress:
     def is_over(self, spec: TrainingSpec) -> bool:
         """Return whether all epochs are done, or the best lies too far back."""
         waited = len(self.epochs) - 1 - self.best
-        return len(self.epochs) >= spec.epochs or (spec.patience is not None and waited >= spec.patience)
+        epochs, patience = spec.model.epochs, spec.model.patience
+        return len(self.epochs) >= epochs or (patience is not None and waited >= patience)
 
 
 class Trainer:
@@ -99,14 +146,15 @@ class Trainer:
         mean_weight: float,
         processes: Communicator,
     ) -> None:
-        self.network, self.spec, self.processes = network, spec, processes
+        self.network, self.spec, self.settings, self.processes = network, spec, spec.model, processes
         self.training, self.validation = training, validation
         self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
         self.device = next(network.parameters()).device
         # A row's loss counts for its share of the step's rows, wherever they are; PyTorch takes the mean of processes.
         self.shared = processes.wrap(network)
-        self.forward = torch.compile(self.shared) if spec.compile else self.shared
-        self.optimizer = torch.optim.AdamW(_parameter_groups(network, spec.weight_decay), lr=spec.learning_rate)
+        self.forward = torch.compile(self.shared) if self.settings.compile else self.shared
+        groups = _parameter_groups(network, self.settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=self.settings.learning_rate)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.precision == "fp16")
         self.progress = Progress()
         self._at = 0, 0  # the epoch that goes on, and its steps that are done
@@ -157,11 +205,11 @@ class Trainer:
 
     def report(self) -> ProgressReport:
         """Return the epochs that are done, with the loss of the held-out rows after the last one."""
-        n_epochs, may_end_early = len(self.progress.epochs), self.spec.patience is not None
+        n_epochs, may_end_early = len(self.progress.epochs), self.settings.patience is not None
         loss = self.progress.epochs[n_epochs - 1].validation if n_epochs else None
         number, step = self._at
         fraction = step / len(self.rows_of_steps) if number == n_epochs else 0.0
-        return ProgressReport(n_epochs, self.spec.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
+        return ProgressReport(n_epochs, self.settings.epochs, "epoch", may_end_early, "validation loss", loss, fraction)
 
     def _epoch(self, number: int) -> None:
         self.training.set_epoch(number)
@@ -172,7 +220,7 @@ class Trainer:
         # The steps come first: a batch beyond them is not even made.
         for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
             for group in self.optimizer.param_groups:
-                group["lr"] = self.spec.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
+                group["lr"] = self.settings.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
             loss += self._step(batch, n) * n
             self._at = number, step + 1
         found = torch.stack([loss / (sum(self.rows_of_steps) * self.processes.size), *self._validation_loss()])
@@ -191,9 +239,9 @@ class Trainer:
         # One process that begins anew would leave the others waiting.
         while (loss := self._try(batch, n_rows, may_fail=self.processes.size == 1)) is None:
             self._halve()
-        if self.spec.gradient_clip is not None:
+        if self.settings.gradient_clip is not None:
             self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
+            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return loss
@@ -262,10 +310,10 @@ class Trainer:
 
     def _rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from the first of the training, as a share of the highest."""
-        steps = self.spec.epochs * len(self.rows_of_steps)
-        warmup = max(1, int(self.spec.warmup * steps))
+        steps = self.settings.epochs * len(self.rows_of_steps)
+        warmup = max(1, int(self.settings.warmup * steps))
         rising = min(1.0, (step + 1) / warmup)
-        if self.spec.schedule == "constant":
+        if self.settings.schedule == "constant":
             return rising
         done = min(1.0, max(0, step - warmup) / max(1, steps - warmup))
         return min(rising, 0.5 * (1.0 + math.cos(math.pi * done)))
@@ -290,6 +338,31 @@ class Trainer:
         self.scaler.load_state_dict(state["scaler"])
         epochs = [Epoch(**epoch) for epoch in state["epochs"]]
         self.progress = Progress(epochs, state["best"], state["weights"], state["micro_batch"], len(epochs))
+
+
+def row_losses(task: Task, score: Tensor, target: Tensor) -> Tensor:
+    """Return the loss of each row, float32, shape (n,).
+
+    Parameters
+    ----------
+    task : Task
+        binary: log loss of the logit. multiclass: cross-entropy of the logits. regression: squared error of the
+        standardised target.
+    score : Tensor of float32, shape (n, n_outputs)
+    target : Tensor, shape (n,)
+        Class codes of int64, or float32.
+    """
+    if task == "multiclass":
+        return F.cross_entropy(score, target, reduction="none")
+    if task == "binary":
+        return F.binary_cross_entropy_with_logits(score[:, 0], target.to(score.dtype), reduction="none")
+    return F.mse_loss(score[:, 0], target, reduction="none")
+
+
+def take_rows(batch: TensorBatch[Tensor], rows: Tensor | slice) -> TensorBatch[Tensor]:
+    """Return some rows of a batch of tensors; chosen by their numbers, they are row-major."""
+    arrays = {name: array[rows] for name in ARRAYS if (array := getattr(batch, name)) is not None}
+    return TensorBatch(**arrays)
 
 
 def _parts(batch: TensorBatch[Tensor], n_rows: int) -> Iterator[tuple[TensorBatch[Tensor], bool]]:

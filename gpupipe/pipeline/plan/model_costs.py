@@ -15,8 +15,7 @@ from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import ModelEntry
 from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
-from gpupipe.models.neural.architecture import Architecture
-from gpupipe.models.neural.row_blocks import BLOCK_BYTES, rows_a_block
+from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
@@ -174,7 +173,7 @@ class NetworkCosts(ModelCosts):
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return what a block of rows takes between input and score."""
-        return BLOCK_BYTES, rows_a_block(self._architecture)
+        return BLOCK_BYTES, self._architecture.rows_a_block
 
     def export(self, n_rows: int) -> int:
         """Return what translating the network to ONNX takes."""

@@ -128,7 +128,7 @@ def score_on_workers(
     if model.features.derivation is not None:
         say("features of keys and texts need all rows at once: one worker reads and scores them")
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
-        written = score_as_one(source, sent, folder, workers, tables, as_of, choose)
+        written = score_as_one(source, sent, folder, workers, tables, as_of, lambda names: choose(names).names)
     else:
         texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
         declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
@@ -137,7 +137,7 @@ def score_on_workers(
             say(f"{path} cannot be cut: it was read by one worker")
         if skipped := found.notes.skipped_line():
             say(skipped)
-        copied = choose(found.schema.names)
+        copied = choose(found.schema.names).names
         for warning in _enforce(model, found, workers, data):
             say(warning)
         sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, is_checked=True))

@@ -14,8 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models import MODELS, fit, load_fitted
+from gpupipe.models import MODELS, fit
 from gpupipe.models.files.skops import read_skops, write_skops
+from tests.models.folder_files import load_fitted
 
 DESCRIPTION = {"library": "scikit-learn", "task": "binary", "feature_names": [], "n_classes": 2, "classes": [0, 1]}
 

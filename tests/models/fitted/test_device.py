@@ -19,12 +19,13 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.backends.gpu import estimators as gpu_estimators
 from gpupipe.backends.gpu.portable import gaussian_nb
 from gpupipe.errors import ConfigError, DeviceError
-from gpupipe.models import MODELS, FittedModel, Prediction, fit, load_fitted
+from gpupipe.models import MODELS, FittedModel, Prediction, fit
 from gpupipe.models.device_training import fit_penalty
 from gpupipe.models.fitted import device as fitted_device
 from gpupipe.models.fitted.device import DeviceModel, DeviceXGBoost, HostModel
 from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.xgboost import FittedXGBoost
+from tests.models.folder_files import load_fitted
 
 CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
 TWINS = [(n, task) for n, task in CASES if MODELS.get(n)().estimator_name(task) in gpu_estimators.ESTIMATORS]

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models import load_fitted
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
 from gpupipe.tasks import Task
+from tests.models.folder_files import load_fitted
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

@@ -20,15 +20,16 @@ from safetensors.torch import load_file, save_file
 
 from gpupipe.backends import choose
 from gpupipe.errors import ArtifactError
-from gpupipe.models import load_fitted
+from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.neural import row_blocks
+from gpupipe.models.neural import architecture
 from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files.architecture import NAME, read_architecture, write_architecture
 from gpupipe.models.neural.files.weights import read_weights, write_weights
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
 from gpupipe.tasks import Task
 from tests.examples import examples
+from tests.models.folder_files import load_fitted
 from tests.models.networks import KINDS, OUTPUTS, Reference, fitted, given, rows
 
 WEIGHTS = FittedNeural.file
@@ -112,8 +113,8 @@ def test_blocks_of_rows_predict_what_all_at_once_do(kind: Kind, monkeypatch: pyt
     model = fitted(kind, "regression")
     X = rows(model, 100)
     whole = given(model, X)
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1)
-    assert row_blocks.rows_a_block(model.estimator.architecture) == 1
+    monkeypatch.setattr(architecture, "BLOCK_BYTES", 1)
+    assert model.estimator.architecture.rows_a_block == 1
     np.testing.assert_allclose(given(model, X), whole, rtol=1e-6)
     assert len(given(model, X[:0])) == 0
 
@@ -331,5 +332,5 @@ def test_a_changed_byte_gives_a_network_or_a_refusal(folder: Path, name: str, pl
 def test_the_architecture_comes_back_as_it_was(tmp_path: Path) -> None:
     model = fitted("ft_transformer", "multiclass")
     description = save(model, tmp_path)
-    again = read_architecture((tmp_path / NAME).read_bytes(), NAME, description)
+    again = read_architecture((tmp_path / NAME).read_bytes(), NAME, Description.of(description))
     assert asdict(again) == asdict(model.estimator.architecture)

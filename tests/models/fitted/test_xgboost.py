@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models import MODELS, fit, load_fitted
+from gpupipe.models import MODELS, fit
 from gpupipe.models.boosting import OBJECTIVES
+from tests.models.folder_files import load_fitted
 
 SERVE = """
 import json, sys
 for name in ("sklearn", "skops"):
     sys.modules[name] = None  # importing it raises ImportError
 import numpy as np
-from gpupipe.models import load_fitted
+from tests.models.folder_files import load_fitted
 folder = sys.argv[1]
 model = load_fitted(folder, json.load(open(folder + "/description.json")))
 np.save(folder + "/served.npy", model.predict(np.load(folder + "/X.npy")).probability)

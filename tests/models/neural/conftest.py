@@ -11,15 +11,14 @@ import pytest
 import torch
 from torch import nn
 
+from gpupipe.models.context import never_stop
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.models.neural.checkpoint import Checkpoint
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
-from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import Mlp
 from gpupipe.models.neural.shard_training import ShardedProblem, TrainingShard, train_shard
-from gpupipe.models.neural.trainer import Progress
-from gpupipe.models.resources import never_stop
+from gpupipe.models.neural.trainer import Progress, take_rows
 from gpupipe.tensors.batch import TensorBatch
 
 SETTINGS = Mlp(

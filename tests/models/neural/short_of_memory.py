@@ -12,9 +12,9 @@ import torch
 
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.ranks.collectives import Communicator
-from gpupipe.models.neural.row_selection import take_rows
 from gpupipe.models.neural.settings import Mlp
 from gpupipe.models.neural.shard_training import ShardedProblem, TrainingShard, train_rank
+from gpupipe.models.neural.trainer import take_rows
 from gpupipe.tensors.batch import TensorBatch
 
 N_ROWS, ROOM = 1150, 150 << 20

@@ -17,13 +17,12 @@ import onnxruntime
 import pytest
 
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
-from gpupipe.models import load_fitted
 from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session, scores
 from gpupipe.models.neural.fitted.pytorch import FittedNeural
-from gpupipe.models.neural.trial_rows import trial_rows
 from gpupipe.tasks import Task
+from tests.models.folder_files import load_fitted
 from tests.models.networks import fitted, given, rows
 
 # Each takes seconds to write. What is before the body of a network does not depend on its kind.
@@ -103,7 +102,7 @@ for name in sys.argv[2].split(","):
     sys.modules[name] = None  # as if it were not installed
 import numpy as np
 from gpupipe.errors import ConfigError
-from gpupipe.models import load_fitted
+from tests.models.folder_files import load_fitted
 folder = Path(sys.argv[1])
 try:
     model = load_fitted(folder / "model", json.loads((folder / "description.json").read_text()))
@@ -170,9 +169,9 @@ def test_a_file_of_another_network_differs_and_is_refused(
 
 
 def test_the_rows_of_the_comparison_have_every_bin_every_id_and_what_lies_outside(one: Saved) -> None:
-    X = trial_rows(one.model.estimator)
+    X = onnx_file.trial_rows(one.model.estimator)
     assert X.shape == (384, 5) and X.dtype == np.float32
-    np.testing.assert_array_equal(X, trial_rows(one.model.estimator))
+    np.testing.assert_array_equal(X, onnx_file.trial_rows(one.model.estimator))
     for j, n_ids in ((3, 4), (4, 9)):
         assert set(X[:, j]) == set(range(-1, n_ids + 1))
     embedding = one.model.estimator.network.numbers

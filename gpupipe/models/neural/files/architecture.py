@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import ArtifactError
+from gpupipe.models.files.description import Description
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED
 from gpupipe.units import MIB
@@ -36,7 +36,7 @@ def write_architecture(path: Path, architecture: Architecture, task: str) -> Non
     path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
-def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -> Architecture:
+def read_architecture(data: bytes, where: str, said: Description) -> Architecture:
     """Return what the file says.
 
     Parameters
@@ -45,8 +45,8 @@ def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -
         The content of the file.
     where : str
         Its path, for messages.
-    description : mapping
-        Of the model, as `FittedModel.save` returned it; the file must agree with it.
+    said : Description
+        Of the model; the file must agree with it.
 
     Raises
     ------
@@ -62,7 +62,10 @@ def read_architecture(data: bytes, where: str, description: Mapping[str, Any]) -
         if values.get("format_version") != FORMAT_VERSION:
             raise ValueError(f"its version is {values.get('format_version')!r}, and version {FORMAT_VERSION} is read")
         architecture = _checked(values.get("network"))
-        _check_agreement(architecture, values.get("task"), description)
+        if values.get("task") != said.task or said.task not in SUPERVISED:
+            raise ValueError(f"its task is {values.get('task')!r}, that of the model {said.task!r}")
+        said.check_columns(architecture.n_tokens)
+        said.check_outputs(architecture.n_outputs)
     except ValueError as error:
         raise ArtifactError(
             f"{NAME} does not describe this network: {error}", where=where, fix="export the model again"
@@ -97,19 +100,3 @@ def _checked(values: object) -> Architecture:
 def _check_integer(name: str, value: object, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{name} is {value!r}, no integer from {least} to {most}")
-
-
-def _check_agreement(architecture: Architecture, task: object, description: Mapping[str, Any]) -> None:
-    """Verify that the network takes and gives what the model says."""
-    if task != description["task"] or task not in SUPERVISED:
-        raise ValueError(f"its task is {task!r}, that of the model {description['task']!r}")
-    names = description["feature_names"]
-    if names and len(names) != architecture.n_tokens:
-        raise ValueError(f"it takes {architecture.n_tokens} columns, and the model has {len(names)}")
-    classes = description["classes"]
-    wanted = 1 if task == "regression" else len(classes)
-    given = architecture.n_outputs if task == "regression" else max(2, architecture.n_outputs)
-    if given != wanted:
-        raise ValueError(f"it has {architecture.n_outputs} outputs, and the model {wanted}")
-    if any(type(code) is not int or not 0 <= code < description["n_classes"] for code in classes):
-        raise ValueError("the model's classes are no codes")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpupipe.errors import ArtifactError, ConfigError
-from gpupipe.models.files.access import ModelFiles
+from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.files import architecture as architecture_file
-from gpupipe.tasks import Task
+
+if TYPE_CHECKING:
+    from gpupipe.artifact import ArtifactReader
 
 
-def load_network(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
+def load_network(files: ArtifactReader, said: Description) -> FittedModel:
     """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
 
     Raises
@@ -24,22 +26,22 @@ def load_network(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
         If neither library is installed, or ONNX Runtime alone and the model has no ONNX file.
     """
     name = architecture_file.NAME
-    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), description)
+    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), said)
     if find_spec("torch") is not None and find_spec("safetensors") is not None:
-        return _with_torch(files, description, architecture)
-    return _with_onnx(files, description, architecture)
+        return _with_torch(files, said, architecture)
+    return _with_onnx(files, said, architecture)
 
 
-def _with_torch(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+def _with_torch(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.files.weights import read_weights
     from gpupipe.models.neural.fitted.pytorch import FittedNeural
 
     name = FittedNeural.file
-    served = read_weights(_part(files, name), str(files.folder / name), architecture, description["task"])
-    return FittedNeural(served, *_said(description))
+    served = read_weights(_part(files, name), str(files.folder / name), architecture, said.task)
+    return FittedNeural(served, said.task, said.feature_names, said.n_classes, said.classes)
 
 
-def _with_onnx(files: ModelFiles, description: dict[str, Any], architecture: Architecture) -> FittedModel:
+def _with_onnx(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.fitted.onnx import FittedOnnx
     from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session
 
@@ -55,20 +57,10 @@ def _with_onnx(files: ModelFiles, description: dict[str, Any], architecture: Arc
     where = str(files.folder / NAME)
     session = open_session(files.read(NAME), where)
     check_session(session, where, architecture.n_tokens, architecture.n_outputs)
-    return FittedOnnx(session, *_said(description), architecture=architecture)
+    return FittedOnnx(session, said.task, said.feature_names, said.n_classes, said.classes, architecture=architecture)
 
 
-def _part(files: ModelFiles, name: str) -> bytes:
+def _part(files: ArtifactReader, name: str) -> bytes:
     if name not in files.names():
         raise ArtifactError(f"{name} is missing", where=str(files.folder), fix="export the model again")
     return files.read(name)
-
-
-def _said(description: dict[str, Any]) -> tuple[Task, tuple[str, ...], int, tuple[int, ...]]:
-    """Return task, columns and classes, as `FittedModel` takes them."""
-    return (
-        description["task"],
-        tuple(description["feature_names"]),
-        description["n_classes"],
-        tuple(description["classes"]),
-    )

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from gpupipe.errors import GpupipeError
 from gpupipe.models.fitted.base import class_probability
+from gpupipe.models.neural.embeddings import NEVER
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.models.neural.trial_rows import trial_rows
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's translator, and what the file is checked with
 TOLERANCE = 1e-4  # of the largest probability or value, as a model is allowed to differ between machines
+LEAST_ROWS, MOST_ROWS = 384, 4096  # of `trial_rows`
 MAX_BYTES = 2**31 - 2**20  # protobuf's largest message, and something for the graph
 
 
@@ -77,6 +78,34 @@ def largest_error(served: Served, path: Path) -> float:
     # What we serve is made of the scores; others take the probabilities that the file computes.
     sides = [_comparable(served, found[0]), found[1] if len(found) > 1 else expected]
     return float(max(np.abs(side - expected).max() for side in sides) / np.abs(expected).max())
+
+
+def trial_rows(served: Served) -> Array:
+    """Return made rows, float32, shape (n, d), always the same for a network.
+
+    Numbers are on the edges of bins, inside of them, and far beyond the first and the last. Ids are all those of a
+    column (up to `MOST_ROWS`), the one before and the one after.
+    """
+    rng = np.random.default_rng(0)
+    cardinalities = served.architecture.cardinalities
+    n = min(MOST_ROWS, max(LEAST_ROWS, *(n_ids + 2 for n_ids in cardinalities), 0))
+    columns = [rng.choice(values, n) for values in _number_values(served)]
+    columns += [rng.permutation(np.arange(n) % (n_ids + 2)) - 1 for n_ids in cardinalities]
+    return np.column_stack(columns).astype(np.float32)
+
+
+def _number_values(served: Served) -> list[Array]:
+    embedding = served.network.numbers
+    if embedding is None:
+        return []
+    lower, width = (values.numpy().astype(np.float64) for values in (embedding.lower, embedding.width))
+    found: list[Array] = []
+    for starts, widths in zip(lower, width, strict=True):
+        used = starts < NEVER / 2
+        starts, widths = starts[used], widths[used]
+        shares = np.linspace(0.0, 1.0, 5)[:, None]
+        found.append(np.concatenate([(starts + shares * widths).ravel(), [-1e30, -1e3, 0.0, 1e3, 1e30]]))
+    return found
 
 
 def _comparable(served: Served, score: Array) -> Array:

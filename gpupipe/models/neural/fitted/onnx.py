@@ -10,7 +10,6 @@ from gpupipe.errors import ConfigError
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
-from gpupipe.models.neural.row_blocks import rows_a_block
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -39,7 +38,7 @@ class FittedOnnx(FittedModel):
         import numpy as np
 
         assert self.architecture is not None
-        step = rows_a_block(self.architecture)
+        step = self.architecture.rows_a_block
         n_outputs = self.architecture.n_outputs
         score = np.empty((X.shape[0], n_outputs))
         for low in range(0, X.shape[0], step):

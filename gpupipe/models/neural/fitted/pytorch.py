@@ -18,7 +18,6 @@ from gpupipe.models.neural.files import architecture
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.files.weights import write_weights
 from gpupipe.models.neural.fitted import onnx_runtime
-from gpupipe.models.neural.row_blocks import rows_a_block
 from gpupipe.tensors.exchange import from_dlpack
 from gpupipe.tensors.handover import hand_over
 from gpupipe.tensors.receipt import Receipt
@@ -56,7 +55,7 @@ class FittedNeural(FittedModel):
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), where the network is; so are the predictions."""
-        step = rows_a_block(self.estimator.architecture)
+        step = self.estimator.architecture.rows_a_block
         matrix = X if self.backend is None else hand_over(self.backend.to_device(X), "torch")[0]
         xp = np if self.backend is None else self.backend.xp
         score = xp.empty((X.shape[0], self.estimator.architecture.n_outputs))
@@ -93,9 +92,9 @@ class FittedNeural(FittedModel):
         GpupipeError
             If the ONNX file does not compute what the network computes.
         """
-        if self.backend is not None:
-            return self._on_host.save(folder, quick=quick)
         description = super().save(folder, quick=quick)
+        if self.backend is not None:  # the copy on the host has written itself
+            return description
         folder = Path(folder)
         architecture.write_architecture(folder / architecture.NAME, self.estimator.architecture, self.task)
         description["files"].append(architecture.NAME)

@@ -28,7 +28,8 @@ def local_world_size() -> int:
 def torchrun_driver() -> Iterator[bool]:
     """Yield whether this process is the driver of the run; another rank has served its trainings by then.
 
-    The other ranks are dismissed when the run is over; if it fails, ``torchrun`` ends them.
+    The other ranks are dismissed when the run is over; if it fails, ``torchrun`` ends them by SIGTERM, for which they
+    must not have a Python handler: none runs while they wait in native code.
     """
     is_driver = not is_launched() or int(os.environ["RANK"]) == 0
     if not is_driver:
