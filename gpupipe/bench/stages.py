@@ -179,7 +179,7 @@ def _time_reads(config: Config, clock: StageClock) -> list[str]:
         cached = _with_cache(config, folder)
         with clock("cache_store"):
             notes = read_table(cached, backend).notes
-        cache = TableCache.of(cached.source, cached.tables, cached.origin.folder)
+        cache = TableCache.of(cached.source, cached.tables)
         if cache is None or not cache.path.is_dir():
             return [f"the encoded cache could not be measured: {'; '.join(notes)}"]
         with clock("cache_load"):
