@@ -96,7 +96,7 @@ def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[C
         except RuntimeError as error:  # what PyTorch raises, too, when another rank is gone or does not answer
             if not is_out_of_memory(error) and (failure := _await(lambda: _failure(ranks), TO_FAIL)):
                 raise failure from error
-            if "imed out" in str(error):
+            if "imed out" in str(error):  # the message of Gloo or NCCL, which raise no class of their own for it
                 raise GpupipeError(
                     f"a process of the training did not answer within {mine.seconds:.0f} s",
                     where=f"--nproc {n}",
