@@ -74,7 +74,7 @@ SLOW = (
     "tests/datasets/test_churn.py::test_between_a_quarter_and_a_third_churn_and_models_can_tell_who",
     "tests/features/ops/test_gap.py::test_sums_decays_and_ages_count_from_when_values_are_known",
     "tests/features/test_transformer.py::test_it_sits_in_a_pipeline_and_in_a_grid_search",
-    "tests/io/chunks/test_chunk_steps.py::test_every_part_has_whole_rows",
+    "tests/io/chunks/test_chunk_reader.py::test_every_part_has_whole_rows",
     "tests/io/formats/csv/test_whitespace.py::test_fields_written_with_any_blanks_are_read_back",
     "tests/io/formats/test_jsonl.py::test_a_column_of_mixed_types_is_refused",
     "tests/kernels/test_catalog.py::test_a_kernel_gives_the_same_twice_and_leaves_its_inputs_alone",

@@ -255,7 +255,10 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
         {"decision": {"threshold": 0.5, "calibration": {"method": "e", "slope": 1, "intercept": 1}}},
         "kind 'e'",
     ),
-    "reading": ({"reading": {"csv": {"encoding": "evil"}}}, "unknown encoding"),
+    "reading": (
+        {"reading": {"csv": {"encoding": "evil"}, "events": {"tables": {}, "entities": None}}},
+        "unknown encoding",
+    ),
     "code": ({"kernels": [{"file": "../../etc/passwd", "sha256": "0"}]}, "holds Python code"),
     "version": ({"format_version": 3}, "that wrote it"),
     "no estimator": ({"estimator": []}, "not described"),

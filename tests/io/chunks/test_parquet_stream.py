@@ -362,7 +362,6 @@ from gpupipe.io.settings import Source
 from gpupipe.io.chunks.parquet_stream import open_parquet_stream
 from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import encode_chunks
-from tests.backends.pandas_double import PandasBackend
 
 backend, source = choose("cpu"), Source(path=sys.argv[2], drop=["customerID"])
 before = backend.memory().peak

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any
@@ -89,20 +89,12 @@ def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[C
         started = _await(lambda: store.check([f"rank-{r.rank}" for r in others]) or _failure(ranks), START)
         if started is not True:
             raise started or GpupipeError(f"not all processes started within {START:.0f} s", where=f"--nproc {n}")
-        try:
-            with join_group(mine, device, store) as processes:
+        with ExitStack() as group:
+            with _explain_failure(ranks, mine):
+                processes = group.enter_context(join_group(mine, device, store))
+            with _explain_failure(ranks, mine):  # while the group is whole: leaving it makes the other ranks fail
                 yield processes
                 processes.broadcast(None)
-        except RuntimeError as error:  # what PyTorch raises, too, when another rank is gone or does not answer
-            if not is_out_of_memory(error) and (failure := _await(lambda: _failure(ranks), TO_FAIL)):
-                raise failure from error
-            if "imed out" in str(error):  # the message of Gloo or NCCL, which raise no class of their own for it
-                raise GpupipeError(
-                    f"a process of the training did not answer within {mine.seconds:.0f} s",
-                    where=f"--nproc {n}",
-                    fix="see what holds it up, or leave --nproc out",
-                ) from error
-            raise
         for rank in ranks:
             with suppress(subprocess.TimeoutExpired):
                 rank.process.wait(TO_END)
@@ -129,6 +121,23 @@ def _failure(ranks: list[LocalRank]) -> GpupipeError | None:
     """Return the failure of a rank, first of one that a signal ended: of the others each says that one was lost."""
     failed = sorted((rank for rank in ranks if rank.process.poll()), key=lambda rank: rank.process.returncode)
     return failed[0].failure() if failed else None
+
+
+@contextmanager
+def _explain_failure(ranks: Sequence[LocalRank], mine: Rendezvous) -> Iterator[None]:
+    """Raise the error of a rank that failed or does not answer instead of the RuntimeError of PyTorch here."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error) and (failure := _await(lambda: _failure(ranks), TO_FAIL)):
+            raise failure from error
+        if "imed out" in str(error):  # the message of Gloo or NCCL, which raise no class of their own for it
+            raise GpupipeError(
+                f"a process of the training did not answer within {mine.seconds:.0f} s",
+                where=f"--nproc {mine.size}",
+                fix="see what holds it up, or leave --nproc out",
+            ) from error
+        raise
 
 
 def _await(condition: Callable[[], Any], seconds: float) -> Any:
