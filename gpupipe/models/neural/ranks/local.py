@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any
@@ -124,7 +124,7 @@ def _failure(ranks: list[LocalRank]) -> GpupipeError | None:
 
 
 @contextmanager
-def _explain_failure(ranks: Sequence[LocalRank], mine: Rendezvous) -> Iterator[None]:
+def _explain_failure(ranks: list[LocalRank], mine: Rendezvous) -> Iterator[None]:
     """Raise the error of a rank that failed or does not answer instead of the RuntimeError of PyTorch here."""
     try:
         yield
