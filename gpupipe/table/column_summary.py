@@ -20,6 +20,7 @@ from gpupipe.table.time_formats import FORMATS, micros
 BOOLEAN_LEVELS = ("false", "true")
 FEW_LEVELS = 50  # at most this many distinct strings are categories however short the table
 FIRST_ROWS = 4096
+FEW_TEXTS = 4096  # no duplicates are looked for among fewer: files are often small and many
 TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB
 
 
@@ -170,12 +171,14 @@ class DistinctTexts:
     def __init__(self) -> None:
         self._known = pa.array([], TEXTS)
         self._new: list[pa.Array] = []
+        self._n_new = 0
 
     def add(self, texts: pa.Array) -> None:
         """Add texts; nulls are left out."""
         if len(texts):
-            self._new.append(texts.cast(TEXTS).drop_null())
-        if sum(map(len, self._new)) > len(self._known):
+            self._new.append(texts)
+            self._n_new += len(texts)
+        if self._n_new > max(len(self._known), FEW_TEXTS):
             self.distinct()
 
     @property
@@ -186,7 +189,11 @@ class DistinctTexts:
     def distinct(self) -> pa.Array:
         """Return them, each once."""
         if self._new:
-            self._known, self._new = pc.unique(pa.concat_arrays([self._known, *self._new])), []
+            kinds = dict.fromkeys(texts.type for texts in self._new)
+            alike = (pa.chunked_array([texts for texts in self._new if texts.type == kind]) for kind in kinds)
+            chunks = [self._known, *(chunk for texts in alike for chunk in texts.cast(TEXTS).chunks)]
+            self._known = pc.unique(pa.chunked_array(chunks)).drop_null()
+            self._new, self._n_new = [], 0
         return self._known
 
 
