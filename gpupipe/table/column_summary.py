@@ -108,7 +108,7 @@ class ColumnSummary:
         self._require_few_levels()
 
     def _require_few_levels(self) -> None:
-        if self.declared is None and self.used.n_at_least > self.most_levels:
+        if self.declared is None and self.used.exceeds(self.most_levels):
             self._is_text()
 
     def as_text(self) -> ColumnSummary:
@@ -181,10 +181,9 @@ class DistinctTexts:
         if self._n_new > max(len(self._known), FEW_TEXTS):
             self.distinct()
 
-    @property
-    def n_at_least(self) -> int:
-        """There are so many distinct texts, or more."""
-        return len(self._known)
+    def exceeds(self, n: int) -> bool:
+        """Return whether there are more than `n` distinct texts."""
+        return len(self._known) + self._n_new > n and len(self.distinct()) > n
 
     def distinct(self) -> pa.Array:
         """Return them, each once."""
