@@ -51,7 +51,7 @@ class Meter(Protocol):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage runs.
+    """The place of a stage: host, device or workers.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Why the GPU is not used, and what to do about it: all findings, in the order in which a reader should fix them.
+"""Findings on why the GPU is not used, each with its fix, in the order in which they should be fixed.
 
 Written for machines where everything is broken: no library that computes is imported into this process (each is tried
 in a process of its own, for an import may abort), and metadata that cannot be read is a finding like any other.

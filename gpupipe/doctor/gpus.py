@@ -55,7 +55,7 @@ FIXES = {
 
 
 def cuda_findings(gpu: GpuProbe, timeout_seconds: float) -> list[Finding]:
-    """Return whether CUDA starts; nothing where there is no usable GPU to start it on."""
+    """Return whether CUDA starts; no finding without a usable GPU."""
     if not gpu.usable:
         return []
     failure, output = in_a_process(START, timeout_seconds)

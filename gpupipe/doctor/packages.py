@@ -115,7 +115,7 @@ def version_findings(installed: Distributions) -> list[Finding]:
 
 
 def _core(installed: Distributions) -> Iterator[Finding]:
-    """What every run needs, on the CPU too."""
+    """Check the packages that every run needs, on the CPU too."""
     for requirement in installed.asked(OWN):
         name = normalise_name(requirement.name)
         if name not in installed.versions:
@@ -125,7 +125,7 @@ def _core(installed: Distributions) -> Iterator[Finding]:
 
 
 def _windows(installed: Distributions) -> Iterator[Finding]:
-    """What the extras state of packages that are there; those of the GPU only where somebody wants one."""
+    """Check installed packages against the extras; those of the GPU only where one is wanted."""
     told = set()
     for extra in ("cuda13", "cuda12", "torch") if installed.has_gpu_packages() else ("torch",):
         for requirement in installed.asked(OWN, extra):
@@ -137,7 +137,7 @@ def _windows(installed: Distributions) -> Iterator[Finding]:
 
 
 def _caps(installed: Distributions) -> Iterator[Finding]:
-    """What the GPU packages say of pandas, NumPy, Numba and the like; of each other: `_releases` has said it."""
+    """Check what the GPU packages require of pandas, NumPy, Numba and the like; `_releases` checks the rest."""
     rapids = {name for module in RAPIDS for name in GPU_DISTRIBUTIONS[module]}
     for owner in (name for module in GPU_DISTRIBUTIONS for name in installed.of(module)):
         for requirement in installed.asked(owner):

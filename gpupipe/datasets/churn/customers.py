@@ -38,7 +38,7 @@ PER_WORD = 4
 
 
 class Draws:
-    """What is drawn for rows `start` to ``start + n_rows - 1`` of the table that `seed` names.
+    """Random numbers for rows `start` to ``start + n_rows - 1`` of the table of a seed.
 
     Parameters
     ----------

@@ -61,9 +61,9 @@ def select_frequent(
     counts : sequence of int
         Training rows per code.
     max_categories : int, optional
-        Keep at most so many: the most frequent ones, ties to the lower code.
+        Maximum number to keep: the most frequent ones, ties to the lower code.
     min_frequency : int, optional
-        Keep those with at least so many training rows.
+        Minimum number of training rows of a category to keep.
     """
     codes = [c for c in range(3, column.n_codes) if counts[c] >= max(1, min_frequency or 0)]
     if max_categories is not None and len(codes) > max_categories:
