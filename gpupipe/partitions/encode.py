@@ -17,7 +17,7 @@ from gpupipe.table.encode import encode
 from gpupipe.table.encode_chunks import Summaries, add_to_summaries, rows_counted_after, start_summaries
 from gpupipe.table.schema import DeclaredColumn, Schema
 
-SUMMARIES_AT_ONCE = 8  # the summaries of so many chunks are fetched together
+SUMMARIES_AT_ONCE = 8  # number of chunks whose summaries are fetched together
 
 Declarations = Mapping[str, DeclaredColumn]
 

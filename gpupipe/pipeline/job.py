@@ -93,7 +93,7 @@ class Job:
 
     @property
     def metrics_place(self) -> Place:
-        """Where predictions are measured: where they are, if there is a target to compare them with."""
+        """The place where predictions are measured: that of the predictions, or the host without a target."""
         has_truth = self.y is not None or self.backend.name == "cpu"
         return self.backend.place if has_truth else replace(self.backend.host_place, reason=UNLABELLED_ON_THE_HOST)
 

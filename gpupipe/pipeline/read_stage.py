@@ -94,12 +94,12 @@ class TableInputs:
 
     @property
     def declared(self) -> dict[str, DeclaredColumn]:
-        """What ``schema:`` says of the columns."""
+        """The columns that ``schema:`` declares."""
         return declarations(self.source, self.tables)
 
     @property
     def has_frames(self) -> bool:
-        """Whether one of the tables is in memory."""
+        """True if one of the tables is in memory."""
         return any(table.frame is not None for table in (self.source, *self.tables.values()))
 
     @cached_property

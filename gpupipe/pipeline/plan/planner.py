@@ -49,7 +49,7 @@ class Ledger:
         return sum(self.held.values())
 
     def hold(self, name: str, n_bytes: float) -> None:
-        """Hold so many bytes more under a name."""
+        """Add bytes that are held under a name."""
         self.held[name] = self.held.get(name, 0) + int(n_bytes)
 
     def release(self, *names: str) -> None:

@@ -40,7 +40,7 @@ Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """How a CSV file is written, by its first rows.
+    """Dialect of a CSV file, detected from its first rows.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class CsvDialect:
 
     @property
     def has_header(self) -> bool:
-        """Whether the first row of the usual width names the columns; see `is_header`."""
+        """True if the first row of the usual width names the columns; see `is_header`."""
         rows = [row for _, row in self.rows]
         first = next((i for i, row in enumerate(rows) if len(row) == self.width), 0)
         return not rows or is_header(rows[first:])
@@ -94,7 +94,7 @@ def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDia
     text, is_all = _first_text(stream, file, settings.encoding)
     delimiter = settings.delimiter or _delimiter(text, file, settings)
     rows = _rows(text, delimiter, settings.quote)
-    if settings.names is None:  # a line of blanks is no header; a value it may be
+    if settings.names is None:  # a line of blanks may be a value, but not a header
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
     return CsvDialect(settings.encoding, delimiter, rows, is_all, text)
 
@@ -195,7 +195,7 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
 
 
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # of the process; what is larger is no field here
+    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # a limit of the whole process
     if delimiter == WHITESPACE:
         text = insert_tabs(text.encode(), quote).decode()
     delimiter = parser_delimiter(delimiter)
