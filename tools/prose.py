@@ -1,10 +1,11 @@
 """Style check of the prose: docstrings, comments, messages, test names, Markdown, templates and settings files.
 
-``python -m tools.prose [PATH ...]``, which ``make check`` runs too, prints one line per finding and exits with 1 if there
-are any. ``--count`` prints the number of findings of each rule. The rules are a floor: CONTRIBUTING.md describes the style.
+``python -m tools.prose [PATH ...]``, which ``make check`` runs too, prints one line per finding and exits with 1 if
+there are any. ``--count`` prints the number of findings of each rule. CONTRIBUTING.md describes the style; these rules
+are its floor.
 
 To allow a phrase, give the reason on its line: ``# prose: allow behind (HTTP proxies)``. The comment covers a multi-line
-string if it is on the string's last line. In Markdown and HTML, write it on the first or last line of the paragraph.
+string if it is on the last line of the string. In Markdown and HTML, write it on the first or last line of a paragraph.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def of_markdown(source: str) -> Iterator[Passage]:
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", without_blocks):
         yield Passage(
-            line, line + paragraph.count("\n"), re.sub(r"`[^`]*`", lambda code: " " * len(code.group()), paragraph)
+            line, line + paragraph.count("\n"), re.sub(r"`[^`]*`", lambda code: "_" * len(code.group()), paragraph)
         )
         line += paragraph.count("\n")
 

@@ -26,7 +26,7 @@ NOTEBOOK = json.dumps({"cells": [{"cell_type": "markdown", "source": ["# Title\n
         ("a.py", "x = 1  # a proxy is behind it  # prose: allow behind (HTTP proxies)\n", []),
         ("a.py", 'x = """\nbehind it\n"""  # prose: allow behind, lie (HTTP proxies)\n', []),
         ("a.py", "x = 1  # behind it  # prose: allow lie (of another rule)\n", [(1, "behind")]),
-        ("a.py", "x = 1  # behind it  # prose: allow behind\n", [(1, "behind")]),
+        ("a.py", "x = 1  # behind it  # prose: allow behind\n", [(1, "behind"), (1, "behind")]),
         (
             "a.md",
             "# Title\n\nWhoever `lies in` code.\n\n```\nat hand\n```\nmend it\n",
