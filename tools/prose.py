@@ -4,8 +4,8 @@
 there are any. ``--count`` prints the number of findings of each rule. CONTRIBUTING.md describes the style; these rules
 are its floor.
 
-To allow a phrase, give the reason on its line: ``# prose: allow behind (HTTP proxies)``. The comment covers a multi-line
-string if it is on the last line of the string. In Markdown and HTML, write it on the first or last line of a paragraph.
+To allow a phrase, give the reason on its line: ``# prose: allow behind (HTTP proxies)``. In a multi-line string, write
+it on the last line of the string; in Markdown and HTML, on the first or last line of the paragraph.
 """
 
 from __future__ import annotations
