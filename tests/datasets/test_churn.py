@@ -246,7 +246,7 @@ def test_an_unknown_column_is_named_with_the_nearest_one() -> None:
 
 @pytest.mark.parametrize("arguments", [{"rows": -1}, {"rows": 1, "seed": -1}, {"rows": 1, "start": -1}])
 def test_numbers_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="use a whole number"):
+    with pytest.raises(ConfigError, match="use a number in this range"):
         customers(**arguments)
 
 

@@ -16,7 +16,8 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.chunks.compact_tables import widen_codes
-from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.csv_settings import CsvSettings
+from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.partitions.source_chunks import read_chunks
 from tests.inline_workers import InlineWorkers
@@ -85,7 +86,7 @@ def values(found: Outcome) -> list[list[Any]]:
         (BASE + '1,"2,x\n' + ROWS, {}, ["row 42 has 2 fields", "a quotation mark that is never closed"]),
         (BASE + '1,2,"x\n' + ROWS, {"bad_rows": "skip"}, ["row 42 is never closed"]),
         ('"a,b\n1,2\n3,4\n', {}, ["a quotation mark of row 1 is never closed"]),
-        ("a,b,a\n1,2,3\n", {}, ["the header has 'a' more than once"]),
+        ("a,b,a\n1,2,3\n", {}, ["duplicate column names in the header: 'a'"]),
         ("   \n  \n", {}, ["there are no rows"]),
         (b"\xef\xbb\xbf", {}, ["there are no rows"]),
     ],
@@ -189,10 +190,10 @@ LINE = '{"a": 1, "t": "x\\"{["}\n'
     [
         (LINE * 9 + '{"a": 2, "t": "y', "line 10 is no JSON: Unterminated string"),
         (LINE * 9 + '{"a": 2, "t": 12', "line 10 is no JSON"),
-        ("[" + LINE.strip() + "]", "line 1 is no JSON object but an array"),
-        (LINE * 9 + "null\n", "line 10 is no JSON object but null"),
-        ("null\n" + LINE, "line 1 is no JSON object but null"),
-        (" null", "line 1 is no JSON object but null"),
+        ("[" + LINE.strip() + "]", "line 1 is expected a JSON object but an array"),
+        (LINE * 9 + "null\n", "line 10 is expected a JSON object but null"),
+        ("null\n" + LINE, "line 1 is expected a JSON object but null"),
+        (" null", "line 1 is expected a JSON object but null"),
         (LINE + '{"a": 2, "a": 3}\n', "line 2 has 'a' more than once"),
         (LINE * 9 + '{"a": "x"}\n', "column 'a' holds both number and string values: 'x' in line 10"),
         (LINE + '{"a": 1e400}\n{"a": 1.5}\n', "column 'a' holds '1e400' in line 2, beyond float64"),
@@ -235,7 +236,7 @@ def test_lines_of_objects_are_the_values_that_the_standard_library_reads(tmp_pat
 @pytest.mark.parametrize("gap", [4 << 20, (4 << 20) + 1, (4 << 20) - 2])
 def test_a_null_at_the_edge_of_what_is_parsed_at_once_is_found(tmp_path: Path, gap: int) -> None:
     line = b'{"a": 1}'
-    assert "line 2 is no JSON object but null" in refusal(
+    assert "line 2 is expected a JSON object but null" in refusal(
         read(tmp_path, line + b" " * (gap - len(line) - 1) + b"\nnull\n" + line, "t.jsonl")
     )
 

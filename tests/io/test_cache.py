@@ -234,7 +234,7 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
             cache = TableCache(tmp_path, f"{i % 3:064x}", limit_bytes=int(size * 2.5))
             if cache.load() is None:
                 notes = cache.store(encoded())
-                assert all("was damaged" in note for note in notes), notes
+                assert all("is corrupt" in note for note in notes), notes
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(use, range(3)))

@@ -21,8 +21,9 @@ from gpupipe.io.chunks.compact_tables import merge_chunks, narrow_codes, widen_c
 from gpupipe.io.chunks.row_boundaries import RowRanges, align_to_rows, find_data_start, scan_rows, split_evenly
 from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.settings import CsvSettings, Source
+from gpupipe.io.settings import Source
 from tests.examples import examples
 
 QUOTE, COMMA = ord('"'), ord(",")
@@ -161,7 +162,7 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
     with pytest.raises(NoAgreement):
         agree_on_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
     with pytest.raises(NoAgreement):
-        agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, left_out=("x",))], "jsonl", set(), [])
+        agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, unusable=("x",))], "jsonl", set(), [])
 
 
 def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_p
     source = Source(path=str(tmp_path / "t.csv"))
     (file,) = find_splittable_files(source)
     assert read_chunk(SourceChunk(file.file, span=(8, 14)), source, ColumnFilter(source))[1].failed
-    with pytest.raises(DataError, match="row 3 has 3 fields"):
+    with pytest.raises(DataError, match="row 3: expected 2 fields, found 3"):
         read_chunk(SourceChunk(file.file), source, ColumnFilter(source))
 
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe.errors import DataError, EncodingError, FieldCountError, QuoteError, RowSizeError, SchemaError
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.formats.csv import reader as csv
-from gpupipe.io.settings import CsvSettings, Source
+from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import LoadedTable, read_arrow
 from tests.examples import examples
 
@@ -105,7 +106,7 @@ def test_without_a_quotation_mark_quotes_are_text(tmp_path: Path) -> None:
 def test_a_file_without_a_header_gets_the_names_that_are_stated(tmp_path: Path) -> None:
     table = read(tmp_path, "1,x\n2,y\n", csv={"names": ["n", "s"]}).table
     assert table.column_names == ["n", "s"] and table.num_rows == 2
-    with pytest.raises(DataError, match=r"csv.names has 3 names, the rows have 2 fields"):
+    with pytest.raises(DataError, match=r"csv.names has 3 names, but the rows have 2 fields"):
         read(tmp_path, "1,x\n2,y\n", csv={"names": ["a", "b", "c"]})
 
 
@@ -116,7 +117,7 @@ def test_blank_names_are_numbered_and_said(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"the header has 'a' more than once") as caught:
+    with pytest.raises(DataError, match=r"duplicate column names in the header: 'a'") as caught:
         read(tmp_path, "a,b,a\n1,2,3\n")
     assert "t.csv" in caught.value.where
 
@@ -128,7 +129,7 @@ def test_a_file_without_rows_says_so(tmp_path: Path, content: str) -> None:
 
 
 def test_a_row_of_another_length_is_named_with_its_number_and_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"row 3 has 3 fields, the file has 2 columns: '3,4,5'") as caught:
+    with pytest.raises(DataError, match=r"row 3: expected 2 fields, found 3: '3,4,5'") as caught:
         read(tmp_path, "a,b\n1,2\n3,4,5\n6,7\n8\n")
     assert "bad_rows: skip" in caught.value.fix
 
