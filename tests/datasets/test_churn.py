@@ -167,9 +167,7 @@ def test_choosing_event_columns_does_not_change_their_values() -> None:
     assert chosen.equals(events(500).select(["amount", "customerID"]))
 
 
-def test_events_are_ordered_and_lie_between_sign_up_and_snapshot(
-    frame: pd.DataFrame, event_frame: pd.DataFrame
-) -> None:
+def test_events_are_ordered_and_between_sign_up_and_snapshot(frame: pd.DataFrame, event_frame: pd.DataFrame) -> None:
     signup = frame.set_index("customerID")["signup_ts"]
     since = event_frame["customerID"].astype("str").map(signup)
 

@@ -34,7 +34,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, Path
         }
     )
     frame.loc[rng.random(n) < 0.02, "at"] = pd.NaT
-    # Whoever buys first late in the year is no row of the early cut-offs.
+    # A customer whose first purchase is late in the year has no row for the early cut-offs.
     frame = frame[(frame["customer"] < 40) | frame["customer"].isna() | (frame["at"] > pd.Timestamp("2024-02-10"))]
     path = tmp_path_factory.mktemp("events") / "events.parquet"
     frame.to_parquet(path, index=False)

@@ -15,7 +15,7 @@ from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.settings import JoinedTable, Source
 
 
-def test_a_source_is_read_as_it_stands_in_yaml() -> None:
+def test_a_source_is_parsed_from_yaml() -> None:
     source = Source.model_validate(
         {
             "path": "adult.data",
@@ -59,7 +59,7 @@ def test_a_source_is_read_as_it_stands_in_yaml() -> None:
         ({"path": "a.csv", "separator": ","}, "Extra inputs"),
     ],
 )
-def test_a_mistake_is_found_without_reading(settings: dict[str, Any], message: str) -> None:
+def test_an_error_is_found_without_reading(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Source.model_validate(settings)
 

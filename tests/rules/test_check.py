@@ -1,4 +1,4 @@
-"""Rows against rules, beside what pandas and Python find in the table as it was made."""
+"""Rule violations, compared with those that pandas and Python find in the same table."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_texts_where_numbers_should_be_are_named_with_their_rows(backend: Backen
         ([1.0, None, 2.0], "text", (0, 2)),
     ],
 )
-def test_what_is_of_another_kind_than_it_should_be_is_named(
+def test_values_of_the_wrong_kind_are_reported(
     backend: Backend, values: Any, dtype: str, rows: tuple[int, ...]
 ) -> None:
     (broken,) = judged(backend, pa.table({"x": values}), x={"dtype": dtype})
@@ -153,12 +153,12 @@ def test_few_and_many_distinct_texts_are_text_alike(backend: Backend) -> None:
         assert judged(backend, pa.table({"f": few, "m": many}), f={"dtype": dtype}, m={"dtype": dtype}) == []
 
 
-def test_a_rule_that_cannot_judge_a_column_says_which_columns_it_is_for(backend: Backend) -> None:
+def test_a_rule_for_other_kinds_names_the_kinds_it_applies_to(backend: Backend) -> None:
     columns = pa.table({"x": [1, 2], "t": pa.array([1, 2], pa.timestamp("s"))})
     with pytest.raises(ConfigError, match=r"regex does not apply to column 'x', which is numeric") as caught:
         judged(backend, columns, x={"regex": "a"})
     assert caught.value.where == "data.x.regex"
-    with pytest.raises(ConfigError, match="set cannot judge 't'"):
+    with pytest.raises(ConfigError, match="set does not apply to column 't'"):
         judged(backend, columns, t={"set": ["2024-01-01"]})
 
 

@@ -92,7 +92,7 @@ def test_no_training_row_is_later_than_a_test_row(days: Any, share: float) -> No
         return
     try:
         fold = _one({"time": "t", "test_size": share}, len(days), None, None, days * DAY)
-    except DataError:  # the earliest day alone is more than the rest may be
+    except DataError:  # the earliest day alone has more rows than the training share
         assert np.mean(days == days.min()) > 1 - share - 1 / len(days)
         return
     assert _complete(fold)
@@ -123,7 +123,7 @@ def test_rows_without_a_time_are_refused_with_their_number(times: Any) -> None:
         _one({"time": "t"}, 3, None, None, times)
 
 
-def test_a_column_tells_who_trains_and_who_tests() -> None:
+def test_a_column_assigns_rows_to_training_and_test() -> None:
     codes, levels = np.array([3, 4, 5, 0, 3]), (None, None, None, "train", "valid", "test")
     column = {"name": "part", "train": ["train"], "test": ["valid"]}
     fold = _one({"column": column}, 5, parts=(codes, levels))
@@ -180,7 +180,7 @@ def test_validation_keeps_groups_together_and_takes_the_latest_rows() -> None:
     assert times[fit_mask].max() < times[validation].min()
 
 
-def test_validation_rows_are_no_biased_part_of_what_the_split_left() -> None:
+def test_validation_rows_are_an_unbiased_sample_of_the_training_rows() -> None:
     fold = _one({}, 20_000, seed=5)
     _, validation = hold_out(fold.train, 0.2, None, None, None, 5)
     assert np.flatnonzero(validation).mean() == pytest.approx(10_000, rel=0.03)

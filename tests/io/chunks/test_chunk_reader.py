@@ -89,7 +89,7 @@ def test_a_file_that_ends_in_quotes_is_not_cut(tmp_path: Path) -> None:
     assert cut(tmp_path / "t.csv", 5) is None
 
 
-def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: Path) -> None:
+def test_lines_longer_than_many_blocks_and_bits_after_the_last_byte(tmp_path: Path) -> None:
     rows = [f'"{"x" * n}",{n}\n' for n in (0, 61, 62, 63, 64, 65, 127, 128, 300_000, 1)]
     (tmp_path / "t.csv").write_text("".join(rows))
     parts = cut(tmp_path / "t.csv", 64)
@@ -98,7 +98,7 @@ def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: P
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_rows_begin_behind_the_lines_of_the_header(tmp_path: Path, end: str) -> None:
+def test_rows_start_after_the_header_lines(tmp_path: Path, end: str) -> None:
     (tmp_path / "t.csv").write_bytes(end.join(["", "a", "1", "2"]).encode())
     starts = [find_data_start(str(tmp_path / "t.csv"), n) for n in range(5)]
     n = len(end)
@@ -165,7 +165,7 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
         agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, unusable=("x",))], "jsonl", set(), [])
 
 
-def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
+def test_a_column_is_reread_with_the_requested_type_or_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
     source = Source(path=str(tmp_path / "t.csv"))
     (piece,) = find_splittable_files(source)[0].chunks(1 << 30)

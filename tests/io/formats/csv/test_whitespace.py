@@ -91,7 +91,7 @@ def test_encodings_and_carriage_returns(tmp_path: Path, encoding: str, quoted: b
     assert table.to_pydict() == {"name": [name.strip('"'), "Jo"], "n": [1, 2]}
 
 
-def test_a_byte_order_mark_is_no_field(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_a_field(tmp_path: Path) -> None:
     table = read(tmp_path, b"\xef\xbb\xbf  1  2\n  3  4\n", names=["a", "b"]).table
     assert table.to_pydict() == {"a": [1, 3], "b": [2, 4]}
 
@@ -152,12 +152,12 @@ def test_errors_of_a_missing_delimiter_state_it(tmp_path: Path, settings: dict, 
         read_arrow(Source(path="t.csv", **settings))
 
 
-def test_a_file_read_as_one_column_says_so(tmp_path: Path) -> None:
+def test_a_file_read_as_one_column_gets_a_note(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a  b\n1  2\n")
     (note,) = read_arrow(Source(path="t.csv")).notes
     assert r"csv: {delimiter: '\s+'}" in note
 
 
-def test_thousands_are_no_blanks() -> None:
+def test_a_space_as_thousands_separator_is_refused() -> None:
     with pytest.raises(ValueError, match="thousands: ' ' is already the decimal separator"):
         Source(path="a.txt", csv={"delimiter": r"\s+", "thousands": " "})
