@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import EncodingError, FieldCountError
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.starter.facts import collect_facts
 from gpupipe.units import is_number

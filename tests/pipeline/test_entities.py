@@ -178,7 +178,7 @@ def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
     rows = open_job(config(path), choose("cpu"), Timeline()).table.n_rows
     read = plan.stages[0]
     assert (plan.n_rows, plan.is_exact, read.rows) == (rows, True, rows)
-    assert (read.device, read.reason) == ("cpu", "Arrow makes the rows and labels of events")
+    assert (read.device, read.reason) == ("cpu", "building rows and labels from events is not supported on the GPU")
 
 
 @pytest.mark.parametrize(

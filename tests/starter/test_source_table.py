@@ -12,7 +12,8 @@ import yaml
 
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
-from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.csv_settings import CsvSettings
+from gpupipe.io.settings import TableSource
 from gpupipe.starter.source_table import read_source_table
 from gpupipe.starter.starter import make_starter
 from tests.starter.conftest import DEVICE
