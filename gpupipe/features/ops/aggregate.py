@@ -28,19 +28,48 @@ Functions = Annotated[tuple[Function, ...], OneOrMore()]
 
 @OPS.register("aggregate")
 class Aggregate(HistoryOp):
-    """Join back what the history of a row's key comes to: ``spend_sum``, ``country_last``, ``count``.
+    """Add aggregates of a key's history: count, sum, mean, min, max, std, nunique, first and last.
 
-    ``columns`` is a list, each of whose columns gets all `functions`, or a mapping of column to function or functions,
-    in which ``"*"`` counts rows. Null values are left out: a count is of values, a sum of none is 0, a mean of none is
-    null; the standard deviation is that of a sample. Categorical columns have count, nunique, first and last, and
-    first and last of them are categorical again. `gaps` are functions of the time between one row and the next, in
-    `unit`: ``gap_mean``.
+    Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off.
+    `columns` is a list, each column of which gets all `functions`, or a mapping of column to function(s), in which
+    ``"*": count`` counts rows. `gaps` aggregates the time between consecutive rows, in `unit`.
+
+    Null values are ignored: ``count`` counts values, the sum of no values is 0, and their mean, min, max, first and
+    last are null. ``std`` is the sample standard deviation (``ddof=1``), null for fewer than two values. Categorical
+    columns have ``count``, ``nunique``, ``first`` and ``last``.
+
+    Output: ``spend_mean``, ``count``, ``gap_mean``, ... with the prefix ``TABLE_`` for a further table; float32.
+    ``first`` and ``last`` of a categorical column are categorical again.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> columns = {"*": "count", "spend": ["mean", "max"]}
+        >>> ops = [{"aggregate": {"key": "customer", "time": "day", "columns": columns}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  count  spend_mean  spend_max
+        0   10.0    0.0         NaN        NaN
+        1   30.0    1.0        10.0       10.0
+        2    5.0    0.0         NaN        NaN
+        3   20.0    2.0        20.0       30.0
     """
 
-    columns: dict[str, Functions] | Names = Field({}, description="Columns, or column to functions.")
-    functions: Functions = Field(("mean",), description="Functions of columns that are listed without any.")
-    gaps: tuple[Literal["mean", "min", "max", "std"], ...] = Field((), description="Of the times between the rows.")
-    unit: TimeUnit = Field("days", description="Of gaps.")
+    columns: dict[str, Functions] | Names = Field(
+        {}, description="Columns, or a mapping of columns to functions; '*' stands for rows."
+    )
+    functions: Functions = Field(("mean",), description="Functions for columns that are listed without functions.")
+    gaps: tuple[Literal["mean", "min", "max", "std"], ...] = Field(
+        (), description="Functions of the time between consecutive rows."
+    )
+    unit: TimeUnit = Field("days", description="Unit of gaps.")
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Aggregate:

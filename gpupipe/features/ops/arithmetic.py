@@ -34,19 +34,34 @@ def _selection(description: str) -> str | list[str] | None:
 
 @OPS.register("arithmetic")
 class Arithmetic(FeatureOp):
-    """Make one number of others: ``arithmetic: {ratio: [income, persons], as: income_per_head}``.
+    """Compute one ratio, difference, product or sum of columns.
 
-    Give one of ratio, difference, product and sum. Its columns stay features of their own. Null where one of them is,
-    in a ratio where the divisor is 0, and where the result is too large for float32 (3.4e38). Without `as` the new
-    column is called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or ``adults_plus_children``.
+    Give exactly one of `ratio`, `difference`, `product` and `sum`. The difference of two times is in `unit`. Null where
+    an input is null, where the divisor of a ratio is 0, and where the result exceeds float32 (3.4e38).
+
+    Output: one column, float32, called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or
+    ``adults_plus_children`` unless ``as`` names it. The inputs remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"income": [3000.0, 4500.0], "persons": [1, 3]})
+        >>> ops = [{"arithmetic": {"ratio": ["income", "persons"], "as": "income_per_head"}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           income  persons  income_per_head
+        0  3000.0      1.0           3000.0
+        1  4500.0      3.0           1500.0
     """
 
-    ratio: str | list[str] | None = _selection("Two columns: the first divided by the second.")
-    difference: str | list[str] | None = _selection("Two columns, numbers or times: the first less the second.")
-    product: str | list[str] | None = _selection("Two columns or more.")
-    sum: str | list[str] | None = _selection("Two columns or more.")
-    unit: TimeUnit | None = Field(None, description="Of the difference of two times; days if not given.")
-    name: str | None = Field(None, alias="as", description="Name of the new column.")
+    ratio: str | list[str] | None = _selection("Divide the first of two columns by the second.")
+    difference: str | list[str] | None = _selection(
+        "Subtract the second of two columns, numbers or times, from the first."
+    )
+    product: str | list[str] | None = _selection("Multiply two or more columns.")
+    sum: str | list[str] | None = _selection("Add two or more columns.")
+    unit: TimeUnit | None = Field(None, description="Unit of the difference of two times; default: days.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: see the op.")
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Arithmetic:

@@ -20,15 +20,45 @@ YEAR_US = 365 * DAY_US
 
 @OPS.register("auto")
 class Auto(Op[Expr]):
-    """Do what suits each column and each model; columns that no other op names are handled so too.
+    """Apply the default treatment for a column's kind and the model's view.
 
-    Trees get numbers as they are, categories as ids, times as their parts. All others get numbers imputed by the
-    median (with an indicator where nulls were seen) and standardized, categories one-hot or target-encoded, times on
-    a circle. Free text is dropped with a warning.
+    Columns that no op selects are handled by `auto` as well, so it rarely needs to be written down.
+
+    ==================  ========================================  =================================================
+    kind                dense and embedding view                  codes view (trees)
+    ==================  ========================================  =================================================
+    numeric             imputed by the median, standardized       unchanged, nulls included
+    categorical         as in `encode`                            as in `encode`
+    boolean             0 or 1                                    0 or 1
+    datetime            elapsed days, weekend flag, and `cyclic`  `datetime_parts`: elapsed days, month, day, weekday;
+                        weekday, hour and month                   and the hour
+    text                dropped with a warning                    dropped with a warning
+    ==================  ========================================  =================================================
+
+    The dense and embedding views add an indicator column ``age_missing`` to a numeric column that has nulls in the
+    training rows. The hour is added if any time is not midnight, the cyclic month if the times span more than a quarter
+    of a year. All output columns are float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [20.0, None, 40.0], "plan": ["basic", "plus", None]})
+        >>> program = FeatureProgram([{"auto": "@all"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+                age  age_missing  plan=basic  plan=plus  plan=(null)
+        0 -1.224745          0.0         1.0        0.0          0.0
+        1  0.000000          1.0         0.0        1.0          0.0
+        2  1.224745          0.0         0.0        0.0          1.0
     """
 
-    max_one_hot: int = Field(64, ge=1, description="See encode.")
-    max_levels: int = Field(250, ge=1, description="See encode.")
+    max_one_hot: int = Field(
+        64,
+        ge=1,
+        description="Maximum number of one-hot columns for each column; with more levels it is target-encoded.",
+    )
+    max_levels: int = Field(
+        250, ge=1, description="Maximum number of integer ids for each column; with more levels it is target-encoded."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[Expr]:
         return builder.select_any(self.columns, "auto")

@@ -54,7 +54,7 @@ class SelectingOp(FeatureOp):
     """
 
     columns: str | list[str] = Field(
-        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name leaves one out."
+        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name excludes one."
     )
 
     def named_inputs(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class InPlaceOp(Op[Column]):
         None,
         alias="as",
         min_length=1,
-        description="Add the result under this name and keep the column; {column} stands for the name of the column.",
+        description="Keep the column and add the result under this name; {column} stands for the name of the column.",
     )
 
     def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:

@@ -18,15 +18,34 @@ if TYPE_CHECKING:
 
 @OPS.register("bucketize")
 class Bucketize(InPlaceOp[NumericExpr]):
-    """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
+    """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
 
-    A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
-    bounds), so that one_hot, target_encode or cross can take it; left alone it is the number of its bin, 0 the lowest.
+    A bin includes its left edge and excludes its right one; the first and the last bin are open. Nulls belong to no bin
+    and stay null.
+
+    Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
+    cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each
+    selected column, or adds one with ``as``. Equal quantiles share one edge, so there may be fewer bins than requested.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [12.0, 35.0, 65.0, None]})
+        >>> ops = [{"bucketize": {"columns": "age", "edges": [18, 65]}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           age
+        0  0.0
+        1  1.0
+        2  2.0
+        3  NaN
     """
 
-    edges: list[float] | None = Field(None, description="Inner edges, ascending; the outer bins are open.")
-    bins: int | None = Field(None, ge=2, le=1024, description="Or how many bins.")
-    strategy: Literal["uniform", "quantile"] = "quantile"
+    edges: list[float] | None = Field(None, description="Inner edges of the bins, ascending.")
+    bins: int | None = Field(None, ge=2, le=1024, description="Number of bins, if no edges are given.")
+    strategy: Literal["uniform", "quantile"] = Field(
+        "quantile", description="Bins of equal width (uniform), or with equal shares of the training rows (quantile)."
+    )
 
     @model_validator(mode="after")
     def _edges_or_bins(self) -> Bucketize:

@@ -18,13 +18,34 @@ if TYPE_CHECKING:
 
 @OPS.register("categorify")
 class Categorify(Op[CategoryExpr]):
-    """Give each level an integer id: 0 null, 1 unseen, 2 rare, from 3 on the levels in their order.
+    """Replace each level by an integer id: 0 null, 1 unseen, 2 rare, and from 3 the levels of the training rows in
+    order.
 
-    The ids are the same at fit and at serve, on every device. Models with native categories take them as such.
+    Ids are the same on every device, at fit and when the model serves. Rare levels are those that exceed
+    `max_categories` or have fewer rows than `min_frequency`.
+
+    Output: one column of the same name for each selected column, float32 holding integers. Models with native
+    categories treat it as categorical, neural networks embed it.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus", None, "basic"]})
+        >>> program = FeatureProgram([{"categorify": "plan"}]).set_output(transform="pandas")
+        >>> program.fit(frame).transform(pd.DataFrame({"plan": ["basic", "plus", None, "pro"]}))
+           plan
+        0   3.0
+        1   4.0
+        2   0.0
+        3   1.0
     """
 
-    max_categories: int | None = Field(None, ge=1, description="Keep the most frequent levels; the rest are rare.")
-    min_frequency: int | None = Field(None, ge=1, description="Levels with fewer training rows are rare.")
+    max_categories: int | None = Field(
+        None, ge=1, description="Maximum number of levels with their own id, the most frequent ones; null: no limit."
+    )
+    min_frequency: int | None = Field(
+        None, ge=1, description="Minimum number of training rows of a level with its own id."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "categorify")

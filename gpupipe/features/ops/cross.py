@@ -22,20 +22,38 @@ RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader can deliver 
 
 @OPS.register("cross")
 class Cross(Op[CategoryExpr]):
-    """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
+    """Combine two or more categorical columns into one, whose levels are the combinations in the training rows.
 
-    ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
-    which later ops select like any other: ``target_encode: city_contract``, or ``encode: "@categorical"``. If none
-    does, `auto` encodes it. The crossed columns stay features of their own.
+    Later ops select the new column like any other: ``target_encode: city_plan``, or ``encode: "@categorical"``. If no
+    op selects it, `auto` encodes it. The crossed columns remain features.
 
-    A null makes the combination null, a level or a combination never seen makes it unseen. With `buckets` the
-    combinations, null and unseen levels included, are hashed to so many levels instead; combinations of levels are
-    hashed, not rows. One of the columns may be made by an op (bucketize, another cross), the others are columns that
-    were read or hashed.
+    A null in any column makes the combination null; otherwise an unseen level or a combination that is not in the
+    training rows makes it unseen. With `buckets`, the combinations (of null and unseen levels as well) are hashed to
+    that many levels instead. At most one of the columns may be made by bucketize or another cross.
+
+    Output: a categorical column, ``city_x_plan`` unless ``as`` names it, with levels such as ``Rome|basic``.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"city": ["Rome", "Rome", "Oslo"], "plan": ["basic", "plus", "basic"]})
+        >>> both = ["city", "plan"]
+        >>> ops = [{"cross": {"columns": both, "as": "deal"}}, {"one_hot": "deal"}, {"drop": both}]
+        >>> program = FeatureProgram(ops).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           deal=Oslo|basic  deal=Rome|basic  deal=Rome|plus
+        0              0.0              1.0             0.0
+        1              0.0              0.0             1.0
+        2              1.0              0.0             0.0
     """
 
-    name: str | None = Field(None, alias="as", description="Name of the new column.")
-    buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: A_x_B.")
+    buckets: int | None = Field(
+        None,
+        ge=2,
+        le=2**20,
+        description="Number of levels to hash the combinations to; default: one level for each combination.",
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "cross")

@@ -30,14 +30,32 @@ PERIODS = {
 
 @OPS.register("cyclic")
 class Cyclic(Op[TimeExpr | NumericExpr]):
-    """Put a number or a part of a time on a circle: ``signup_ts_hour_sin`` and ``signup_ts_hour_cos``.
+    """Map periodic values to a circle, as sine and cosine, so that 23:00 is next to 0:00.
 
-    So 23 o'clock lies beside 0. For a time give `parts`, for a number its `period` (24 for an hour). A null time lies
-    in the middle of the circle, as far from every hour.
+    ``sin(2 π x / period)`` and ``cos(2 π x / period)``, where x is a part of a time (see `parts`), or a number with the
+    given `period`, such as 24 for an hour. A null time becomes (0, 0), the center of the circle; a null number stays
+    null.
+
+    Output: ``signup_hour_sin`` and ``signup_hour_cos`` for each part of a time, ``angle_sin`` and ``angle_cos`` for a
+    number; float32. They represent the column: `auto` adds nothing for it.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"signup": pd.to_datetime(["2024-03-01 00:00", "2024-03-01 03:00", None])})
+        >>> ops = [{"cyclic": {"columns": "signup", "parts": ["hour"]}}]
+        >>> program = FeatureProgram(ops).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           signup_hour_sin  signup_hour_cos
+        0         0.000000         1.000000
+        1         0.707107         0.707107
+        2         0.000000         0.000000
     """
 
-    parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = ["hour", "weekday"]  # noqa: RUF012
-    period: float | None = Field(None, gt=0, description="Of a numeric column, in its own units.")
+    parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = Field(
+        ["hour", "weekday"], description="Parts of a time, in UTC, two columns for each."
+    )
+    period: float | None = Field(None, gt=0, description="Period of a numeric column, in the units of the column.")
 
     def select(self, builder: ProgramBuilder) -> list[TimeExpr | NumericExpr]:
         columns: list[TimeExpr | NumericExpr] = []

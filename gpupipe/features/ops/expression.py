@@ -30,18 +30,34 @@ def _parsed(text: str) -> str:
 
 @OPS.register("expression")
 class Expression(FeatureOp):
-    """Make columns by arithmetic: ``expression: {spend_per_visit: "spend / (1 + visits)"}``.
+    """Compute columns from arithmetic expressions: ``expression: {spend_per_visit: "spend / (1 + visits)"}``.
 
-    An expression has numbers, columns, ``+ - * /``, ``**`` with a whole number, comparisons (1 or 0), ``and or not``,
-    and the functions abs(x), clip(x, low, high), fillna(x, number), isnull(column), log(x), log1p(x), max(x, y),
-    min(x, y) and where(condition, x, y). Names with blanks or signs go in backticks. Without a name the column is
-    called as the expression is written. The columns that it reads stay features of their own. It is computed in
-    float32: null where a column that it reads is null, where a divisor is 0, where a logarithm is undefined, and where
-    a result on the way is too large (3.4e38).
+    Expressions consist of numbers, column names (names with spaces or symbols in backticks), ``+ - * /``, ``**`` with a
+    whole number, comparisons (1 or 0), ``and``, ``or``, ``not``, and these functions: ``abs(x)``, ``clip(x, low,
+    high)``, ``fillna(x, number)``, ``isnull(column)``, ``log(x)``, ``log1p(x)``, ``max(x, y)``, ``min(x, y)`` and
+    ``where(condition, x, y)``. An expression may use the columns of the expressions before it.
+
+    Null where a column that it uses is null (unless ``fillna`` or ``isnull`` handles it), where a divisor is 0, where a
+    logarithm is undefined, and where an intermediate result exceeds float32 (3.4e38).
+
+    Output: one column for each expression, float32, with the given name or else the text of the expression. The columns
+    that it uses remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"spend": [30.0, 50.0, None], "visits": [2, 0, 4]})
+        >>> ops = [{"expression": {"per_visit": "spend / visits", "is_regular": "visits >= 2"}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  visits  per_visit  is_regular
+        0   30.0     2.0       15.0         1.0
+        1   50.0     0.0        NaN         0.0
+        2    NaN     4.0        NaN         1.0
     """
 
     expressions: dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_parsed)]] = Field(
-        min_length=1, max_length=MOST_COLUMNS, description="New column to its expression."
+        min_length=1, max_length=MOST_COLUMNS, description="New column names, each with its expression."
     )
 
     @model_validator(mode="before")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
@@ -18,15 +18,33 @@ if TYPE_CHECKING:
 
 @OPS.register("impute")
 class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
-    """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
+    """Fill nulls: numbers with the median, the mean, the mode or a constant; categories with the mode or a constant.
 
-    >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
-    'median'
+    The statistics are those of the training rows. Ties of ``most_frequent`` go to the smallest number or the first
+    level. A constant for a category must be one of its levels.
+
+    Output: replaces each selected column, or adds one with ``as``; with ``indicator``, also ``age_missing``, which is 1
+    where the value was null. Filled numbers are float32. A category stays categorical, for a later op to encode; a
+    level that was not in the training rows stays unseen.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [20.0, None, 40.0, 60.0]})
+        >>> program = FeatureProgram([{"impute": {"columns": "age", "indicator": True}}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+            age  age_missing
+        0  20.0          0.0
+        1  40.0          1.0
+        2  40.0          0.0
+        3  60.0          0.0
     """
 
-    strategy: Literal["median", "mean", "most_frequent", "constant"] = "median"
-    value: bool | FiniteFloat | str | None = None
-    indicator: bool = False
+    strategy: Literal["median", "mean", "most_frequent", "constant"] = Field(
+        "median", description="Value that replaces nulls; categories take most_frequent or constant."
+    )
+    value: bool | FiniteFloat | str | None = Field(None, description="The constant, for strategy: constant.")
+    indicator: bool = Field(False, description="Add the column NAME_missing, 1 where the value was null, else 0.")
 
     @model_validator(mode="after")
     def _constant_has_a_value(self) -> Impute:

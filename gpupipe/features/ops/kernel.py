@@ -48,18 +48,44 @@ Use = Annotated[
 
 @OPS.register("kernel")
 class Kernel(FeatureOp):
-    """Make one number of others by a function of your own: ``kernel: {use: "my_kernels.py:loyalty", inputs: [a, b]}``.
+    """Compute one column from others with your own Python function, compiled by Numba for the CPU or the GPU.
 
-    The file has ``@gp.kernel`` above the function, which is compiled for the processor that the run uses. Inputs are
-    numbers or booleans, as earlier ops left them, and stay features of their own. The model keeps the text of the
-    function; whoever loads it must allow that.
+    The file defines the function with the decorator ``@gp.kernel``; each parameter is one float32 input. Inputs are
+    numeric or boolean columns, as earlier ops left them, and remain features. A null input gives null; with
+    ``@gp.kernel(nulls="pass")`` the function receives NaN instead. Null where it returns NaN. The model contains the
+    source of the function; loading it requires the user's permission.
+
+    Output: one column, named like the function unless ``as`` names it; float32.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> source = '''
+        ... import gpupipe as gp
+        ...
+        ... @gp.kernel
+        ... def loyalty(months, spend):
+        ...     return spend / (1.0 + months)
+        ... '''
+        >>> Path("my_kernels.py").write_text(source) > 0
+        True
+        >>> frame = pd.DataFrame({"months": [1, 9], "spend": [20.0, 50.0]})
+        >>> ops = [{"kernel": {"use": "my_kernels.py:loyalty", "inputs": ["months", "spend"]}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           months  spend  loyalty
+        0     1.0   20.0     10.0
+        1     9.0   50.0      5.0
     """
 
-    use: Use = Field(description="file.py:function, relative to the configuration; in Python also a kernel itself.")
+    use: Use = Field(description="file.py:function, relative to the configuration; in Python also a kernel object.")
     inputs: list[str] = Field(
-        min_length=1, max_length=MOST_INPUTS, description="A column for each parameter of the function, in their order."
+        min_length=1,
+        max_length=MOST_INPUTS,
+        description="Input columns, one for each parameter of the function, in order.",
     )
-    name: str | None = Field(None, alias="as", description="Name of the new column; default: that of the function.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: the name of the function.")
 
     @field_validator("inputs")
     @classmethod

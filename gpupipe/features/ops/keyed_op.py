@@ -30,20 +30,22 @@ if TYPE_CHECKING:
 class KeyedOp(DerivedOp):
     """An op over the history of a key: of earlier rows of this table, or of the events of another one."""
 
-    table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
+    table: str | None = Field(None, description="Name of a one_to_many table of `tables:`; default: the main table.")
     key: Names | None = Field(
-        None, description="Whose history: key columns of the main table itself; [] if it is a single series."
+        None, description="Key columns of the main table that identify the entity; [] for a single time series."
     )
     time: str | None = Field(
-        None, description="The datetime column that orders the history; default: the `time` of the further table."
+        None, description="Datetime column that orders the history; default: the `time` of the further table."
     )
     as_of: TimeText | None = Field(
         None,
-        description="Up to when, exclusively: a date, or a datetime column of the main table. Default: in a history of "
-        "the main table each row sees those before it; for a further table the cut-off of `source.entities`.",
+        description="Cut-off, exclusive: a date, or a datetime column of the main table. Default: in a history of the "
+        "main table, each row sees the rows before it; for a further table, the cut-off of `source.entities`.",
     )
-    current: bool = Field(False, description="Whether a row sees itself as well, at the end of its history.")
-    prefix: str | None = Field(None, description="Put before the names of the new columns; default: TABLE_ if any.")
+    current: bool = Field(False, description="Include the row itself at the end of its history.")
+    prefix: str | None = Field(
+        None, description="Prefix of the new column names; default: TABLE_ for a further table, else none."
+    )
 
     @property
     def needs_time(self) -> bool:
@@ -153,8 +155,8 @@ class HistoryOp(KeyedOp):
 
     gap: DurationOrZero | None = Field(
         None,
-        description="How old an event must be to be seen: a row at T sees those up to T - gap; with 0, those before T. "
-        "The target may be used with a gap only, which says when its values become known.",
+        description="Minimum age of the events that a row sees: a row at time T sees events up to T - gap; with 0, "
+        "those before T. Required for the target, as the delay after which its values are known.",
     )
 
     @property

@@ -18,15 +18,28 @@ MOST_TERMS = 1024
 
 @OPS.register("polynomial")
 class Polynomial(SelectingOp):
-    """Make every product of up to `degree` columns: ``a^2``, ``a b``, ``b^2``.
+    """Add every product of up to `degree` columns: ``a^2``, ``a b``, ``b^2``.
 
-    Names and order are those of scikit-learn's PolynomialFeatures, without the constant; the columns stay features of
-    their own. Null where one of them is, and where the product is too large for float32 (3.4e38). Standardize the
-    columns before, and a product is of what two columns deviate together.
+    Names and order are those of scikit-learn's PolynomialFeatures without the constant. Null where a factor is null,
+    and where the product exceeds float32 (3.4e38). Standardize the columns first to get products of deviations, which
+    correlate less with the columns themselves.
+
+    Output: one column for each product, float32; at most 1,024. The columns remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]})
+        >>> program = FeatureProgram([{"polynomial": "@numeric"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+             a    b  a^2   a b   b^2
+        0  1.0  4.0  1.0   4.0  16.0
+        1  2.0  5.0  4.0  10.0  25.0
+        2  3.0  6.0  9.0  18.0  36.0
     """
 
-    degree: int = Field(2, ge=2, le=5, description="Most factors of a product.")
-    interaction_only: bool = Field(False, description="No column twice in a product.")
+    degree: int = Field(2, ge=2, le=5, description="Maximum number of factors in a product.")
+    interaction_only: bool = Field(False, description="Use each column at most once in a product: no powers.")
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Add all products."""

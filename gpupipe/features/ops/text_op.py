@@ -36,7 +36,7 @@ class TextOp(DerivedOp, SelectingOp):
     OP: ClassVar[str]  # its name in a configuration
     NULL: ClassVar[float]  # its columns where there is no text
 
-    prefix: str = Field("", description="Put before the names of the new columns.")
+    prefix: str = Field("", description="Prefix of the new column names.")
 
     @abstractmethod
     def column_names(self) -> list[str]:

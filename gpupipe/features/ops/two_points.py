@@ -20,9 +20,9 @@ KEEPS_DEGREES = ("FILL", "CLIP")
 class TwoPoints(FeatureOp):
     """Base of the ops that go from one point to another; the coordinates stay features of their own."""
 
-    start: Point = Field(alias="from", description="Latitude and longitude of the start, in degrees.")
-    to: Point = Field(description="Latitude and longitude of the end, in degrees.")
-    name: str | None = Field(None, alias="as", description="Name of the new column.")
+    start: Point = Field(alias="from", description="Columns of latitude and longitude of the start, in degrees.")
+    to: Point = Field(description="Columns of latitude and longitude of the end, in degrees.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: see the op.")
 
     def named_inputs(self) -> tuple[str, ...]:
         """Return the four coordinates."""
