@@ -450,7 +450,7 @@ def test_a_target_that_is_not_finite_is_refused() -> None:
         statistics.target_counts([plan], 5)
 
 
-@pytest.mark.filterwarnings("ignore:.*text, so not among the features")
+@pytest.mark.filterwarnings("ignore:text column .* dropped")
 @pytest.mark.parametrize("op", [{"impute": "age"}, {"text_counts": {"columns": "note", "counts": ["words"]}}])
 def test_the_transformer_hands_on_what_scikit_learn_takes_and_to_a_device_only_what_is_asked_for_there(
     monkeypatch: pytest.MonkeyPatch, op: dict[str, Any]

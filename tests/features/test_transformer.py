@@ -167,7 +167,11 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
     [
         (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "one_hott: unknown feature op.*did you mean 'one_hot'"),
         (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, r"ops\[0\]: expected one op.*got 2 keys"),
-        (FeatureProgram([{"target_encode": "plan"}]), ConfigError, r"needs a target.*y of FeatureProgram.fit\(X, y\)"),
+        (
+            FeatureProgram([{"target_encode": "plan"}]),
+            ConfigError,
+            r"requires a target.*y to FeatureProgram.fit\(X, y\)",
+        ),
         (FeatureProgram(view="dens"), ConfigError, "expected one of .*did you mean 'dense'"),
         (FeatureProgram({"impute": "age"}), ConfigError, "ops: expected a list, got .* impute"),  # type: ignore[arg-type]
         (FeatureProgram([5]), ConfigError, r"ops\[0\]: expected one op"),  # type: ignore[list-item]

@@ -1,4 +1,4 @@
-"""Aggregates over the history of a key: counts, sums, means, extremes, first and last values."""
+"""Aggregates of a key's history: counts, sums, means, extremes, first and last values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gpupipe.table.schema import Column
 
 Function = Literal["count", "sum", "mean", "min", "max", "std", "nunique", "first", "last"]
-OF_CODES = ("count", "nunique", "first", "last")
-OF_ROWS = "*"
+CATEGORY_FUNCTIONS = ("count", "nunique", "first", "last")
+ROWS = "*"
 
 
 Functions = Annotated[tuple[Function, ...], OneOrMore()]
@@ -72,21 +72,21 @@ class Aggregate(HistoryOp):
     unit: TimeUnit = Field("days", description="Unit of gaps.")
 
     @model_validator(mode="after")
-    def _asks_for_something(self) -> Aggregate:
-        wrong = [f for f in self.wanted().get(OF_ROWS, ()) if f != "count"]
+    def _check_row_functions(self) -> Aggregate:
+        wrong = [f for f in self.functions_by_column().get(ROWS, ()) if f != "count"]
         if wrong:
-            raise ValueError(f"rows can be counted; {wrong[0]} is of a column")
+            raise ValueError(f"'*' supports count only; {wrong[0]} requires a column")
         return self
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
+        """True if the op requires event times."""
         return bool(self.gaps) or super().needs_time
 
-    def wanted(self) -> dict[str, tuple[Function, ...]]:
-        """Return the functions of each column; rows are counted where nothing is asked for."""
+    def functions_by_column(self) -> dict[str, tuple[Function, ...]]:
+        """Return the functions of each column; by default, count rows."""
         if isinstance(self.columns, dict):
-            return self.columns or ({} if self.gaps else {OF_ROWS: ("count",)})
+            return self.columns or ({} if self.gaps else {ROWS: ("count",)})
         return dict.fromkeys(require_names(self.columns), self.functions)
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -94,15 +94,17 @@ class Aggregate(HistoryOp):
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        for name, functions in self.wanted().items():
-            if name == OF_ROWS:
-                yield view.made(self.named("count"), keyed.count(view.queries))
+        for name, functions in self.functions_by_column().items():
+            if name == ROWS:
+                yield view.new_column(self.column_name("count"), keyed.count(view.queries))
             else:
                 yield from self._of(name, functions, view)
         if self.gaps:
             gaps = keyed.gaps(view.history, TIME_UNITS_US[self.unit])
             for function in self.gaps:
-                yield view.made(self.named(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function))
+                yield view.new_column(
+                    self.column_name(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function)
+                )
 
     def _of(self, name: str, functions: tuple[Function, ...], view: HistoryView) -> Iterator[DerivedColumn]:
         from gpupipe_kernels import keyed
@@ -111,11 +113,13 @@ class Aggregate(HistoryOp):
         if kind not in ("categorical", "boolean"):
             values = view.numbers(name)
             for function in functions:
-                yield view.made(self.named(f"{name}_{function}"), keyed.aggregate(values, view.queries, function), name)
+                yield view.new_column(
+                    self.column_name(f"{name}_{function}"), keyed.aggregate(values, view.queries, function), name
+                )
             return
         column, codes = view.codes(name)
         for function in functions:
-            made = self.named(f"{name}_{function}")
+            made = self.column_name(f"{name}_{function}")
             yield from _of_codes(function, made, column, codes, view)
 
 
@@ -124,14 +128,14 @@ def _of_codes(function: Function, made: str, column: Column, codes: Any, view: H
     from gpupipe_kernels import keyed
 
     if function in ("first", "last"):
-        yield view.made(made, keyed.pick(codes, view.queries, function, NULL), column.name, like=column)
+        yield view.new_column(made, keyed.pick(codes, view.queries, function, NULL), column.name, like=column)
     elif function in ("count", "nunique"):
-        yield view.made(made, keyed.aggregate_codes(codes, view.queries, function, NULL), column.name)
+        yield view.new_column(made, keyed.aggregate_codes(codes, view.queries, function, NULL), column.name)
     elif column.kind == "boolean":
-        yield view.made(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)
+        yield view.new_column(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)
     else:
         raise ConfigError(
-            f"aggregate: {column.name!r} is categorical and has no {function}",
-            fix=f"use {', '.join(OF_CODES)}",
+            f"aggregate: {function} does not apply to {column.name!r}, which is categorical",
+            fix=f"use {', '.join(CATEGORY_FUNCTIONS)}",
             names=[column.name],
         )

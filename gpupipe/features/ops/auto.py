@@ -1,4 +1,4 @@
-"""The default treatment of each column: the ops that suit its kind and the model."""
+"""Default treatment of columns, by kind and view."""
 
 from __future__ import annotations
 
@@ -64,12 +64,10 @@ class Auto(Op[Expr]):
         return builder.select_any(self.columns, "auto")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Hand each column to the ops that suit it."""
+        """Apply the suitable ops to each column."""
         for column in self.select(builder):
             if isinstance(column, TextExpr):
-                builder.warn(
-                    f"{column.name}: text, so not among the features; {advise_texts(column, builder.statistics)}"
-                )
+                builder.warn(f"text column {column.name!r} dropped; {advise_texts(column, builder.statistics)}")
             elif isinstance(column, TimeExpr):
                 self._times(column, builder)
             elif isinstance(column, CategoryExpr) and column.kind == "boolean":
@@ -80,7 +78,7 @@ class Auto(Op[Expr]):
                 self._numbers(column, builder)
 
     def _codes(self, column: CategoryExpr, builder: ProgramBuilder) -> None:
-        folds = {"folds": builder.n_folds} if builder.n_folds else {}  # a row belongs to one fold
+        folds = {"folds": builder.n_folds} if builder.n_folds else {}  # each row has one fold
         Encode(
             columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels, **folds
         ).apply(builder)  # fmt: skip
@@ -89,9 +87,9 @@ class Auto(Op[Expr]):
         if builder.view == "codes":
             builder.put(column, "auto")
             return
-        # A product or a distance is null where its columns are, and they have indicators of their own.
-        tells_more = not column.producer.operands or column.producer.op == "CALL"
-        has_nulls = tells_more and builder.statistics.null_counts([column])[0] > 0
+        # A product or a distance is null where its inputs are, and these have their own indicators.
+        is_informative = not column.producer.operands or column.producer.op == "CALL"
+        has_nulls = is_informative and builder.statistics.null_counts([column])[0] > 0
         Impute(columns=[column.name], indicator=has_nulls).apply(builder)
         Standardize(columns=[column.name]).apply(builder)
 
@@ -109,4 +107,4 @@ class Auto(Op[Expr]):
         Cyclic(columns=names, parts=parts).apply(builder)
 
     def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        """Do nothing: the chosen ops have emitted the column."""
+        """Do nothing: the chosen ops emit the column."""

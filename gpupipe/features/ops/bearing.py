@@ -1,4 +1,4 @@
-"""Initial course from one point to another."""
+"""Initial bearing between two points on the earth."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Bearing(TwoPoints):
     cyclic: bool = Field(False, description="Add sine and cosine of the bearing instead of degrees.")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Add the course, or its sine and cosine."""
+        """Add the bearing, or its sine and cosine."""
         points, origin = self.points(builder, "bearing")
         course = combine(self.name or "bearing", "BEARING", points, 1.0, origin)
         if not self.cyclic:

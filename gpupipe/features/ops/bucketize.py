@@ -1,4 +1,4 @@
-"""Numbers to bins."""
+"""Binning of numbers."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Bucketize(InPlaceOp[NumericExpr]):
     @model_validator(mode="after")
     def _edges_or_bins(self) -> Bucketize:
         if (self.edges is None) == (self.bins is None):
-            raise ValueError("give edges, or bins")
+            raise ValueError("set either edges or bins")
         if self.edges is not None and (not self.edges or sorted(set(self.edges)) != self.edges):
-            raise ValueError("edges must be ascending, each once")
+            raise ValueError("edges must be strictly ascending")
         return self
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
@@ -61,8 +61,8 @@ class Bucketize(InPlaceOp[NumericExpr]):
             if column.producer.op != "LOAD" or any(step.op != "FILL" for step in column.transforms):
                 by = builder.changed.get(column.name, "an earlier op")
                 raise ConfigError(
-                    f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
-                    fix=f"put bucketize before it, or keep the number there, with as: {column.name}_scaled",
+                    f"bucketize takes input columns, unchanged or imputed; {column.name!r} has been changed by {by}",
+                    fix=f"move bucketize before that op, or keep the number by giving that op as: {column.name}_scaled",
                     names=[column.name],
                 )
         return list(columns)
@@ -70,7 +70,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
-        assert self.bins is not None  # one of the two is given
+        assert self.bins is not None  # the validator requires edges or bins
         shares = [i / self.bins for i in range(1, self.bins)]
         if self.strategy == "quantile":
             found = statistics.quantiles(columns, shares)
@@ -93,21 +93,21 @@ class Bucketize(InPlaceOp[NumericExpr]):
 
 
 def deduplicate_edges(edges: list[float]) -> list[float]:
-    """Return ascending edges, each once as float32: that is what values are compared in."""
+    """Return ascending edges that differ as float32, in which values are compared."""
     import numpy as np
 
     return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
 
 
 def find_bin(value: float, edges: list[float]) -> int:
-    """Return the bin of a value, compared as the program compares."""
+    """Return the bin of a value, compared in float32 as in the program."""
     import numpy as np
 
     return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
 
 
 def format_edges(edges: list[float]) -> list[str]:
-    """Return the edges with as many digits as tell them apart, six at least."""
+    """Return the edges as text, with at least six digits and as many as needed to differ."""
     for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]
         if len(set(texts)) == len(texts):

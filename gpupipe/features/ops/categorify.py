@@ -1,4 +1,4 @@
-"""Integer ids for levels."""
+"""Integer ids of levels."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Categorify(Op[CategoryExpr]):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
-            # A pair of levels that no training row holds is unseen, not rare.
+            # A level (or combination) that is not in the training rows is unseen, not rare.
             others = range(FIRST_LEVEL, column.n_codes)
             ids = [NULL, UNSEEN, RARE, *(place.get(c, RARE if counts[c] else UNSEEN) for c in others)]
             states.append({"levels": [column.labels[c - FIRST_LEVEL] for c in kept], "ids": ids})
@@ -74,17 +74,17 @@ class Categorify(Op[CategoryExpr]):
 def select_frequent(
     column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
 ) -> list[int]:
-    """Return the codes of the levels that are frequent, in order; the remaining ones share the reserved code RARE.
+    """Return the codes of the frequent levels, in order.
 
     Parameters
     ----------
     column : CategoryExpr
     counts : sequence of int
-        Training rows per code.
+        Number of training rows of each code.
     max_categories : int, optional
-        Maximum number to keep: the most frequent ones, ties to the lower code.
+        Maximum number of levels to keep: the most frequent ones; ties go to the lower code.
     min_frequency : int, optional
-        Minimum number of training rows of a category to keep.
+        Minimum number of training rows of a level to keep.
     """
     codes = [c for c in range(3, column.n_codes) if counts[c] >= max(1, min_frequency or 0)]
     if max_categories is not None and len(codes) > max_categories:

@@ -1,4 +1,4 @@
-"""Bounds on a number."""
+"""Clipping of numbers to bounds."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Clip(InPlaceOp[NumericExpr]):
     def _bounds(self) -> Clip:
         values = self.lower_bound is not None or self.upper_bound is not None
         if values == (self.quantiles is not None):
-            raise ValueError("give lower and/or upper, or quantiles")
+            raise ValueError("set either lower and/or upper, or quantiles")
         low, high = self.quantiles or (self.lower_bound, self.upper_bound)
         if low is not None and high is not None and low > high:
-            raise ValueError(f"the lower bound {low} lies above the upper bound {high}")
+            raise ValueError(f"expected lower <= upper; got {low} and {high}")
         if self.quantiles and not (self.quantiles[0] >= 0 and self.quantiles[1] <= 1):
-            raise ValueError(f"quantiles lie in 0..1, got {list(self.quantiles)}")
+            raise ValueError(f"quantiles: expected values in [0, 1]; got {list(self.quantiles)}")
         return self
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:

@@ -1,4 +1,4 @@
-"""Sine and cosine of what comes round again."""
+"""Sine and cosine of periodic values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
-# part → (the calendar part that is looked up, its values' phase in 0..1)
+# part -> (calendar part, period, first value)
 PERIODS = {
     "minute": (CalendarPart.MINUTE, 60, 0),
     "hour": (CalendarPart.HOUR, 24, 0),
@@ -62,11 +62,13 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
         for column in builder.select_any(self.columns, "cyclic"):
             if not isinstance(column, (TimeExpr, NumericExpr)):
                 raise ConfigError(
-                    f"cyclic needs times or numbers; {column.name!r} is {column.kind}", names=[column.name]
+                    f"cyclic takes datetime or numeric columns; {column.name!r} is {column.kind}", names=[column.name]
                 )
             if isinstance(column, NumericExpr) and self.period is None:
                 raise ConfigError(
-                    f"cyclic needs the period of the number {column.name!r}", fix="period: 24", names=[column.name]
+                    f"cyclic needs a period for the numeric column {column.name!r}",
+                    fix="such as period: 24",
+                    names=[column.name],
                 )
             columns.append(column)
         return columns
@@ -77,17 +79,17 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
         return [{"origin": self._origin(lows[c.name])} if isinstance(c, NumericExpr) else {} for c in columns]
 
     def _origin(self, low: float) -> float:
-        """Return a start of a turn near the data: what float32 cannot hold of a large number is whole turns."""
+        """Return a multiple of the period near the data, so that float32 keeps the phase of large numbers."""
         assert self.period is not None
         return math.floor(low / self.period) * self.period
 
     def emit(self, column: TimeExpr | NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, NumericExpr):
-            self._lower_number(column, state["origin"], builder)
+            self._emit_number(column, state["origin"], builder)
             return
         for name in self.parts:
             which, period, first = PERIODS[name]
-            # Hour and weekday are read off one table of 168, at one index.
+            # Hour and weekday share one index of 168 values.
             shared = CalendarPart.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
             part = shared if name in ("hour", "weekday") else which
             codes = part_codes(column, part)
@@ -96,7 +98,7 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
                 builder.put(builder.look_up(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
 
-    def _lower_number(self, column: NumericExpr, origin: float, builder: ProgramBuilder) -> None:
+    def _emit_number(self, column: NumericExpr, origin: float, builder: ProgramBuilder) -> None:
         assert self.period is not None
         for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
             wave = column.then("CENTER", origin, 1.0).then("SINE", 2 * math.pi / self.period, phase)
@@ -110,7 +112,7 @@ def _value(name: str, part: CalendarPart, index: int) -> int:
 
 
 def part_codes(column: TimeExpr, part: CalendarPart) -> CategoryExpr:
-    """Return a part of a time as a categorical column: null, or one of the part's values."""
+    """Return a part of a time as a categorical column."""
     import numpy as np
 
     size = PART_SIZES[part]

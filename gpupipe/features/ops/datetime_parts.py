@@ -1,4 +1,4 @@
-"""Parts of a time stamp as numbers."""
+"""Calendar parts of timestamps."""
 
 from __future__ import annotations
 

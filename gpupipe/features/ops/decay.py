@@ -1,4 +1,4 @@
-"""Sums and counts in which the past fades."""
+"""Exponentially decayed sums and counts of a key's history."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Decay(HistoryOp):
         for label in self.half_life:
             if not self.columns:
                 made = keyed.decayed_sum(None, view.queries, parse_duration_us(label))
-                yield view.made(self.named(f"decay_{label}"), made)
+                yield view.new_column(self.column_name(f"decay_{label}"), made)
             for name in require_names(self.columns):
                 made = keyed.decayed_sum(view.numbers(name), view.queries, parse_duration_us(label))
-                yield view.made(self.named(f"{name}_decay_{label}"), made, name)
+                yield view.new_column(self.column_name(f"{name}_decay_{label}"), made, name)

@@ -1,4 +1,4 @@
-"""Change of a value since an earlier row of its key."""
+"""Changes of a value since an earlier row of its key."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ class Difference(HistoryOp):
             values = view.numbers(name)
             for k in self.periods:
                 newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))
-                yield view.made(self.named(f"{name}_difference_{k}"), newest - earlier, name)
+                yield view.new_column(self.column_name(f"{name}_difference_{k}"), newest - earlier, name)

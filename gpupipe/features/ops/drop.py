@@ -1,4 +1,4 @@
-"""Columns that others were made of, and that are no features themselves."""
+"""Removal of columns from the features."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Drop(SelectingOp):
     """
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Forget the columns, and what stands for them in the matrix."""
+        """Remove the columns, and the matrix columns that represent them."""
         builder.drop(self.columns, "drop")

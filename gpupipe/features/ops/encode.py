@@ -1,4 +1,4 @@
-"""Categories in the way that suits each model."""
+"""Encoding of categories by the view of the model."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Encode(Op[CategoryExpr]):
         return builder.select_categories(self.columns, "encode")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Hand each column to the op that suits it."""
+        """Apply the suitable op to each column."""
         for column in self.select(builder):
             self.choose(column, builder).apply(builder)
 
     def choose(self, column: CategoryExpr, builder: ProgramBuilder) -> Op[CategoryExpr]:
-        """Return the op for one column."""
+        """Return the suitable op for a column."""
         limit = self.max_one_hot if builder.view == "dense" else self.max_levels
         if len(column.labels) > limit and builder.statistics.target is not None:
             return TargetEncode(columns=[column.name], folds=self.folds, smoothing=self.smoothing)
@@ -64,4 +64,4 @@ class Encode(Op[CategoryExpr]):
         return Categorify(columns=[column.name])
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
-        """Do nothing: the chosen op has emitted the column."""
+        """Do nothing: the chosen op emits the column."""

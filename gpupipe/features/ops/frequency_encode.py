@@ -1,4 +1,4 @@
-"""Frequency of a level in the training rows."""
+"""Frequency encoding of categories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels to a fixed number of buckets, without a vocabulary."""
+"""Hashing of levels to buckets."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class HashBucket(InPlaceOp[CategoryExpr]):
             is_read = len(column.index) == 1 and step.op == "INDEX" and schema[step.source].hash_of is None
             if not is_read or column.kind != "categorical":
                 raise ConfigError(
-                    f"hash_bucket hashes the levels of a column that was read; {column.name!r} is made of others",
-                    fix="hash a column once, and give a cross buckets: of its own",
+                    f"hash_bucket takes input columns; {column.name!r} is made by another op",
+                    fix="hash each input column once; for a cross, set its buckets",
                     names=[column.name],
                 )
         return list(columns)
@@ -57,7 +57,7 @@ class HashBucket(InPlaceOp[CategoryExpr]):
         labels = tuple(str(i) for i in range(self.buckets))
         index = (IndexTerm("INDEX", source),)
         codes = CategoryExpr(column.name, column.inputs, index, 3 + self.buckets, labels, root=column.root)
-        if column.remap is not None:  # nulls were imputed: they have the bucket of their level
+        if column.remap is not None:  # imputed nulls have the bucket of their level
             codes = codes.with_null_as(self._bucket(column.labels[column.remap[NULL] - 3]))
         builder.change(codes)
         ids = [float(i) for i in range(codes.n_codes)]

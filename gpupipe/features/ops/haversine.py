@@ -1,4 +1,4 @@
-"""Great-circle distance of two points."""
+"""Great-circle distance of two points on the earth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Earlier values of a key."""
+"""Earlier values of a key: the lag op."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ class Lag(HistoryOp):
     periods: Periods = Field((1,), description="Number of rows back (3) or minimum age (7d); one or a list.")
 
     @model_validator(mode="after")
-    def _sees_nothing_younger_than_the_gap(self) -> Lag:
+    def _check_periods(self) -> Lag:
         young = [k for k in self.periods if isinstance(k, str) and parse_duration_us(k) < (self.gap_us or 0)]
         if young:
-            raise ValueError(f"a value {young[0]} old is not known yet: the gap is {self.gap}")
+            raise ValueError(f"periods: values {young[0]} old are not known yet; expected at least the gap, {self.gap}")
         return self
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
+        """True if the op requires event times."""
         return super().needs_time or any(isinstance(k, str) for k in self.periods)
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -77,4 +77,4 @@ class Lag(HistoryOp):
                     lag = keyed.lag(values, view.queries, k + int(self.current))
                 else:
                     lag = keyed.lag(values, self.seen_before(sources, view.history, parse_duration_us(k)), 1)
-                yield view.made(self.named(f"{name}_lag_{k}"), lag, name)
+                yield view.new_column(self.column_name(f"{name}_lag_{k}"), lag, name)

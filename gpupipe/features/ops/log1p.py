@@ -1,4 +1,4 @@
-"""The logarithm of one more than a number."""
+"""Logarithm of 1 + x."""
 
 from __future__ import annotations
 

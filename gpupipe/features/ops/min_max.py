@@ -1,4 +1,4 @@
-"""Scaling of the range of a number to 0..1."""
+"""Min-max scaling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A column of 0 and 1 for each level."""
+"""One-hot encoding of categories."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OneHot(Op[CategoryExpr]):
         return states
 
     def summary(self, state: State) -> State:
-        """Return the levels that have a column, and whether rare ones and nulls have."""
+        """Return the levels with their own column, and whether rare levels and nulls have a column."""
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
@@ -76,7 +76,7 @@ class OneHot(Op[CategoryExpr]):
 
 
 def indicator(column: CategoryExpr, codes: list[int], label: str, builder: ProgramBuilder) -> NumericExpr:
-    """Return the column that is 1 where `column` has one of `codes`."""
+    """Return the column that is 1 where `column` has one of `codes`, else 0."""
     name = f"{column.name}={label}"
     step = column.index[0]
     if len(codes) == 1 and len(column.index) == 1 and step.op == "INDEX" and column.remap is None:

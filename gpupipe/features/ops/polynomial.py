@@ -1,4 +1,4 @@
-"""Products of columns with each other and with themselves."""
+"""Products and powers of columns."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ class Polynomial(SelectingOp):
             builder.add(_product(factors))
 
     def _check(self, n: int) -> None:
-        """Raise unless there is at least one product, and not too many."""
+        """Raise if there is no product, or more than `MOST_TERMS`."""
         degrees = range(2, self.degree + 1)
         n_terms = sum(comb(n if self.interaction_only else n + degree - 1, degree) for degree in degrees)
         if not n_terms:
-            raise ConfigError(f"polynomial of {n} columns has no products", fix="select more columns")
+            raise ConfigError(
+                f"polynomial of {n} columns with interaction_only has no products", fix="select more columns"
+            )
         if n_terms > MOST_TERMS:
             raise LimitError(
-                f"polynomial of {n} columns has {n_terms:,} products up to degree {self.degree}, beyond {MOST_TERMS:,}",
-                fix="select fewer columns" + (", or a lower degree" if self.degree > 2 else ""),
+                f"polynomial: {n} columns have {n_terms:,} products; maximum {MOST_TERMS:,}",
+                fix="select fewer columns" + (" or a lower degree" if self.degree > 2 else ""),
             )
 
     def _terms(self, columns: list[NumericExpr]) -> Iterator[tuple[NumericExpr, ...]]:

@@ -1,4 +1,4 @@
-"""Recency, frequency and monetary value: what a customer's purchases come to."""
+"""Recency, frequency and monetary value of a customer."""
 
 from __future__ import annotations
 
@@ -53,14 +53,18 @@ class RFM(HistoryOp):
     needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
-        """Yield the figures."""
+        """Yield a column for each figure."""
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        yield view.made(self.named("recency"), compute_time_since(view, "last", self.unit))
-        yield view.made(self.named("tenure"), compute_time_since(view, "first", self.unit))
-        yield view.made(self.named("frequency"), keyed.count(view.queries))
+        yield view.new_column(self.column_name("recency"), compute_time_since(view, "last", self.unit))
+        yield view.new_column(self.column_name("tenure"), compute_time_since(view, "first", self.unit))
+        yield view.new_column(self.column_name("frequency"), keyed.count(view.queries))
         if self.amount is not None:
             spent = view.numbers(self.amount)
-            yield view.made(self.named("monetary"), keyed.aggregate(spent, view.queries, "sum"), self.amount)
-            yield view.made(self.named("monetary_mean"), keyed.aggregate(spent, view.queries, "mean"), self.amount)
+            yield view.new_column(
+                self.column_name("monetary"), keyed.aggregate(spent, view.queries, "sum"), self.amount
+            )
+            yield view.new_column(
+                self.column_name("monetary_mean"), keyed.aggregate(spent, view.queries, "mean"), self.amount
+            )

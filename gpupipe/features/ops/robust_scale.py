@@ -1,4 +1,4 @@
-"""Scaling by median and quantile range."""
+"""Robust scaling by median and quantile range."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RobustScale(Scaling):
     def _quantiles_in_order(self) -> RobustScale:
         low, high = self.quantiles
         if not 0 <= low < high <= 1:
-            raise ValueError(f"quantiles must be 0 <= low < high <= 1, got {low}, {high}")
+            raise ValueError(f"quantiles: expected 0 <= low < high <= 1; got {low}, {high}")
         return self
 
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:

@@ -1,4 +1,4 @@
-"""The newest part of a history: so many rows, or so long."""
+"""Rolling windows over a key's history, in rows or time."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Rolling(HistoryOp):
         windows = {str(window): _window(window, view) for window in self.windows}
         if not self.columns:
             for label, queries in windows.items():
-                yield view.made(self.named(f"count_{label}"), keyed.count(queries))
+                yield view.new_column(self.column_name(f"count_{label}"), keyed.count(queries))
         for name in require_names(self.columns):
             values = view.numbers(name)
             for label, queries in windows.items():
                 for function in self.functions:
                     made = keyed.aggregate(values, queries, function)
-                    yield view.made(self.named(f"{name}_{function}_{label}"), made, name)
+                    yield view.new_column(self.column_name(f"{name}_{function}_{label}"), made, name)
 
 
 def _window(window: int | str, view: HistoryView) -> Any:

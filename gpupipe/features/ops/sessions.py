@@ -1,4 +1,4 @@
-"""Sessions: rows of a key with no long gap between them."""
+"""Sessions: consecutive rows of a key without long pauses."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ class Sessions(KeyedOp):
         count, rows, age = keyed.sessions(view.queries, parse_duration_us(self.gap), TIME_UNITS_US[self.unit])
         found = {"count": count, "rows": rows, "age": age}
         for figure in self.figures:
-            yield view.made(self.named(f"session_{figure}"), found[figure])
+            yield view.new_column(self.column_name(f"session_{figure}"), found[figure])

@@ -1,4 +1,4 @@
-"""Scaling to mean 0 and standard deviation 1."""
+"""Standardization of numbers."""
 
 from __future__ import annotations
 

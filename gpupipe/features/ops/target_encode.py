@@ -1,4 +1,4 @@
-"""The mean target of a level, cross-fitted."""
+"""Cross-fitted target encoding."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class TargetEncode(Op[CategoryExpr]):
         columns = builder.select_categories(self.columns, "target_encode")
         if builder.statistics.target is None:
             raise ConfigError(
-                "target_encode needs a target",
-                fix="name one: source.target of a configuration, or y of FeatureProgram.fit(X, y)",
+                "target_encode requires a target",
+                fix="set source.target in the configuration, or pass y to FeatureProgram.fit(X, y)",
             )
         builder.use_folds(self.folds)
         return list(columns)
@@ -71,7 +71,7 @@ class TargetEncode(Op[CategoryExpr]):
         return [{"means": smoothed_means(counts, self.smoothing)} for counts in found]
 
     def summary(self, state: State) -> State:
-        """Return the means over all training rows, of each code; those of the folds have served their purpose."""
+        """Return the mean of each code over all training rows, without those of the folds."""
         return {"means": [table[0].tolist() for table in state["means"]]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:

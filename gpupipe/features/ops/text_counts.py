@@ -1,4 +1,4 @@
-"""Counts of what is in texts, and flags of patterns."""
+"""Character and word counts of texts, and pattern flags."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class TextCounts(TextOp):
 
         for name, pattern in value.items():
             if name in get_args(CountName):
-                raise ValueError(f"{name} is the name of a count: call the pattern otherwise")
-            _found(pattern, pa.array([""]))  # pyarrow's error is a ValueError that says what is wrong with it
+                raise ValueError(f"{name} is the name of a count; rename the pattern")
+            _found(pattern, pa.array([""]))  # raises ValueError for an invalid pattern
         return value
 
     @model_validator(mode="after")
-    def _makes_something(self) -> TextCounts:
+    def _check_not_empty(self) -> TextCounts:
         if not self.counts and not self.patterns:
-            raise ValueError("name some counts or patterns")
+            raise ValueError("expected at least one count or pattern")
         return self
 
     def column_names(self) -> list[str]:
@@ -91,7 +91,7 @@ class TextCounts(TextOp):
 
 
 def _found(pattern: str, texts: pa.Array) -> Array:
-    """Return whether each text holds the pattern."""
+    """Return whether each text matches the pattern."""
     import pyarrow.compute as pc
 
     matches: Array = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Hashed n-grams of texts."""
+"""Feature hashing of text n-grams."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TextHash(TextOp):
     @classmethod
     def _ascend(cls, value: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= value[0] <= value[1] <= MOST_ITEMS:
-            raise ValueError(f"expected two numbers from 1 to {MOST_ITEMS} that ascend, got {list(value)}")
+            raise ValueError(f"expected 1 <= minimum <= maximum <= {MOST_ITEMS}; got {list(value)}")
         return value
 
     def column_names(self) -> list[str]:
@@ -92,7 +92,9 @@ class TextHash(TextOp):
             return pc.utf8_lower(texts)
         except pa.ArrowInvalid as error:
             raise SchemaError(
-                f"column {name!r} holds text that is not UTF-8: {error}", fix="re-encode it", names=[name]
+                f"column {name!r} contains text that is not UTF-8: {error}",
+                fix="re-encode the file as UTF-8",
+                names=[name],
             ) from None
 
     def _grams(self) -> Grams:

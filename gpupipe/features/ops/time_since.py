@@ -1,4 +1,4 @@
-"""Time since the last or first event of a key."""
+"""Time since the last or first row of a key."""
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ class TimeSince(HistoryOp):
         view = self.view(sources)
         for which in self.of:
             if not self.columns:
-                yield view.made(self.named(f"time_since_{which}"), compute_time_since(view, which, self.unit))
+                yield view.new_column(
+                    self.column_name(f"time_since_{which}"), compute_time_since(view, which, self.unit)
+                )
             for name in require_names(self.columns):
                 values = compute_time_since(view, which, self.unit, name)
-                yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
+                yield view.new_column(self.column_name(f"time_since_{which}_{name}"), values, name)
 
 
 def compute_time_since(view: HistoryView, which: Which, unit: TimeUnit, column: str | None = None) -> Array:
-    """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
+    """Return the time from the last or first event to the cut-off of each row, float32, NaN without events."""
     from gpupipe_kernels import keyed
 
     where = None

@@ -1,4 +1,4 @@
-"""A power transformation that brings a number nearest to a normal distribution."""
+"""Yeo-Johnson power transformation."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
     def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if state["is_limited"]:
             builder.note(
-                f"{column.name}: yeo_johnson with exponent {state['exponent']:.3g}: float32 does not hold the result of"
-                " the best one; standardize it before"
+                f"{column.name}: yeo_johnson uses exponent {state['exponent']:.3g}: float32 cannot represent the "
+                "result of the optimal one; standardize the column first"
             )
         transformed = _transform(column, state)
         if "center" in state:

@@ -98,7 +98,9 @@ def test_a_bin_that_no_training_row_fell_into_has_no_column_and_is_not_rare(fit)
 
 
 def test_a_number_that_was_changed_cannot_be_cut(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)'x' was changed by log1p \(features\[0\]\).*put bucketize before"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)'x' has been changed by log1p \(features\[0\]\).*move bucketize before"
+    ):
         fit({"x": [1.0, 2.0]}, [{"log1p": "x"}, {"bucketize": {"columns": "x", "bins": 2}}])
 
 

@@ -189,20 +189,18 @@ def test_an_imputed_cross_is_still_a_feature(fit) -> None:
 
 
 def test_a_name_that_is_taken_is_an_error(fit) -> None:
-    with pytest.raises(ConfigError, match="a column 'r' already"):
+    with pytest.raises(ConfigError, match="column 'r' already exists"):
         fit(table([("a", "x")]), [{"cross": {"columns": ["l", "r"], "as": "r"}}])
 
 
 def test_a_cross_takes_two_columns_or_more(fit) -> None:
-    with pytest.raises(ConfigError, match="takes two columns or more, got 1"):
+    with pytest.raises(ConfigError, match="takes two or more columns; got 1"):
         fit(table([("a", "x")]), [{"cross": ["l"]}])
 
 
 def test_two_columns_made_by_ops_cannot_be_crossed(fit) -> None:
     frame = {"x": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]}
-    with pytest.raises(
-        ConfigError, match=r"(?s)'x' and 'y' are both made by ops.*cross the columns that were read first"
-    ):
+    with pytest.raises(ConfigError, match=r"(?s)'x' and 'y' are both made by ops.*cross the input columns first"):
         fit(frame, [{"bucketize": {"columns": ["x", "y"], "bins": 2}}, {"cross": ["x", "y"]}])
 
 

@@ -67,10 +67,10 @@ def test_the_end_of_a_turn_lies_beside_its_start(fit) -> None:
 
 
 def test_a_number_needs_a_period(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)needs the period of the number 'x'.*period: 24"):
+    with pytest.raises(ConfigError, match=r"(?s)needs a period for the numeric column 'x'.*period: 24"):
         fit({"x": [1.0]}, [{"cyclic": "x"}])
 
 
 def test_a_category_goes_round_nowhere(fit) -> None:
-    with pytest.raises(ConfigError, match="cyclic needs times or numbers; 'c' is categorical"):
+    with pytest.raises(ConfigError, match="cyclic takes datetime or numeric columns; 'c' is categorical"):
         fit({"c": ["a"]}, [{"cyclic": "c"}])

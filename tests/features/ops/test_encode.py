@@ -56,5 +56,5 @@ def test_folds_and_smoothing_are_those_of_the_target_encoding(fit) -> None:
 
 
 def test_a_number_is_no_category(fit) -> None:
-    with pytest.raises(ConfigError, match="encode needs categorical columns; 'x' is numeric"):
+    with pytest.raises(ConfigError, match="encode takes categorical columns; 'x' is numeric"):
         fit({"x": [1.0]}, [{"encode": "x"}])

@@ -161,7 +161,10 @@ def test_some_keys_at_a_time_give_the_same() -> None:
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"lag": SERIES | {"columns": "sold", "periods": "3d", "gap": "7d"}}, "3d old is not known yet: the gap is 7d"),
+        (
+            {"lag": SERIES | {"columns": "sold", "periods": "3d", "gap": "7d"}},
+            "3d old are not known yet; expected at least the gap, 7d",
+        ),
         ({"lag": SERIES | {"columns": "sold", "current": True, "gap": "7d"}}, "without as_of and gap"),
         ({"rolling": SERIES | {"windows": 3, "gap": -1}}, "gap"),
         ({"rolling": SERIES | {"windows": 3, "gap": "a week"}}, "no span of time"),

@@ -80,7 +80,7 @@ def test_a_constant_that_is_no_level_is_an_error(fit) -> None:
 
 
 def test_a_constant_text_for_a_number_is_an_error(fit) -> None:
-    with pytest.raises(ConfigError, match="'none' is not a number, and 'x' is numeric"):
+    with pytest.raises(ConfigError, match="expected a number for the numeric column 'x'; got 'none'"):
         fit({"x": [1.0, None]}, [{"impute": {"columns": "x", "strategy": "constant", "value": "none"}}])
 
 
@@ -112,7 +112,7 @@ def test_a_category_of_nothing_but_nulls_does_no_harm(fit) -> None:
     frame = {"c": pd.array([None, None], "string"), "x": [1.0, 2.0]}
     made = fit(frame, [{"impute": {"columns": "c", "strategy": "most_frequent"}}, {"one_hot": "c"}])
     assert made.training["c=(null)"].tolist() == [1, 1]
-    assert "c: nothing but nulls" in made.notes
+    assert "c: all values are null" in made.notes
 
 
 def test_numbers_of_nothing_but_nulls_become_zero(fit) -> None:
@@ -122,7 +122,7 @@ def test_numbers_of_nothing_but_nulls_become_zero(fit) -> None:
 
 @pytest.mark.parametrize("strategy", ["median", "mean"])
 def test_categories_have_no_median(fit, strategy: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)does not fit 'c', which is categorical.*most_frequent"):
+    with pytest.raises(ConfigError, match=r"(?s)does not apply to 'c', which is categorical.*most_frequent"):
         fit({"c": ["a", "b"]}, [{"impute": {"columns": "@all", "strategy": strategy}}])
 
 

@@ -72,10 +72,10 @@ def test_imputed_levels_stand_beside_the_category(fit) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"columns": ["a", "b"], "as": "x"}, r"(?s)2 columns cannot all be called 'x'.*as: '\{column\}_log1p'"),
-        ({"columns": "a", "as": "b"}, "there is a column 'b' already"),
-        ({"columns": "a", "as": "a"}, "there is a column 'a' already"),
-        ({"columns": "a", "as": "a_missing"}, "there is a column 'a_missing' already"),
+        ({"columns": ["a", "b"], "as": "x"}, r"(?s)2 columns cannot all be named 'x'.*as: '\{column\}_log1p'"),
+        ({"columns": "a", "as": "b"}, "column 'b' already exists"),
+        ({"columns": "a", "as": "a"}, "column 'a' already exists"),
+        ({"columns": "a", "as": "a_missing"}, "column 'a_missing' already exists"),
     ],
 )
 def test_a_name_that_cannot_be_given_is_refused(fit, settings: dict[str, Any], message: str) -> None:

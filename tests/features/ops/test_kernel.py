@@ -119,21 +119,21 @@ def test_the_way_out_of_a_time_is_one(fit, frame) -> None:
 
 
 def test_a_name_that_is_taken_is_refused(fit, frame) -> None:
-    with pytest.raises(ConfigError, match="there is a column 'tenure' already"):
+    with pytest.raises(ConfigError, match="column 'tenure' already exists"):
         fit(frame, [op(ratio, "charges", "tenure", **{"as": "tenure"})])
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"use": f"{FILE}:scaled", "inputs": ["a", "b"]}, r"the kernel takes 1 inputs \(x\), got 2"),
-        ({"use": ratio, "inputs": ["a"]}, r"the kernel takes 2 inputs \(a, b\), got 1"),
+        ({"use": f"{FILE}:scaled", "inputs": ["a", "b"]}, r"expected 1 \(x\); got 2"),
+        ({"use": ratio, "inputs": ["a"]}, r"expected 2 \(a, b\); got 1"),
         ({"use": f"{FILE}:plain", "inputs": ["a"]}, "plain is a function, and no kernel"),
         ({"use": f"{FILE}:scale", "inputs": ["a"]}, "there is no kernel scale"),
         ({"use": "gone.py:f", "inputs": ["a"]}, "cannot read gone.py"),
         ({"use": "kernels.yaml", "inputs": ["a"]}, "expected file.py:function, got 'kernels.yaml'"),
         ({"use": abs, "inputs": ["a"]}, "expected file.py:function, got <built-in function abs>"),
-        ({"use": "python object f, sha256 00", "inputs": ["a"]}, "given in Python; name a file"),
+        ({"use": "python object f, sha256 00", "inputs": ["a"]}, "passed as a Python object; use a file"),
         ({"use": ratio, "inputs": []}, "at least 1"),
     ],
 )
@@ -143,7 +143,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_runs(settings, word
 
 
 def test_the_number_of_inputs_is_checked_of_what_only_running_the_file_shows(fit) -> None:
-    with pytest.raises(ConfigError, match="the kernel takes 1 inputs"):
+    with pytest.raises(ConfigError, match="kernel inputs: expected 1"):
         fit({"a": [1.0]}, [op(f"{FILE}:made_later", "a", "a")])
 
 

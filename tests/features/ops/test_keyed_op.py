@@ -239,12 +239,12 @@ def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> No
     [
         (
             {"aggregate": {"key": "customer", "time": "spend"}},
-            "column 'spend' of the table is numeric; datetime is needed",
+            "column 'spend' of the table: expected datetime, found numeric",
         ),
-        ({"aggregate": HISTORY | {"columns": {"shop": "mean"}}}, "'shop' is categorical and has no mean"),
+        ({"aggregate": HISTORY | {"columns": {"shop": "mean"}}}, "mean does not apply to 'shop', which is categorical"),
         ({"aggregate": HISTORY | {"columns": {"spent": "mean"}}}, "no column 'spent'"),
-        ({"lag": HISTORY | {"columns": "*"}}, "take columns by their names"),
-        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "there is no table 'orders' of events"),
+        ({"lag": HISTORY | {"columns": "*"}}, "history ops take column names"),
+        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "no event table 'orders'"),
     ],
 )
 def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
@@ -255,7 +255,7 @@ def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], 
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"aggregate": {"time": "at"}}, "give key and time"),
+        ({"aggregate": {"time": "at"}}, "set key and time"),
         ({"rolling": HISTORY | {"windows": "7 moons"}}, "no span of time"),
     ],
 )

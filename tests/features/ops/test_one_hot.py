@@ -82,10 +82,10 @@ def test_booleans_have_a_column_each(fit) -> None:
 
 
 def test_two_features_of_one_name_are_an_error_and_not_one_feature(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)two features are called 'a=b=c'.*rename or drop"):
+    with pytest.raises(ConfigError, match=r"(?s)two features are named 'a=b=c'.*rename or drop"):
         fit({"a": ["b=c", "x"], "a=b": ["c", "y"]}, [{"one_hot": ["a", "a=b"]}])
 
 
 def test_a_number_has_no_levels(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)one_hot needs categorical columns; 'x' is numeric.*schema: \{x: cat"):
+    with pytest.raises(ConfigError, match=r"(?s)one_hot takes categorical columns; 'x' is numeric.*schema: \{x: cat"):
         fit({"x": [1.0, 2.0]}, [{"one_hot": "x"}])

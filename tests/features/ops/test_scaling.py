@@ -118,5 +118,5 @@ def test_booleans_are_numbers_too(fit) -> None:
 
 @pytest.mark.parametrize("op", SCALERS)
 def test_a_category_cannot_be_scaled(fit, op: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)" + op + r" needs numeric columns; 'c' is categorical.*- encode: c"):
+    with pytest.raises(ConfigError, match=r"(?s)" + op + r" takes numeric columns; 'c' is categorical.*- encode: c"):
         fit({"c": ["a", "b"]}, [{op: "c"}])

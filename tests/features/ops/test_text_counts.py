@@ -90,7 +90,7 @@ def test_a_program_counts_in_texts_that_it_has_never_seen() -> None:
         ({"patterns": {"open": "("}}, "Invalid regular expression: missing"),
         ({"patterns": {"ahead": "(?=a)"}}, "Invalid regular expression"),
         ({"patterns": {"words": "a"}}, "words is the name of a count"),
-        ({"counts": []}, "name some counts or patterns"),
+        ({"counts": []}, "at least one count or pattern"),
         ({"counts": ["wrods"]}, "'words'"),
     ],
 )

@@ -149,7 +149,7 @@ def test_a_distance_can_be_imputed_with_an_indicator(fit) -> None:
 def test_degrees_that_an_op_has_changed_are_refused(fit) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"(?s)haversine takes degrees; 'lat1' was changed by standardize \(features\[0\]\).*put haversine before",
+        match=r"(?s)takes degrees; 'lat1' has been changed by standardize \(features\[0\]\).*move haversine before",
     ):
         fit(city(), [{"standardize": "lat*"}, {"haversine": POINTS}])
 
@@ -158,17 +158,19 @@ def test_degrees_that_an_op_has_changed_are_refused(fit) -> None:
 def test_what_cannot_be_degrees_is_refused(fit, column: str, value: float) -> None:
     points = city()
     points[column] = value
-    with pytest.raises(ConfigError, match=rf"(?s){column}.* is no (lat|long)itude: its median is .*in degrees"):
+    with pytest.raises(ConfigError, match=rf"(?s){column}.* is not a (lat|long)itude: its median is .*in degrees"):
         fit(points, [{"bearing": POINTS}])
 
 
 def test_a_name_means_one_column(fit) -> None:
-    with pytest.raises(ConfigError, match=r"haversine takes one column in this place; 'lat\*' means lat1, lat2"):
+    with pytest.raises(
+        ConfigError, match=r"haversine takes one column for each coordinate; 'lat\*' matches lat1, lat2"
+    ):
         fit(city(), [{"haversine": {"from": ["lat*", "lon1"], "to": ["lat2", "lon2"]}}])
     with pytest.raises(ConfigError, match=r"(?s)no column 'lat3'.*haversine.*did you mean"):
         fit(city(), [{"haversine": {"from": ["lat3", "lon1"], "to": ["lat2", "lon2"]}}])
 
 
 def test_two_distances_need_two_names(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)a column 'distance_km' already.*as:"):
+    with pytest.raises(ConfigError, match=r"(?s)column 'distance_km' already exists.*as:"):
         fit(city(), [{"haversine": POINTS}, {"haversine": POINTS}])

@@ -105,7 +105,7 @@ def test_a_column_without_any_value_does_no_harm(fit) -> None:
 )
 def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kept(fit, x: np.ndarray) -> None:
     made = fit({"x": x}, [{"yeo_johnson": "x"}], view="codes")
-    assert "x: yeo_johnson with exponent" in made.notes and "standardize it before" in made.notes
+    assert "x: yeo_johnson uses exponent" in made.notes and "standardize the column first" in made.notes
     got = made.training["x"].to_numpy()
     assert got.std() == pytest.approx(1, abs=0.01)
     assert np.diff(got[np.argsort(x)]).min() >= 0
@@ -133,5 +133,5 @@ def test_many_rows_are_sampled_the_same_way_each_time(fit, monkeypatch: pytest.M
 
 
 def test_a_category_has_no_power(fit) -> None:
-    with pytest.raises(ConfigError, match="yeo_johnson needs numeric columns; 'c' is categorical"):
+    with pytest.raises(ConfigError, match="yeo_johnson takes numeric columns; 'c' is categorical"):
         fit({"c": ["a", "b"]}, [{"yeo_johnson": "c"}])
