@@ -20,7 +20,7 @@ def test_integers_that_may_be_names_stay_numbers_with_a_hint(init: Init) -> None
     made = init(pd.DataFrame({"district": district, "rooms": rooms, "y": price + 0.2 * generator.normal(size=ROWS)}))
     assert "schema" not in made.source
     (hint,) = [line for line in made.text.splitlines() if "categorical" in line]
-    assert hint.startswith("  #   district: categorical  # its values explain ")
+    assert hint.startswith("  #   district: categorical  # as categories they explain ")
 
 
 def test_a_size_with_a_bent_effect_stays_a_number(init: Init) -> None:

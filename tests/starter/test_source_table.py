@@ -68,7 +68,7 @@ def test_marks_for_missing_values_are_written_down(frame: pd.DataFrame, init: In
     made = init(marked)
     assert made.source["csv"] == {"null_values": ["-", "?"]}
     n_marks = (marked["x"] == "-").sum() + (marked["city"] == "?").sum()
-    assert f"{n_marks} missing values are written so, in x, city" in made.text
+    assert f"marks {n_marks} missing values in x, city" in made.text
 
 
 def test_a_level_that_is_a_word_is_no_mark(frame: pd.DataFrame, init: Init) -> None:
@@ -95,7 +95,7 @@ def test_rows_with_too_many_fields_are_left_out_and_counted(frame: pd.DataFrame,
     (tmp_path / "table.csv").write_text("\n".join(lines))
     made = init(tmp_path / "table.csv")
     assert made.source["csv"] == {"bad_rows": "skip"}
-    assert made.comment_on("bad_rows:") == "leaves out 1 row with another number of fields"
+    assert made.comment_on("bad_rows:") == "skips 1 row with another number of fields"
 
 
 def test_the_format_of_a_file_is_told_by_its_content(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:

@@ -96,8 +96,8 @@ class Arithmetic(FeatureOp):
             if len(times) != 2:
                 other = next(column for column in columns if column not in times)
                 raise ConfigError(
-                    f"arithmetic: expected two times or two numbers for difference; got {times[0].name!r} (datetime) and "
-                    f"{other.name!r} ({other.kind})",
+                    f"arithmetic: expected two times or two numbers for difference; got {times[0].name!r} (datetime) "
+                    f"and {other.name!r} ({other.kind})",
                     fix=f"select other columns, or declare: schema: {{{other.name}: datetime}}",
                     names=[times[0].name, other.name],
                 )
