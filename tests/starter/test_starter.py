@@ -35,7 +35,7 @@ def test_it_runs_whatever_the_columns_are_called(frame: pd.DataFrame, init: Init
     assert run(made.path)["roc_auc"] > 0.7
 
 
-def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
+def test_many_rows_are_split_once_and_sampled(init: Init) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=50_000)
     made = init(pd.DataFrame({"x": x.round(2), "y": (x + generator.normal(size=50_000)).round(2)}))
@@ -71,7 +71,7 @@ def test_a_key_that_repeats_is_offered_as_a_group_and_a_count_is_not(frame: pd.D
     assert [line for line in made.text.splitlines() if "group:" in line] == ["# split: {cv: 5, group: user_id}"]
 
 
-def test_a_path_is_written_so_that_it_leads_there(
+def test_a_path_is_relative_to_the_configuration(
     frame: pd.DataFrame, tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -102,7 +102,7 @@ def test_without_a_target_the_columns_are_listed_and_the_likely_ones_suggested(
 
 @pytest.mark.data
 class TestPublicTables:
-    """What is found in the public tables."""
+    """Findings in public tables."""
 
     def test_telco(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "telco-churn" / "Telco-Customer-Churn.csv", "Churn")
@@ -152,7 +152,7 @@ class TestPublicTables:
         assert made.values["split"]["test_size"] == 0.2
 
 
-def test_boosting_is_left_out_of_very_wide_tables_and_suspects_are_named(
+def test_boosting_is_omitted_for_very_wide_tables_and_suspects_are_listed(
     frame: pd.DataFrame, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpupipe.starter.choices.WIDE_COLUMNS", 2)

@@ -31,7 +31,7 @@ Init = Callable[..., Any]
         (("false", "true"), {}, "true"),
     ],
 )
-def test_the_positive_label_says_yes_or_is_rarer(labels: tuple, counts: dict, positive: object) -> None:
+def test_the_positive_label_is_affirmative_or_rarer(labels: tuple, counts: dict, positive: object) -> None:
     assert choose_positive(labels, counts).label == positive
 
 
@@ -88,7 +88,9 @@ def test_a_name_with_blanks_around_it_is_found(frame: pd.DataFrame, tmp_path: Pa
         ("day", "is a datetime column"),
     ],
 )
-def test_a_target_that_cannot_be_learned_is_refused(frame: pd.DataFrame, init: Init, target: str, message: str) -> None:
+def test_a_target_that_cannot_be_learned_is_rejected(
+    frame: pd.DataFrame, init: Init, target: str, message: str
+) -> None:
     keys = [f"k{i}" for i in range(len(frame))]
     table = frame.assign(constant=1, key=keys, day=pd.date_range("2020-01-01", periods=len(frame)))
     with pytest.raises(ConfigError) as error:

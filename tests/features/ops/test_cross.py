@@ -84,7 +84,7 @@ def test_target_and_frequency_of_combinations_are_those_of_pandas(fit, columns: 
     expected = (groups.transform("sum") + 5 * y.mean()) / (groups.transform("count") + 5)
     np.testing.assert_allclose(got["x_target"], expected, rtol=1e-6)
 
-    # A training row's own answer and those of its fold are left out.
+    # The targets of a training row and of its fold are excluded.
     fold = made.statistics.folds(5)
     row = 17
     others = fold != fold[row]
@@ -176,7 +176,7 @@ def test_a_cross_is_a_feature_whether_or_not_an_op_names_it(fit, view: str, late
     pd.testing.assert_frame_equal(made.training[named.names], named.training)
 
 
-def test_a_cross_that_another_cross_took_is_no_feature_of_its_own(fit) -> None:
+def test_a_cross_used_by_another_cross_is_not_a_feature(fit) -> None:
     frame = table([("a", "x", "u"), ("b", "x", "v")])
     made = fit(frame, [{"cross": ["l", "m"]}, {"cross": {"columns": ["l_x_m", "r"], "as": "lmr"}}], view="codes")
     assert made.names == ["l", "m", "r", "lmr"]
@@ -205,7 +205,7 @@ def test_two_columns_made_by_ops_cannot_be_crossed(fit) -> None:
 
 
 @pytest.mark.parametrize("columns", [["l", "r"], ["l", "r", "m"]])
-def test_too_many_combinations_are_refused_before_they_are_made(fit, columns: list[str]) -> None:
+def test_too_many_combinations_are_rejected_before_they_are_computed(fit, columns: list[str]) -> None:
     levels = [str(i) for i in range(5000)]
     frame = {"l": levels, "r": levels[::-1], "m": levels}
     schema = dict.fromkeys(frame, "category")

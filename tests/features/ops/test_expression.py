@@ -259,7 +259,7 @@ def test_dense_holds_no_null_and_later_ops_see_the_column(fit, text: str) -> Non
 
 
 def test_the_median_of_a_column_with_its_sign_changed(fit) -> None:
-    """What fills nulls of `log1p(-x)` for a model that takes none is its own median: that of x has no logarithm."""
+    """Nulls of `log1p(-x)` are imputed by its own median, since the median of x has no logarithm."""
     frame = {"x": [-3.0, -1.0, 5.0, 6.0, 7.0]}
     made = fit(frame, [{"expression": {"new": "log1p(-x)"}}, {"clip": {"columns": "new", "upper": 9}}]).training["new"]
     np.testing.assert_allclose(made, np.log([4, 2] + [np.sqrt(8)] * 3), rtol=1e-6)
@@ -306,7 +306,7 @@ def test_nesting_that_another_order_makes_shallow_needs_few_registers(fit) -> No
         ("1/(a/(1/(a/(1/(a/(1/(a/(1/(a+b)))))))))", "8 registers"),
     ],
 )
-def test_what_is_not_in_the_grammar_is_refused_when_the_configuration_is_read(text: str, message: str) -> None:
+def test_text_outside_the_grammar_is_rejected_when_the_configuration_is_read(text: str, message: str) -> None:
     with pytest.raises(FormulaError, match=message) as raised:
         Formula(text)
     assert len(str(raised.value)) < 400
@@ -322,7 +322,7 @@ def test_what_is_not_in_the_grammar_is_refused_when_the_configuration_is_read(te
         ({"spend": "spend * 2"}, "column 'spend' already exists"),
     ],
 )
-def test_columns_that_do_not_fit(fit, settings: object, message: str) -> None:
+def test_wrong_columns_are_rejected(fit, settings: object, message: str) -> None:
     frame = {
         "spend": [1.0, 2.0],
         "capital-gain": [1.0, 2.0],
@@ -334,6 +334,6 @@ def test_columns_that_do_not_fit(fit, settings: object, message: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"": "a"}, {"x": 3}, [], 3])
-def test_settings_that_hold_no_expression(fit, settings: object) -> None:
+def test_settings_without_an_expression_are_rejected(fit, settings: object) -> None:
     with pytest.raises(ValidationError):
         fit({"a": [1.0]}, [{"expression": settings}])

@@ -170,7 +170,7 @@ def test_some_keys_at_a_time_give_the_same() -> None:
         ({"rolling": SERIES | {"windows": 3, "gap": "a week"}}, "no span of time"),
     ],
 )
-def test_a_gap_that_makes_no_sense_is_refused(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:
+def test_an_invalid_gap_is_rejected(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(sales)
 

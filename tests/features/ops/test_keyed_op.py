@@ -65,7 +65,7 @@ HISTORY = {"key": "customer", "time": "at"}
 
 @pytest.mark.parametrize("function", ["count", "sum", "mean", "min", "max", "std"])
 @pytest.mark.parametrize("current", [False, True])
-def test_an_aggregate_is_of_the_rows_before(visits: pd.DataFrame, function: str, current: bool) -> None:
+def test_an_aggregate_covers_the_rows_before(visits: pd.DataFrame, function: str, current: bool) -> None:
     made = features(visits, {"aggregate": HISTORY | {"columns": {"spend": function}, "current": current}})
 
     expected = by_hand(visits, lambda before, row: before["spend"].agg(function), current)
@@ -227,7 +227,7 @@ def test_a_key_of_two_columns_is_a_pair() -> None:
     assert made["count"].tolist() == [0, 0, 0, 1]
 
 
-def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> None:
+def test_the_key_is_not_a_feature_unless_an_op_names_it(visits: pd.DataFrame) -> None:
     op = {"aggregate": HISTORY}
 
     assert "customer" not in FeatureProgram([op]).fit(visits).get_feature_names_out()
@@ -247,7 +247,7 @@ def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> No
         ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "no event table 'orders'"),
     ],
 )
-def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
+def test_wrong_columns_and_tables_are_rejected(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(visits)
 
@@ -259,6 +259,6 @@ def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], 
         ({"rolling": HISTORY | {"windows": "7 moons"}}, "no span of time"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(op: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(pd.DataFrame({"x": [1.0]}))

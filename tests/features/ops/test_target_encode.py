@@ -99,7 +99,7 @@ def test_the_full_encoding_is_that_of_scikit_learn(fit, kind: str, smoothing: fl
     np.testing.assert_allclose(made.serve(served), reference.transform(served), rtol=1e-5, atol=1e-6)
 
 
-def test_beyond_two_classes_there_is_a_column_a_class_and_they_sum_to_one(fit) -> None:
+def test_three_classes_have_a_column_each_and_they_sum_to_one(fit) -> None:
     rng = np.random.default_rng(2)
     made = fit({"c": rng.choice(list("ab"), 90)}, [{"target_encode": "c"}], y=np.arange(90) % 3)
     assert made.names == ["c_target_0", "c_target_1", "c_target_2"]
