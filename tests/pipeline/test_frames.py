@@ -24,7 +24,7 @@ from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 from tests.inline_workers import InlineWorkers
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
+pytestmark = pytest.mark.filterwarnings("ignore:text column .* dropped")
 
 ROWS = 600
 TABLE = customers(ROWS, 7)

@@ -214,7 +214,7 @@ def test_a_kernel_given_in_python_runs_and_the_configuration_says_so(tmp_path: P
     }
     run = gp.Pipeline(parse_config(settings)).run(tmp_path / "run")
     assert f"use: python object bonus, sha256 {bonus.sha256}" in (run.path / "config.yaml").read_text()
-    with pytest.raises(ConfigError, match="this kernel was given in Python; name a file"):
+    with pytest.raises(ConfigError, match="this kernel was passed as a Python object; use a file"):
         load_config(run.path / "config.yaml")
     text = run.path / "model" / "kernel_1_bonus.py"
     assert "BONUS = 5.0" in text.read_text()
