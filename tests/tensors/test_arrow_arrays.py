@@ -60,7 +60,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "chunks": (pa.chunked_array([[1.0], [2.0], [3.0]]), "has 3 chunks"),
     "nulls": (pa.array([1.0, None, None]), "has 2 nulls"),
     "read-only": (pa.array(np.frombuffer(b"\0" * 16, "float64")), "is read-only"),
-    "columns apart": (pa.table({"a": pa.array(MATRIX[:, 0]), "b": pa.array(MATRIX[:, 2])}), "not evenly spaced in one buffer"),
+    "columns apart": (
+        pa.table({"a": pa.array(MATRIX[:, 0]), "b": pa.array(MATRIX[:, 2])}),
+        "not evenly spaced in one buffer",
+    ),
     "columns turned": (table_of(MATRIX).select([1, 0]), "not evenly spaced in one buffer"),
     "the same column twice": (table_of(MATRIX).select([1, 1]), "not evenly spaced in one buffer"),
     "a null in a table": (pa.table({"a": [1.0, 2.0], "b": [None, 3.0]}), "has 1 null"),
