@@ -128,7 +128,7 @@ class UserKernel:
 
     @cached_property
     def pieces(self) -> tuple[KernelStatement, ...]:
-        """The statements that the function uses, then the function; collected at first use, as helpers may follow it."""
+        """The statements that the function uses, then the function; collected at first use, so helpers may follow."""
         return self._collected()
 
     @cached_property
