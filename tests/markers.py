@@ -100,6 +100,7 @@ SLOW = (
     "tests/pipeline/test_timeline.py::test_the_peak_of_host_memory_never_falls_and_sees_what_a_stage_allocates",
     "tests/tensors/test_arrow_arrays.py::test_the_tensor_outlives_the_table",
     "tests/tensors/test_batch.py::test_numbers_and_ids_share_the_matrix",
+    "tests/test_doctests.py::test_the_examples_of_an_optional_library_are_right",
     "tests/test_house.py::test_everything_public_has_a_docstring",
     "tests/test_house.py::test_python_is_started_in_one_place",
     "tests/test_house.py::test_what_a_text_calls_a_module_of_ours_is_there",

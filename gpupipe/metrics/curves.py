@@ -1,4 +1,4 @@
-"""What a report draws of a prediction: confusion, curves, residuals; small enough to put into a page."""
+"""Data of the report's plots: confusion matrix, curves and residuals, thinned for a web page."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 200
 CALIBRATION_BINS = 10
-QUANTILES = (0.05, 0.5, 0.95)  # of residuals
+QUANTILES = (0.05, 0.5, 0.95)
 
 
 @dataclass(frozen=True)
 class Points:
-    """A curve of one class against the rest: ``x[i], y[i]``, at most `MAX_POINTS` of them.
+    """A curve of one class against all others: at most `MAX_POINTS` points ``x[i], y[i]``.
 
     ``class_code`` is 1 for binary.
     """
@@ -31,7 +31,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of a classifier, one for each class that has rows and is not all of them.
+    """The curves of a classifier, one for each class, except classes without rows or with all rows.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Curves:
     precision_recall : list of Points
         x: recall, y: precision.
     calibration : list of Points
-        x: mean probability of a bin, y: share of positives in it; bins hold equally many rows.
+        x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows.
     """
 
     roc: list[Points]
@@ -50,19 +50,20 @@ class Curves:
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far a regressor is off.
+    """Residuals of a regressor, ``y_true - y_pred``.
 
     Attributes
     ----------
     y_true, y_pred : list of float
-        A sample of rows.
+        True and predicted values of a sample of rows.
     edges : list of float, length bins + 1
-        Of the histogram of ``y_true - y_pred`` over all rows.
+        Bin edges of the histogram of all residuals.
     counts : list of int
+        Number of rows in each bin.
     mean, std : float
-        Of the residuals.
+        Mean and standard deviation of the residuals.
     quantiles : dict of str to float
-        ``"0.05"``, ``"0.5"``, ``"0.95"`` of the residuals.
+        Quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals.
     """
 
     y_true: list[float]
@@ -77,14 +78,14 @@ class Residuals:
 def confusion(
     task: str, y_true: Array, predicted: Array, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
-    """Return counts: row i, column j is the number of rows of class i that were called j."""
+    """Return the confusion matrix: row i, column j is the number of rows of class i predicted as j."""
     rows = ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend)
     counts: list[list[int]] = rows.counts.tolist()
     return counts
 
 
 def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, backend: Backend) -> Curves:
-    """Return the curves of a classifier; a class without rows, or with all of them, has none."""
+    """Return the curves of a classifier; classes without rows, or with all rows, have none."""
     rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend)
     found = Curves([], [], [])
     for code, ranking in rows.rankings():
@@ -97,7 +98,7 @@ def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, ba
 def residuals(
     y_true: Array, predicted: Array, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
 ) -> Residuals:
-    """Return the residuals of a regressor, summed up."""
+    """Return the summary of the residuals of a regressor."""
     import numpy as np
 
     found, xp = ValuePredictions.of(y_true, predicted, backend), backend.xp
@@ -127,7 +128,7 @@ def _roc(ranking: Ranking) -> tuple[Array, Array]:
 
 
 def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
-    """Return recall and precision, without the points of a recall that has more of them on either side."""
+    """Return recall and precision, without the points between two others of the same recall."""
     recall, precision = ranking.precision_recall()
     rises = ranking.hits[2:] - ranking.hits[1:-1]
     kept = _corners(len(recall), rises[:-1] | rises[1:], ranking.backend.xp)
@@ -135,14 +136,14 @@ def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
 
 
 def _corners(n_points: int, bends: Array, xp: ArrayNamespace) -> Array:
-    """Return which points of a curve are kept: the first two, the last, and where ``bends[i]``, of point ``i + 2``."""
+    """Return a mask of the points to keep: the first two, the last, and each point ``i + 2`` with ``bends[i]``."""
     kept = xp.ones(n_points, dtype=bool)
     kept[2:-1] = bends != 0
     return kept
 
 
 def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
-    """Keep points that are evenly spaced along the curve, both ends among them."""
+    """Return at most `MAX_POINTS` points, evenly spaced along the curve, including both ends."""
     import numpy as np
 
     if len(x) > MAX_POINTS:
@@ -158,7 +159,7 @@ def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
 
 
 def _binned(code: int, ranking: Ranking) -> Points:
-    """Compare probability and share of positives in bins of equally many rows; equal probabilities are shared out."""
+    """Return mean probability and fraction of positives in bins of equal size; rows of equal probability are split."""
     import numpy as np
 
     backend, xp = ranking.backend, ranking.backend.xp

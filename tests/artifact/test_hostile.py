@@ -261,7 +261,7 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "code": ({"kernels": [{"file": "../../etc/passwd", "sha256": "0"}]}, "holds Python code"),
     "version": ({"format_version": 3}, "that wrote it"),
-    "no estimator": ({"estimator": []}, "not described"),
+    "no estimator": ({"estimator": []}, "not an object"),
 }
 
 
@@ -284,8 +284,8 @@ def test_names_that_are_one_file_where_case_does_not_count_are_refused(name: str
     ("said", "message"),
     [
         ({"task": "multiclass"}, "estimator is for multiclass"), ({"n_classes": 10**9}, "has 1000000000 classes"),
-        ({"classes": [0, 5]}, "codes of 2 classes"), ({"classes": []}, "0 of them trained"),
-        ({"feature_names": ["a"]}, "takes 4 columns"), ({"feature_names": "abc"}, "no list of names"),
+        ({"classes": [0, 5]}, "class codes in"), ({"classes": []}, "0 of them in training"),
+        ({"feature_names": ["a"]}, "takes 4 columns"), ({"feature_names": "abc"}, "not a list of strings"),
         ({"library": "pickle"}, "unknown library"), ({"library": "scikit-learn"}, "file is missing"),
     ],
 )  # fmt: skip
@@ -321,19 +321,19 @@ def test_trees_that_lead_out_of_their_nodes_or_round_in_circles_are_refused(
         return change
 
     for field, value, message in (
-        ("left_child", 10**6, "child that is not there"), ("left_child", 0, "child that is not there"),
-        ("feature", 10**6, "looks at column"), ("right_child", 1, "child of two"),
+        ("left_child", 10**6, "child that does not exist"), ("left_child", 0, "child that does not exist"),
+        ("feature", 10**6, "reads column"), ("right_child", 1, "two parents"),
     ):  # fmt: skip
         forest(nodes(field, value))
         refused(tmp_path / "model", message)
     forest(lambda found: found._predictors[0][0].nodes["feature_idx"].__setitem__(0, 99), "hist_gradient_boosting")
-    refused(tmp_path / "model", "looks at column")
+    refused(tmp_path / "model", "reads column")
     shutil.rmtree(tmp_path / "model")
     booster = xgboost.Booster(model_file=trees["xgboost"] / "estimator.ubj")
     document = json.loads(booster.save_raw("json"))
     for name, value, message in (
-        ("left_children", 10**6, "child that is not there"), ("split_indices", 77, "looks at column"),
-        ("right_children", 1, "child of two"),
+        ("left_children", 10**6, "child that does not exist"), ("split_indices", 77, "reads column"),
+        ("right_children", 1, "two parents"),
     ):  # fmt: skip
         changed = json.loads(json.dumps(document))
         changed["learner"]["gradient_booster"]["model"]["trees"][0][name][0] = value
@@ -388,7 +388,7 @@ def test_a_link_out_of_the_folder_a_pipe_and_a_hard_link_to_a_secret_are_refused
 def test_an_estimator_that_fails_on_sound_rows_is_a_model_error(trees: dict[str, Path]) -> None:
     loaded = gp.load_model(trees["random_forest"], "cpu")
     loaded.estimator.estimator.estimators_ = []
-    with pytest.raises(ArtifactError, match="fails on rows that suit"):
+    with pytest.raises(ArtifactError, match="failed on valid rows"):
         loaded.predict(pa.table({"a": [1.0], "b": [2], "c": ["x"]}))
 
 
