@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),  # type: ignore[arg-type]
     "no file": (lambda: gp.load_config(None), "got None"),  # type: ignore[arg-type]
     "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
-    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),  # type: ignore[arg-type]
+    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of str; got 5"),  # type: ignore[arg-type]
     "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),  # type: ignore[arg-type]
     "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),  # type: ignore[arg-type]
     "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a frame of a section": (lambda: gp.Pipeline({"frame": {"a": [1]}}), r"frame: expected a frame .*; got dict"),
     "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),  # type: ignore[arg-type]
     "a library": (lambda: pipeline().tensors("torhc"), "did you mean 'torch'"),
-    "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "'16GX' is no size"),
+    "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "got '16GX'"),
     "a run": (lambda: gp.load_run(5), "expected the path of a run directory; got 5"),  # type: ignore[arg-type]
 }
 
@@ -229,5 +229,5 @@ def test_a_dict_names_its_values_by_their_path() -> None:
         parse_config({"source": {"path": FRAME, "taget": "left"}, "limits": {"time": None, "memory": "much"}})
     assert error.value.problems == (
         "source.taget: unknown key; did you mean 'target'?",
-        "limits.memory: 'much' is no size; write it as in 20GiB or 500MB",
+        "limits.memory: expected a size such as 20GiB or 500MB, got 'much'",
     )
