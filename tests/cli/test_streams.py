@@ -98,8 +98,8 @@ def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:
         (MemoryError(), 3, "out of memory"),
         (OSError(errno.EIO, "Input/output error", "/mnt/x"), 5, "network share failed"),
         (RuntimeError("Could not determine home directory."), 2, "set HOME"),
-        (ImportError("cannot import name 'x'"), 1, "a bug of gpupipe"),
-        (RuntimeError("no"), 1, "a bug of gpupipe"),
+        (ImportError("cannot import name 'x'"), 1, "a bug in gpupipe"),
+        (RuntimeError("no"), 1, "a bug in gpupipe"),
     ],
 )
 def test_errors_of_the_system_are_no_bugs(

@@ -288,9 +288,9 @@ def test_settings_that_cannot_be_kept_are_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--limit", "memory=1GiB"], "--limit memory=1GiB does not work without --untrusted"),
-        (["--untrusted", "--cluster", "local"], "--untrusted does not work with --cluster"),
-        (["--untrusted", "--limit", "memory"], "'memory' is not NAME=VALUE"),
+        (["--limit", "memory=1GiB"], "--limit memory=1GiB requires --untrusted"),
+        (["--untrusted", "--cluster", "local"], "--untrusted is not supported with --cluster"),
+        (["--untrusted", "--limit", "memory"], "expected NAME=VALUE, got 'memory'"),
     ],
 )
 def test_options_that_do_not_go_together_are_usage_errors(options: Sequence[str], message: str, folder: Path) -> None:
