@@ -31,8 +31,8 @@ REWRITES = (
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),
-    (r",? or leave the column out with drop", ""),
-    (r", or take it out of columns, target and where", ""),
+    (r",? or (?:leave the column out with drop|drop the column[^;]*)", ""),
+    (r", or (?:take it out of|remove it from) columns, target and where", ""),
 )
 
 

@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing": (lambda: gp.Pipeline(None), "got None"),
     "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),  # type: ignore[arg-type]
     "no path": (lambda: gp.Pipeline([]), "got an empty list"),
-    "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that holds 3"),
+    "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that contains 3"),
     "a pipeline": (lambda: gp.Pipeline(pipeline()), "got gpupipe.Pipeline"),
     "a target twice": (lambda: gp.Pipeline({"path": "t.csv", "target": "x"}, target="y"), "target: given twice"),
     "a Config and more": (lambda: gp.Pipeline(pipeline().config, seed=3), "takes no further argument; got seed"),
@@ -135,8 +135,8 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
     [
         ("run", "api.run_pipeline"),
         ("plan", "plan.run_plan.make_plan"),
-        ("features", "api.open_job"),
-        ("tensors", "api.make_tensors"),
+        ("features", "feature_access.open_job"),
+        ("tensors", "feature_access.make_tensors"),
     ],
 )
 def test_every_method_words_its_errors_for_python(
@@ -206,9 +206,9 @@ def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: P
     (tmp_path / "config.yaml").write_text("")
     for content in ("{", "[]", '{"models": {}}'):
         (tmp_path / "metrics.json").write_text(content)
-        with pytest.raises(ArtifactError, match=r"metrics\.json cannot be read"):
+        with pytest.raises(ArtifactError, match=r"cannot read metrics\.json"):
             _ = gp.load_run(tmp_path).metrics
-    with pytest.raises(ArtifactError, match=r"predictions\.parquet cannot be read"):
+    with pytest.raises(ArtifactError, match=r"cannot read predictions\.parquet"):
         _ = gp.load_run(tmp_path).predictions
 
 

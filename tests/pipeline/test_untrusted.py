@@ -144,7 +144,7 @@ def test_all_answers_are_those_of_a_trusted_model(
         assert repr(model) == f"Untrusted{trusted!r}"
         if trusted.goal.target:
             pd.testing.assert_frame_equal(trusted.importances, model.importances)
-        with pytest.raises(SchemaError, match=r"a rule of the model is broken(.|\n)*100"):
+        with pytest.raises(SchemaError, match=r"1 rule of the model violated:(.|\n)*100"):
             model.predict(frame.assign(b=100))
         with pytest.raises(SchemaError, match="expected a number in column 'a'; found 'none'"):
             model.predict(frame.assign(a="none"))
