@@ -59,7 +59,7 @@ def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, r
         ("new.csv", b"id;age;plan\n", ["--source", "csv.delimeter=;"], 2, ["Usage error", "'csv.delimiter'"]),
         ("new.csv", b"id,age,plan\n1,2,a\n", ["--as-of", "soon"], 2, ["--as-of", "'soon'"]),
         ("new.csv", b"id,age,plan\n1,2,a\n", ["--on-error", "null", "--cluster", "local"], 2, ["with --cluster"]),
-        ("new.csv", b"id,age,plan\n1,2,a\n", ["--id", "id", "--no-id"], 2, ["--no-id does not go with --id"]),
+        ("new.csv", b"id,age,plan\n1,2,a\n", ["--id", "id", "--no-id"], 2, ["--no-id cannot be combined with --id"]),
     ],
 )  # fmt: skip
 def test_messages_name_options_and_not_settings_of_a_configuration(

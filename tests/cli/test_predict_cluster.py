@@ -56,9 +56,9 @@ def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
     [
         ("predict", "absent.parquet", "out", "local", 5, ["absent.parquet"]),
         ("predict", "all.parquet", "out.csv", "local", 2, ["a folder of Parquet files", "leave --cluster out"]),
-        ("predict", "all.parquet", "out", "tcp://nowhere", 2, ["is no address of a scheduler", "tcp://host:8786"]),
+        ("predict", "all.parquet", "out", "tcp://nowhere", 2, ["expected a scheduler address", "tcp://host:8786"]),
         ("predict", "all.parquet", "out", "absent.json", 2, ["cannot read the scheduler file absent.json"]),
-        ("run", "config.yaml", "out", "local", 2, ["--nproc does not go with --cluster"]),
+        ("run", "config.yaml", "out", "local", 2, ["--nproc cannot be combined with --cluster"]),
     ],
 )
 def test_a_mistake_is_one_screen_and_leaves_nothing(

@@ -67,7 +67,7 @@ OP = [
     ("datetime_parts: joined", "'joined' is text; declare source.schema: {joined: {kind: datetime, format: '%m/%d/%Y'"),
     ("arithmetic: {ratio: [age, Income]}", "3:31: features[0].arithmetic.ratio[1]: no column 'Income'; did you mean"),
     ("arithmetic: {ratio: [age, income], as: age}", "3:44: features[0].arithmetic.as: column 'age' already exists"),
-    ("lag: {key: id, time: age, columns: income}", "3:16: features[0].lag.key: the table has no column 'id'; source.d"),
+    ("lag: {key: id, time: age, columns: income}", "3:16: features[0].lag.key: the table has no column 'id'; remove"),
     ("text_hash: nte", "3:16: features[0].text_hash: no column 'nte'; did you mean 'note'?"),
 ]  # fmt: skip
 
@@ -82,12 +82,12 @@ SETTING = [
     ("evaluate: {metrics: [rmse]}", "2:12: evaluate.metrics: rmse cannot be measured for a binary task"),
     ("models: [knn, ridge]", "2:15: models[1]: ridge cannot learn this task"),
     ("split: {group: region}", "2:16: split.group: no column 'region'"),
-    ("split: {group: id}", "2:16: split.group: no column 'id'; source.drop drops 'id': remove it there"),
-    ("split: {time: joined}", "2:15: split.time: split by time: 'joined' is text; declare source.schema: {joined:"),
+    ("split: {group: id}", "2:16: split.group: no column 'id'; remove 'id' from source.drop"),
+    ("split: {time: joined}", "numeric column, got 'joined', which is text; declare source.schema: {joined:"),
     ("split: {column: {name: city, test: [D]}}", "column 'city' has no level D; its levels are A, B, C"),
     ("split: {cv: 180}", "fewer than the 180 folds"),
     ("data: {plna: {nulls: false}}", "2:8: data.plna: no column 'plna' for a rule; did you mean 'plan'?"),
-    ("data: {age: {range: [0, 20]}}", "a rule of `data:` is broken"),
+    ("data: {age: {range: [0, 20]}}", "1 rule of `data:` violated"),
 ]  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_a_date_that_can_be_read_two_ways_is_a_warning(folder: Path) -> None:
     (folder / "people.csv").write_text(f"day,age,left\n{rows}")
     source = "source: {path: people.csv, target: left, schema: {day: %s}}\n" + MODELS
     (warning,) = checked(folder, source % "datetime").warnings
-    assert warning.startswith("source.schema.day: '01/10/2011' is read as %m/%d/%Y, and could be %d/%m/%Y; state one:")
+    assert warning.startswith("source.schema.day: '01/10/2011' is read as %m/%d/%Y but also matches %d/%m/%Y; set the")
     assert checked(folder, source % "{kind: datetime, format: '%d/%m/%Y'}").warnings == ()
 
 
@@ -223,8 +223,8 @@ def test_a_key_of_a_table_that_is_dropped_says_where_to_drop_it_instead(folder: 
     rfm = "{rfm: {table: orders, time: at, as_of: 2024-02-01, amount: spend}}"
     key, amount = mistakes(folder, f"{SOURCE}{tables}features: [{rfm.replace('spend', 'spent')}]\n{MODELS}")
     assert key == (
-        "1:66: source.drop[0]: 'id' is the key of tables.orders, so it must be read; source.drop drops 'id': "
-        "remove it there; `- drop: id` among the features keeps it out of the models"
+        "1:66: source.drop[0]: 'id' is dropped, but tables.orders needs it as its key; remove 'id' from source.drop; "
+        "`- drop: id` among the features keeps it out of the models"
     )
     assert "features[0].rfm.amount: table 'orders' has no column 'spent'; did you mean 'spend'?" in amount
     found = checked(folder, f"{SOURCE.replace(', drop: [id]', '')}{tables}features: [{rfm}, {{drop: id}}]\n{MODELS}")

@@ -184,8 +184,8 @@ def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        ({}, "each customer has a row for several cut-offs, and the split puts them on both sides"),
-        ({"time": "as_of", "cutoff": CUT_OFFS[-1]}, "test on is 31 days later, when they were not known yet"),
+        ({}, "each customer has a row per cut-off, and the split puts them on both sides"),
+        ({"time": "as_of", "cutoff": CUT_OFFS[-1]}, "cut-off is only 31 days later, before they were known"),
         ({"group": "customer"}, ""),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_large_run_goes_on_where_the_first_events_have_no_two_labels(
     orders.to_parquet(tmp_path / "orders.parquet", index=False)  # a single row group, of which the plan reads the head
     monkeypatch.setattr(preview, "MORE_ROWS", 1_500)
     monkeypatch.setattr(room, "ENOUGH", 1 << 60)
-    with pytest.raises(DataError, match=r"in the .* rows that the plan looks at"):
+    with pytest.raises(DataError, match=r"in a sample of .* rows"):
         make_plan(config(tmp_path / "orders.parquet"))
     settings = config(tmp_path / "orders.parquet")
     files = InputFiles.find(settings.source, settings.tables)

@@ -83,7 +83,7 @@ def test_the_derived_columns_have_a_stage_of_their_own(run: gpupipe.Run) -> None
 
     assert stages["derive"]["rows"] == 300
     assert stages["derive"]["interpreter"] == "numpy"
-    assert "6 columns of the table, orders" in stages["derive"]["notes"][0]
+    assert "6 columns from the table, orders" in stages["derive"]["notes"][0]
 
 
 def test_a_feature_is_traced_back_to_the_further_table(run: gpupipe.Run) -> None:

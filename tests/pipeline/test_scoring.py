@@ -129,7 +129,7 @@ def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
     score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.parquet", keep=["tags", "big"])
     found = pq.read_table(tmp_path / "s.parquet")
     assert found.select(["tags", "big"]).equals(rows.select(["tags", "big"]))
-    with pytest.raises(ConfigError, match=r"'tags' holds list<.*>, which CSV cannot hold"):
+    with pytest.raises(ConfigError, match=r"'tags' has type list<.*>, which CSV does not support"):
         score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", keep=["tags"])
 
 
@@ -138,8 +138,8 @@ def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
     [
         ({}, {"ids": ["ID"]}, "(?s)--id: the input has no column 'ID'.*did you mean 'id'"),
         ({}, {"keep": ["plans"]}, "(?s)--keep: the input has no column 'plans'.*did you mean 'plan'"),
-        ({"prediction": "1"}, {"keep": ["pred*"]}, "(?s)'prediction' cannot be copied.*do not keep it"),
-        ({"row": "1"}, {"keep": ["row"], "on_error": "reject"}, "'row' cannot be copied"),
+        ({"prediction": "1"}, {"keep": ["pred*"]}, "(?s)input column 'prediction'.*do not keep it"),
+        ({"row": "1"}, {"keep": ["row"], "on_error": "reject"}, "input column 'row'"),
     ],
 )
 def test_columns_that_cannot_be_copied_are_refused(
