@@ -119,9 +119,9 @@ class Child:
         reply_bytes = self.limits.reply_bytes if reply_bytes is None else reply_bytes
         with self._lock:
             try:
-                running = self._started()
+                running = self._start()
                 return running.exchange(REQUEST_HEADER.pack(seconds, len(message)) + message, seconds, reply_bytes)
-            except BaseException:  # Ctrl-C too: a late reply would be taken for that to the next request
+            except BaseException:  # Ctrl-C too: a late reply would be taken for the reply to the next request
                 self._end()
                 raise
 
@@ -136,7 +136,7 @@ class Child:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _started(self) -> _Running:
+    def _start(self) -> _Running:
         if self._running is None or self._running.owner != os.getpid():
             environment = private_environment(self.settings) if self.private else child_environment(self.settings)
             self._running = _Running(self.module, self.limits, environment)
@@ -190,15 +190,15 @@ class _Running:
             how = f"could not start: it {error.how}"
             raise ChildError("memory" if error.cause == "memory" else "start", how, error.output) from error
         if kind != READY:
-            raise ChildError("start", "could not start: it replied before the first request", self._printed())
+            raise ChildError("start", "could not start: it replied before the first request", self._output_tail())
 
     def exchange(self, request: bytes, seconds: float, reply_bytes: int) -> bytes:
         """Send a request and return the reply."""
         kind, reply = self._reply_to(request, time.monotonic() + seconds, seconds, reply_bytes)
         if kind == OUT_OF_MEMORY:
-            raise ChildError("memory", self._out_of_memory(), self._printed())
+            raise ChildError("memory", self._out_of_memory(), self._output_tail())
         if kind != REPLY:
-            raise ChildError("reply", f"sent a message of unknown kind {kind}", self._printed())
+            raise ChildError("reply", f"sent a message of unknown kind {kind}", self._output_tail())
         return reply
 
     def _reply_to(self, request: bytes, deadline: float, seconds: float, reply_bytes: int) -> tuple[int, bytes]:
@@ -211,7 +211,7 @@ class _Running:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise ChildError("time", f"did not finish within {seconds:,.0f} s", self._printed())
+                    raise ChildError("time", f"did not finish within {seconds:,.0f} s", self._output_tail())
                 for key, events in selector.select(left):
                     if key.fileobj is self.process.stdout:
                         if not self._drain():
@@ -224,7 +224,7 @@ class _Running:
                     if events & selectors.EVENT_READ:
                         message = self._receive(received, reply_bytes)
                         if message is not None and outgoing:
-                            raise ChildError("reply", "replied before it had read the request", self._printed())
+                            raise ChildError("reply", "replied before it had read the request", self._output_tail())
                         if message is not None:
                             return message
 
@@ -234,7 +234,7 @@ class _Running:
         except BlockingIOError:
             return 0
         except OSError:
-            raise self._ended() from None
+            raise self._exit_error() from None
 
     def _receive(self, received: bytearray, reply_bytes: int) -> tuple[int, bytes] | None:
         """Append available bytes to `received`; return the message once it is complete."""
@@ -245,27 +245,27 @@ class _Running:
         except OSError:
             chunk = b""
         if not chunk:
-            raise self._ended()
+            raise self._exit_error()
         received += chunk
         if len(received) < REPLY_HEADER.size:
             return None
         kind, length = REPLY_HEADER.unpack_from(received)
         if length > reply_bytes:
             problem = f"sent a reply of {length:,} bytes; expected at most {reply_bytes:,}"
-            raise ChildError("reply", problem, self._printed())
+            raise ChildError("reply", problem, self._output_tail())
         if len(received) < REPLY_HEADER.size + length:
             return None
         if len(received) > REPLY_HEADER.size + length:
-            raise ChildError("reply", "sent more than one reply", self._printed())
+            raise ChildError("reply", "sent more than one reply", self._output_tail())
         return kind, bytes(received[REPLY_HEADER.size :])
 
-    def _ended(self) -> ChildError:
+    def _exit_error(self) -> ChildError:
         """Return the error for a process that has closed the connection."""
         try:
             code = self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            return ChildError("reply", "closed the connection", self._printed())
-        output = self._printed()
+            return ChildError("reply", "closed the connection", self._output_tail())
+        output = self._output_tail()
         if code == -signal.SIGKILL:
             return ChildError("memory", "was killed (SIGKILL), probably for lack of memory", output)
         if code and NO_MEMORY.search(output):
@@ -285,7 +285,7 @@ class _Running:
         self.output = (self.output + (chunk or b""))[-TAIL_BYTES:]
         return chunk != b""
 
-    def _printed(self) -> str:
+    def _output_tail(self) -> str:
         """Return the end of the output so far; the process may still be printing."""
         for _ in range(16):
             if not self._drain():

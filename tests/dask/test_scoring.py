@@ -150,7 +150,7 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
 
     def opener(path: Path, backend: Backend) -> Any:
         opened.append(path)
-        return cluster._opened(path, backend, allow_code=False)
+        return cluster._open(path, backend, allow_code=False)
 
     rows, inline = pq.read_table(folder / "all.parquet"), InlineWorkers(backend)
     chunks = [ArrowChunk(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
@@ -201,7 +201,7 @@ def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, 
 
 def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_path) -> None:
     folder = trained("linear", MODELS["linear"]) / "model"
-    sent = SentModel.of(folder, partial(cluster._opened, allow_code=False))
+    sent = SentModel.of(folder, partial(cluster._open, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
     with pytest.raises(ArtifactError, match=r"schema\.json"):
         score_chunks([ArrowChunk(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
@@ -266,7 +266,7 @@ def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Cl
     pytest.importorskip("distributed")
 
     def made(witness: str) -> ClusterSettings:
-        monkeypatch.setattr(cluster, "_opened", scorers.dying)
+        monkeypatch.setattr(cluster, "_open", scorers.dying)
         monkeypatch.setenv(scorers.WITNESS, witness)
         monkeypatch.setenv("GPUPIPE_TEST_OUTPUT", str(tmp_path))
         return ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)

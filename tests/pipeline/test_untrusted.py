@@ -274,8 +274,8 @@ def test_the_child_ends_with_the_last_reference_and_has_a_time_limit(trained: Ca
         ({"untrusted": True, "device": "tpu"}, "unknown device 'tpu'"),
         ({"untrusted": True, "limits": {"cpu": 1}}, "unknown limit 'cpu'"),
         ({"untrusted": True, "limits": {"memory": "1MB"}}, "expected at least 512 MiB"),
-        ({"untrusted": True, "limits": {"memory": "much"}}, "'much'"),
-        ({"untrusted": True, "limits": {"time": "long"}}, "'long'"),
+        ({"untrusted": True, "limits": {"memory": "much"}}, "'much' is no size"),
+        ({"untrusted": True, "limits": {"time": "long"}}, "'long' is no span"),
         ({"untrusted": True, "limits": {"time": 0}}, "expected seconds"),
         ({"untrusted": True, "limits": "1GiB"}, "expected a dict"),
     ],
@@ -493,6 +493,6 @@ def test_an_unexpected_exception_in_the_child_is_a_model_error(
     trained: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, with_replies: Callable[..., UntrustedModel]
 ) -> None:
     worker = ModelWorker()
-    monkeypatch.setattr(worker, "_loaded", lambda request: 1 // 0)
+    monkeypatch.setattr(worker, "_load", lambda request: 1 // 0)
     with pytest.raises(ArtifactError, match=r"the untrusted model failed unexpectedly: ZeroDivisionError: .*"):
         with_replies(worker.handle(pack({"request": "describe"})))

@@ -18,7 +18,7 @@ from gpupipe.io.settings import JoinedTable
 
 KEPT = {"csv", "declared", "where", "compute", "group_by", "on", "time", "cardinality"}
 KEYS = {JoinedTable.model_fields[name].alias or name for name in KEPT}  # no hooks: a model must not run any
-GIVEN = "the table that was given"
+GIVEN = "the given table"
 
 
 @dataclass(frozen=True)

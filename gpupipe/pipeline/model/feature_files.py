@@ -130,11 +130,11 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     }
     made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
     inputs = read_names(document["inputs"], "the inputs of derived columns")
-    ops = tuple(_derived(read_op(op)) for op in document["ops"])
+    ops = tuple(_read_derived_op(read_op(op)) for op in document["ops"])
     return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
 
 
-def _derived(op: Any) -> DerivedOp:
+def _read_derived_op(op: Any) -> DerivedOp:
     if not isinstance(op, DerivedOp):
         raise ValueError(f"{type(op).__name__} does not derive columns before the split")
     return op

@@ -343,7 +343,7 @@ class LoadedModel(ABC):
         return str(self.manifest.get("model", {}).get("name", "model"))
 
     def __repr__(self) -> str:
-        of = f" of {_cut(self.goal.target, 40)!r}" if self.goal.target else ""
+        of = f" of {_shorten(self.goal.target, 40)!r}" if self.goal.target else ""
         return (
             f"{type(self).__name__}({self._name}: {self.goal.task}{of}, {len(self.inputs)} inputs, "
             f"{len(self.feature_names)} features, {self.backend.name}, {str(self.folder)!r})"
@@ -354,11 +354,11 @@ class LoadedModel(ABC):
         goal, manifest = self.goal, self.manifest
         facts = {
             "model": self._name,
-            "task": goal.task + (f", labels {_some([str(label) for label in goal.labels])}" if goal.labels else ""),
+            "task": goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else ""),
             "target": goal.target or "none",
             "threshold": f"{self.decision.threshold:.4g}" if goal.task == "binary" else "",
             "features": f"{len(self.feature_names)}, computed on the {self.backend.name}",
-            "metrics": _some(
+            "metrics": _join(
                 [f"{n} {v:.4g}" for n, v in manifest.get("metrics", {}).items() if isinstance(v, int | float)]
             ),
             "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
@@ -379,9 +379,9 @@ class LoadedModel(ABC):
         return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
 
 
-def _some(texts: list[str]) -> str:
+def _join(texts: list[str]) -> str:
     return ", ".join(texts[:MOST_SHOWN]) + (f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else "")
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -127,7 +127,7 @@ class Model(LoadedModel):
     def __reduce__(self) -> tuple[Any, ...]:
         files = _read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
+        return _unpickle, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
@@ -322,7 +322,7 @@ def _read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
     return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
 
 
-def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
+def _unpickle(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
     """Return the model of these files, in a temporary directory that is removed with the model."""
     folder = Path(mkdtemp(prefix="gpupipe-model-"))
     try:

@@ -39,16 +39,16 @@ def read_schema(columns: Any, levels: Mapping[str, Sequence[str]]) -> Schema:
     """Return the schema with the given JSON columns, and levels by column."""
     if not isinstance(levels, dict):
         raise ValueError(f"levels: expected an object; found {type(levels).__name__}")
-    for column in _listed(columns, "the schema", dict):
+    for column in _check_list(columns, "the schema", dict):
         if wrong := [key for key, value in column.items() if type(value) not in TYPES.get(key, ())]:
             raise ValueError(f"schema: a column has the invalid entry {wrong[0]:.40}={column[wrong[0]]!r:.40}")
         if column.get("kind") not in KINDS:
             raise ValueError(f"schema: expected a kind of {', '.join(KINDS)}; found {column.get('kind')!r:.40}")
         if not 0 <= column.get("n_buckets", 0) <= MOST_BUCKETS:
             raise ValueError(f"schema: expected n_buckets in [0, {MOST_BUCKETS:,}]; found {column['n_buckets']:,}")
-    tuples = {name: tuple(_listed(values, f"the levels of {name!r:.40}", str)) for name, values in levels.items()}
+    tuples = {name: tuple(_check_list(values, f"the levels of {name!r:.40}", str)) for name, values in levels.items()}
     schema = Schema.from_json(columns, tuples)
-    _distinct(schema.names, "the schema", "column")
+    _check_distinct(schema.names, "the schema", "column")
     for column in schema:
         _check_column(column)
     if unknown := sorted(set(levels) - set(schema.names)):
@@ -62,25 +62,25 @@ def _check_column(column: Column) -> None:
         raise ValueError(f"the {column.kind} column {column.name!r:.40} has the storage type {column.storage!r:.40}")
     if column.levels is not None and (not has_codes or column.hash_of is not None):
         raise ValueError(f"the {column.kind} column {column.name!r:.40} cannot have levels")
-    _distinct(column.levels or (), f"column {column.name!r:.40}", "level")
+    _check_distinct(column.levels or (), f"column {column.name!r:.40}", "level")
 
 
 def read_described(described: Any) -> tuple[Feature, ...]:
     """Return the features described by JSON values."""
     keys = {field.name for field in fields(Feature)}
-    for each in _listed(described, "the features", dict):
+    for each in _check_list(described, "the features", dict):
         if set(each) != keys or not isinstance(each["name"], str) or not isinstance(each["op"], str):
             raise ValueError(f"features: expected the keys {', '.join(sorted(keys))}; found {', '.join(each):.80}")
-        _listed(each["inputs"], "the inputs of a feature", str)
+        _check_list(each["inputs"], "the inputs of a feature", str)
         if type(each["n_codes"]) is not int or not 0 <= each["n_codes"] <= MOST_BUCKETS:
             raise ValueError(f"features: expected n_codes in [0, {MOST_BUCKETS:,}]; found {each['n_codes']!r:.40}")
-    _distinct([each["name"] for each in described], "the matrix", "column")
+    _check_distinct([each["name"] for each in described], "the matrix", "column")
     return tuple(Feature(f["name"], tuple(f["inputs"]), f["op"], f["n_codes"]) for f in described)
 
 
 def read_states(states: Any) -> tuple[Mapping[str, Any], ...]:
     """Return the human-readable learned state of each op."""
-    return tuple(_listed(states, "the learned states", dict))
+    return tuple(_check_list(states, "the learned states", dict))
 
 
 def read_training(document: Any) -> TrainingSummary:
@@ -97,7 +97,7 @@ def read_training(document: Any) -> TrainingSummary:
             raise ValueError(f"{what}: column {name!r:.40} has invalid counts")
         bounds = [column["low"], column["high"]]
         if bounds != [None, None]:
-            _numbers(bounds, f"{what}: the range of {name!r:.40}")
+            _check_numbers(bounds, f"{what}: the range of {name!r:.40}")
             if bounds[0] > bounds[1]:
                 raise ValueError(f"{what}: the range of {name!r:.40} has its bounds swapped")
     return TrainingSummary.from_json(document)
@@ -114,11 +114,11 @@ def read_importances(values: Any) -> Importances | None:
     if set(values) != {"metric", "columns"} or not isinstance(values["metric"], str):
         raise ValueError("importances: expected a metric and columns")
     columns = {}
-    for each in _listed(values["columns"], "the importances", dict):
+    for each in _check_list(values["columns"], "the importances", dict):
         if set(each) != {"column", "importance", "std"} or not isinstance(each["column"], str):
             raise ValueError("importances: expected the keys column, importance, std")
         measured = [each["importance"], each["std"]]
-        _numbers([value for value in measured if value is not None], f"the importance of {each['column']!r:.40}")
+        _check_numbers([value for value in measured if value is not None], f"the importance of {each['column']!r:.40}")
         columns[each["column"]] = _float(measured[0]), _float(measured[1])
     return Importances(values["metric"], columns)
 
@@ -129,10 +129,10 @@ def _float(value: float | None) -> float:
 
 def read_goal(manifest: Mapping[str, Any]) -> Goal:
     """Return the goal named in a manifest, after checking that its labels fit into one Arrow column."""
-    task, target, labels = manifest["task"], manifest["target"], _listed(manifest["labels"], "labels", LABELS)
+    task, target, labels = manifest["task"], manifest["target"], _check_list(manifest["labels"], "labels", LABELS)
     if task not in get_args(Task) or not isinstance(target, str | None):
         raise ValueError(f"invalid task {task!r:.40} or target {target!r:.40}")
-    _distinct([str(label) for label in labels], "the target", "label")
+    _check_distinct([str(label) for label in labels], "the target", "label")
     try:
         pa.array(labels)
     except (pa.ArrowException, OverflowError) as error:
@@ -146,7 +146,7 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
 def read_decision(values: Any, goal: Goal) -> Decision:
     """Return the decision described by JSON values: a threshold, and a monotone calibration."""
     decision = Decision.from_json(values)
-    _numbers([decision.threshold], "the threshold")
+    _check_numbers([decision.threshold], "the threshold")
     if not 0 <= decision.threshold <= 1:
         raise ValueError(f"expected a threshold in [0, 1]; found {decision.threshold!r}")
     if decision.calibration is not None:
@@ -157,11 +157,11 @@ def read_decision(values: Any, goal: Goal) -> Decision:
 def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> None:
     if goal.task != "binary" or method != calibration.method:
         raise ValueError(f"a {goal.task} model with a calibration of method {method!r:.40}")
-    _numbers([calibration.slope, calibration.intercept], "the calibration")
+    _check_numbers([calibration.slope, calibration.intercept], "the calibration")
     if max(abs(calibration.slope), abs(calibration.intercept)) > STEEPEST:
         raise ValueError(f"calibration: slope or intercept exceeds {STEEPEST:g}")
     x, y = calibration.x, calibration.y
-    _numbers([*x, *y], "the calibration")
+    _check_numbers([*x, *y], "the calibration")
     if len(x) != len(y) or (method == "isotonic" and not x):
         raise ValueError(f"calibration: {len(x)} inputs for {len(y)} outputs")
     if list(x) != sorted(x) or list(y) != sorted(y) or any(not 0 <= value <= 1 for value in y):
@@ -181,22 +181,22 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
 
 def read_names(values: Any, what: str) -> tuple[str, ...]:
     """Return the names in a JSON list; `what` names the list in errors."""
-    return tuple(_listed(values, what, str))
+    return tuple(_check_list(values, what, str))
 
 
-def _listed(values: Any, what: str, kind: Any) -> list[Any]:
+def _check_list(values: Any, what: str, kind: Any) -> list[Any]:
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         expected = "text" if kind is str else "objects" if kind is dict else "scalars"
         raise ValueError(f"{what}: expected a list of {expected}")
     return values
 
 
-def _distinct(values: Sequence[str], of: str, what: str) -> None:
+def _check_distinct(values: Sequence[str], of: str, what: str) -> None:
     if len(set(values)) < len(values):
         raise ValueError(f"{of} has a duplicate {what}")
 
 
-def _numbers(values: Sequence[Any], what: str) -> None:
+def _check_numbers(values: Sequence[Any], what: str) -> None:
     if any(type(value) not in (int, float) or not _is_finite(value) for value in values):
         raise ValueError(f"{what}: expected finite numbers")
 

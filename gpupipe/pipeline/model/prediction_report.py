@@ -114,7 +114,7 @@ class ColumnReport:
 
     @property
     def _range(self) -> str:
-        return f"[{_shown(self.low, self.kind)}, {_shown(self.high, self.kind)}]"
+        return f"[{_format_value(self.low, self.kind)}, {_format_value(self.high, self.kind)}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,14 +223,14 @@ def report_rows(
             reports.append(ColumnReport(name, "raw", arrow.column(name).null_count))
             continue
         column = columns[name]
-        report = ColumnReport(name, column.kind, **counted[name], **_of_training(training, name))
+        report = ColumnReport(name, column.kind, **counted[name], **_training_fields(training, name))
         if report.n_unseen:
-            report = replace(report, unseen_levels=_unseen(column, arrow))
+            report = replace(report, unseen_levels=_find_unseen(column, arrow))
         reports.append(report)
     return PredictionReport(table.n_rows, tuple(reports))
 
 
-def _of_training(training: TrainingSummary | None, name: str) -> dict[str, Any]:
+def _training_fields(training: TrainingSummary | None, name: str) -> dict[str, Any]:
     if training is None or name not in training.columns:
         return {}
     known, n_rows = training.columns[name], max(1, training.n_rows)
@@ -268,13 +268,13 @@ def _count(
     return found
 
 
-def _unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
+def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     known = set(column.levels or ())
     levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
 
 
-def _shown(value: float | None, kind: str) -> str:
+def _format_value(value: float | None, kind: str) -> str:
     if value is None:
         return ""
     if kind != "datetime":

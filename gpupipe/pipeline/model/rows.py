@@ -53,26 +53,26 @@ def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> R
     """Return the arguments of `gpupipe.Model.predict` as rows to predict; raise its errors if they are invalid."""
     made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
-    arrow = _arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
+    arrow = _to_arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
         model.backend.remark(warning)
-    now = _cut_off(as_of)
-    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _events(model, tables), now)
+    now = _parse_cut_off(as_of)
+    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _read_events(model, tables), now)
 
 
 def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:
     """Return the arguments of `gpupipe.Model.predict_entities` as rows: one per key with an event before `as_of`."""
     model.events.require_entities(model.inputs)
-    now = _cut_off(as_of)
+    now = _parse_cut_off(as_of)
     if now is None:
         raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
-    events = _events(model, tables, for_rows=True)
+    events = _read_events(model, tables, for_rows=True)
     return RowsToPredict(model.events.rows(events, now), events, now)
 
 
-def _events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
     if not isinstance(tables, Mapping | None):
         raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
     known, tables = model.events.tables, tables or {}
@@ -85,13 +85,13 @@ def _events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[
     found = {}
     for name, columns in needed.items():
         raw = raw_columns(known[name], columns)
-        arrow = _arrow(tables[name], partial(model.event_source, name), raw)
+        arrow = _to_arrow(tables[name], partial(model.event_source, name), raw)
         is_read = isinstance(tables[name], str | Path | TableSource)  # its reader has applied the steps
         found[name] = arrow if is_read else apply_steps(arrow, known[name])
     return found
 
 
-def _arrow(
+def _to_arrow(
     data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str] = ()
 ) -> pa.Table:
     if isinstance(data, TableSource):
@@ -103,7 +103,7 @@ def _arrow(
     return plain_arrow(rows_to_arrow(data, required, optional))
 
 
-def _cut_off(as_of: Any) -> int | None:
+def _parse_cut_off(as_of: Any) -> int | None:
     if as_of is None:
         return None
     if not isinstance(as_of, str | date):

@@ -21,7 +21,7 @@ def write_kernels(writer: ArtifactWriter, calls: Iterable[Call]) -> list[dict[st
         assert isinstance(kernel, UserKernel)
         name = f"kernel_{i}_{re.sub(r'[^a-zA-Z0-9_]', '_', kernel.name)[:80]}.py"
         writer.file(name).write_bytes(kernel.source.encode())
-        entries.append(_described(kernel, name))
+        entries.append(_describe(kernel, name))
     return entries
 
 
@@ -50,13 +50,13 @@ def _read(reader: ArtifactReader, entry: Mapping[str, Any]) -> UserKernel:
         kernel = restore(reader.read(entry["file"]).decode(), str(path))
         kernel.compile()  # report compile errors on loading, not on the first prediction
     except (KernelError, UnicodeDecodeError) as error:
-        raise _refused(path.name, str(error), str(path)) from None
-    if _described(kernel, path.name) != entry:
-        raise _refused(path.name, "does not match the kernel described in the manifest", str(path))
+        raise _error(path.name, str(error), str(path)) from None
+    if _describe(kernel, path.name) != entry:
+        raise _error(path.name, "does not match the kernel described in the manifest", str(path))
     return kernel
 
 
-def _described(kernel: UserKernel, file: str) -> dict[str, Any]:
+def _describe(kernel: UserKernel, file: str) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "file": file,
@@ -67,5 +67,5 @@ def _described(kernel: UserKernel, file: str) -> dict[str, Any]:
     }
 
 
-def _refused(name: str, problem: str, where: str) -> ArtifactError:
+def _error(name: str, problem: str, where: str) -> ArtifactError:
     return ArtifactError(f"{name} {problem}", where=where, fix="export the model again")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.job import Job
 
 RUN_ROWS = 128
-MADE_ROWS = 192  # with usual, and with extreme values; if there are more values, rows have several of them
+MADE_ROWS = 192  # generated with usual values, and again with extreme ones; with more values, rows have several
 LEVELS = 24  # tried per categorical column
 LEVEL_ROWS = 65_536  # rows of the run in which levels are counted
 UNSEEN = "\N{SNOWMAN} never seen"
@@ -75,7 +75,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         near += [(column.name, name, value) for name, value in usual.items()]
         far += [(column.name, name, value) for name, value in limits.items()]
     cases = [""] * len(picked)
-    for packed in (_packed(near), _packed(far), [[(c.name, "null", None) for c in columns]]):
+    for packed in (_pack(near), _pack(far), [[(c.name, "null", None) for c in columns]]):
         for i, changes in enumerate(packed):
             _append(values, i % len(picked), {name: value for name, _, value in changes})
             everything = len(changes) == len(columns) > 1
@@ -97,7 +97,7 @@ def _append(values: dict[str, list[Any]], base: int, changes: dict[str, Any]) ->
         column.append(changes[name] if name in changes else column[base])
 
 
-def _packed(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str, Any]]]:
+def _pack(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str, Any]]]:
     """Return the changes of each generated row: one change per row, or several if there are more than `MADE_ROWS`."""
     n = min(len(limits), MADE_ROWS)
     return [list(limits[row::n]) for row in range(n)]
@@ -131,10 +131,10 @@ def _limits(column: Column, table: EncodedTable, backend: Backend) -> tuple[dict
         usual["unseen"] = UNSEEN
         if column.levels:
             usual["trailing blank"] = f"{column.levels[0]} "
-    return usual | {f"{level!r}": level for level in _some(column, table, backend)}, {}
+    return usual | {f"{level!r}": level for level in _some_levels(column, table, backend)}, {}
 
 
-def _some(column: Column, table: EncodedTable, backend: Backend) -> Iterable[str]:
+def _some_levels(column: Column, table: EncodedTable, backend: Backend) -> Iterable[str]:
     """Return up to `LEVELS` levels of a column: the rarest, then others at even distances."""
     assert column.levels is not None
     counts = backend.to_host(backend.xp.bincount(table.column(column.name)[:LEVEL_ROWS], minlength=column.n_codes))

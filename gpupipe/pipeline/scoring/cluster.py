@@ -124,10 +124,10 @@ def score_on_workers(
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
     try_event_tables(model, tables, adjust)
-    source, choose = adjust(model.source_of(data)), partial(_chosen, ids=ids, keep=keep, known=known, goal=model.goal)
+    source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, goal=model.goal)
     if model.features.derivation is not None:
         log("features of keys and texts need all rows at once: a single worker reads and scores them")
-        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code))
         written = score_as_one(source, sent, folder, workers, tables, as_of, lambda names: choose(names).names)
     else:
         texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
@@ -140,7 +140,7 @@ def score_on_workers(
         copied = choose(found.schema.names).names
         for warning in _enforce(model, found, workers, data):
             log(warning)
-        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, is_checked=True))
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
     for remark in written.remarks:
         log(remark)
@@ -155,7 +155,7 @@ def score_on_workers(
     )
 
 
-def _chosen(
+def _choose(
     found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], goal: Goal
 ) -> IdColumns:
     """Return the columns to copy among those `found` in the input; see `choose_columns`."""
@@ -176,7 +176,7 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
-def _opened(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
+def _open(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
     """Return a model that scores chunks; without rules if all rows were checked before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
     return replace(model, rules=()) if is_checked else model

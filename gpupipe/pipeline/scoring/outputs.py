@@ -74,11 +74,11 @@ def escape_formulas(table: pa.Table) -> pa.Table:
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        columns.append(_escaped(column.cast(kind)) if is_text else column)
-    names = _escaped(pa.chunked_array([table.column_names], pa.string())).to_pylist()
+        columns.append(_escape(column.cast(kind)) if is_text else column)
+    names = _escape(pa.chunked_array([table.column_names], pa.string())).to_pylist()
     return pa.table(columns, names=names)
 
 
-def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _escape(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER))
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)

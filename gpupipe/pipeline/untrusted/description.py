@@ -55,7 +55,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
     if features.derivation is not None:
         tables = {
             name: {
-                **_described_schema(table.schema),
+                **_describe_schema(table.schema),
                 **{key: list(getattr(table, key)) for key in ("inputs", "left", "right")},
             }
             for name, table in features.derivation.tables.items()
@@ -67,12 +67,12 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "threshold": model.decision.threshold,
         "inputs": list(features.inputs),
         "names": list(features.names),
-        **_described_schema(features.input_schema),
+        **_describe_schema(features.input_schema),
         "tables": tables,
     }
 
 
-def _described_schema(schema: Schema) -> dict[str, Any]:
+def _describe_schema(schema: Schema) -> dict[str, Any]:
     return {"schema": schema.to_json(), "coded": [column.name for column in schema if column.levels is not None]}
 
 

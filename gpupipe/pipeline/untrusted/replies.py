@@ -104,7 +104,7 @@ def read_verification(document: Any) -> Verification:
     return found
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text; found {value!r:.40}")
     return value
@@ -133,7 +133,7 @@ def read_error(document: Any, where: str, memory_bytes: int) -> GpupipeError:
     memory_bytes : int
         The memory limit of the child.
     """
-    kind, what, place, fix = (_text(document[key]) for key in ("kind", "what", "where", "fix"))
+    kind, what, place, fix = (_check_text(document[key]) for key in ("kind", "what", "where", "fix"))
     if kind == TOO_LARGE:
         return out_of_memory(where, memory_bytes)
     if kind == UNEXPECTED:

@@ -30,14 +30,14 @@ class ModelWorker:
         """Return the reply to a request; errors are part of the reply."""
         request, parts = unpack(message)
         try:
-            model = self._loaded(request)
+            model = self._load(request)
             reply, arrays = self._reply(model, request, parts)
             warnings = [str(text) for text in model.backend.take_remarks()]
             return pack({**reply, "sha256": model.manifest["manifest_sha256"], "warnings": warnings}, arrays)
         except Exception as error:
             return pack(write_error(error))
 
-    def _loaded(self, request: Mapping[str, Any]) -> Model:
+    def _load(self, request: Mapping[str, Any]) -> Model:
         folder = request["folder"]
         if folder not in self.models:
             model = load_model(folder, "cpu", allow_code=request["allow_code"])
