@@ -101,7 +101,7 @@ def run_pipeline(
         stack.enter_context(room_on(final.parent, "free some space, then resume the run with --resume"))
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
-        store = stack.enter_context(CheckpointStore.beside(final, resume))
+        store = stack.enter_context(CheckpointStore.for_run(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
