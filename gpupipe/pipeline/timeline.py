@@ -194,6 +194,8 @@ class Timeline:
         The notes made outside of all stages.
     limits : callable
         Returns what was used of the limits, up to now, as records of timeline.json.
+    imports : dict of str to float
+        Library to the wall seconds of importing it, which no stage contains.
     """
 
     def __init__(
@@ -207,6 +209,7 @@ class Timeline:
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
         self.limits: Callable[[], list[dict[str, Any]]] = list
+        self.imports: dict[str, float] = {}
         self._open: list[Stage] = []
         self._is_stop_postponed = False
         self._began = datetime.now(UTC)
@@ -316,10 +319,11 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what timeline.json holds: when it began (UTC), the seconds up to now, the stages, used limits."""
+        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages and used limits."""
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
+            "imports": {library: round(seconds, 6) for library, seconds in self.imports.items()},
             "stages": [stage.to_json() for stage in self.stages],
             "limits": self.limits(),
         }

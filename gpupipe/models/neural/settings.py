@@ -46,6 +46,9 @@ class NeuralSettings(ModelSettings):
     def estimator_name(self, task: Task) -> str:
         return "Network"
 
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return "torch", "gpupipe.models.neural.fit"
+
     def architecture(self, n_numbers: int, cardinalities: tuple[int, ...], n_outputs: int, n_rows: int) -> Architecture:
         """Return the network for so many columns and outputs; of few rows, numbers have fewer bins."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name in Architecture.__annotations__}
