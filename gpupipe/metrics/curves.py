@@ -23,7 +23,7 @@ MIN_TOP_ROWS = 10  # fewer say too little
 
 @dataclass(frozen=True)
 class Points:
-    """A curve of one class against the rest: ``x[i], y[i]``, at most `MAX_POINTS` of them.
+    """Curve of one class against all others: ``x[i], y[i]``, at most `MAX_POINTS` of them.
 
     ``class_code`` is 1 for binary.
     """

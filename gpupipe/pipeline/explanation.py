@@ -27,13 +27,13 @@ class ModelPlots:
     Attributes
     ----------
     curves : Curves, optional
-        Of a classifier.
+        Classification only.
     confusion : list of list of int, optional
-        Of a classifier; see `gpupipe.metrics.confusion`.
+        Classification only; see `gpupipe.metrics.confusion`.
     residuals : Residuals, optional
-        Of a regressor.
+        Regression only.
     cluster_sizes : list of int, optional
-        Test rows in each cluster, of a clustering.
+        Clustering only: test rows in each cluster.
     """
 
     curves: Curves | None = None

@@ -65,10 +65,12 @@ def write_report(
         importances=[
             ImportanceRow(name=i.name, mean=i.mean, std=i.std, direction=directions.get(i.name)) for i in importances
         ],
-        importance_note=_importance_note(name, settings, len(importances), len(outcome.champion.features.inputs)),
+        importance_note=_importance_note(
+            name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
+        ),
         columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.champion.features.features],
-        stages=timeline["stages"],
+        stages=[stage for stage in timeline["stages"] if stage["status"] != "running"],  # the report's has no end yet
         limits=timeline["limits"],
         imports=timeline["imports"],
         notes=[note.text for note in job.timeline.all_notes("info")],
@@ -79,13 +81,16 @@ def write_report(
     render(data, folder, config.report)
 
 
-def _importance_note(metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int) -> str:
+def _importance_note(
+    metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int, *, is_folded: bool
+) -> str:
     if settings is None:
         return ""
     change = "decrease" if METRICS.get(metric).greater_is_better else "increase"
+    rows = f"at most {settings.rows:,} test rows" + (" of the last fold" if is_folded else "")
     note = (
-        f"Permutation importance: the mean {change} of {metric_title(metric)} on at most {settings.rows:,} test rows "
-        f"when the values of a column are shuffled, {settings.repeats} times."
+        f"Permutation importance: the mean {change} of {metric_title(metric)} on {rows} when the values of a column "
+        f"are shuffled, {settings.repeats} times."
     )
     if n_measured == settings.columns < n_inputs:
         note += f" Measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most."

@@ -134,7 +134,7 @@ class Regression:
 
 @dataclass(frozen=True, kw_only=True)
 class Direction:
-    """How predictions vary with an input column.
+    """Relation between an input column and the predictions.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class ImportanceRow:
 
     @property
     def is_measurable(self) -> bool:
-        """Whether the mean is positive and exceeds its spread over the repeats; if not, it is noise."""
+        """True if the mean is positive and exceeds its spread over the repeats; otherwise it is noise."""
         return self.mean > (self.std or 0.0)
 
 

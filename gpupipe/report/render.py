@@ -10,7 +10,7 @@ from gpupipe import units
 from gpupipe.report import text
 from gpupipe.report.data import ReportData
 from gpupipe.report.gains import at_threshold, gain_rows
-from gpupipe.report.sentences import judged_by, result_sentences
+from gpupipe.report.sentences import evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
 from gpupipe.report.theme import COLORS, DARK, css_variables
 
@@ -89,7 +89,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         figures=figures,
         metrics=text.metric_names(data.best.metrics),
         sentences=result_sentences(data),
-        basis=judged_by(data),
+        basis=evaluation_basis(data),
         gains=[] if data.classification is None else gain_rows(data.classification),
         at_threshold=at_threshold(data.classification),
         total_seconds=_total_seconds(data),
@@ -121,7 +121,7 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     filters = (
-        text.number, text.signed, text.metric, text.percent, text.share, text.at_scale, text.metric_title,
+        text.number, text.signed, text.spread, text.percent, text.share, text.at_scale, text.metric_title,
         text.task_title, text.direction,
         units.format_duration, units.format_size, units.format_rate,
     )  # fmt: skip
@@ -131,12 +131,13 @@ def _environment() -> jinja2.Environment:
 
 def _direction_note(data: ReportData) -> str:
     """Return how the directions of importances are computed."""
-    output = "predictions"
+    output = "the prediction"
     if data.classification is not None:
-        output = f"predicted probability of {data.classification.positive or 'the positive class'}"
+        output = f"the predicted probability of {data.classification.positive or 'the positive class'}"
     return (
-        f"Right: how the {output} varies with the column in the same rows, by the sign of Spearman's rank correlation "
-        "(no clear direction below 0.1), or the levels with the highest and lowest mean; an association, not a cause."
+        f"On the right, how {output} varies with the column in the same rows: the sign of Spearman's rank correlation "
+        "(no clear direction below 0.1), or the levels with the highest and lowest mean. It describes the model, not "
+        "causes."
     )
 
 

@@ -20,8 +20,10 @@ def result_sentences(data: ReportData) -> list[str]:
     ...     metric="roc_auc", leaderboard=[LeaderboardRow(model="xgboost", metrics={})],
     ...     rows_train=5634, rows_test=1409, n_features=30, classification=found,
     ... )
-    >>> result_sentences(data)[0]
-    'Of the 100 test rows with the highest predicted probability of Churn = Yes, 69 are Yes; of 100 chosen at random, 27 would be.'
+    >>> for part in result_sentences(data)[0].split("; "):
+    ...     print(part)
+    Of the 100 test rows with the highest predicted probability of Churn = Yes, 69 are Yes
+    of 100 chosen at random, 27 would be.
     """
     rows = "test rows" if data.rows_test else "rows"
     if data.classification is not None:
@@ -34,8 +36,8 @@ def result_sentences(data: ReportData) -> list[str]:
     return _clusters(data.cluster_sizes, rows) if data.cluster_sizes else []
 
 
-def judged_by(data: ReportData) -> str:
-    """Return which model predicted the evaluated rows, and that it was not trained on them; "" without a target."""
+def evaluation_basis(data: ReportData) -> str:
+    """Return the rows that the model was evaluated on, in one sentence; "" without a target."""
     if data.target is None:
         return ""
     if data.rows_test:
@@ -47,10 +49,10 @@ def _binary(found: Classification, target: str, rows: str) -> list[str]:
     positive = found.positive or "positive"
     sentences = []
     if found.headline is not None and found.prevalence is not None:
-        n = found.headline.n_rows
+        n, hits = found.headline.n_rows, round(found.headline.hits)
         sentences.append(
             f"Of the {n} {rows} with the highest predicted probability of {target} = {positive}, "
-            f"{round(found.headline.hits)} are {positive}; of {n} chosen at random, {round(n * found.prevalence)} would be."
+            f"{hits} are {positive}; of {n} chosen at random, {round(n * found.prevalence)} would be."
         )
     if found.confusion is not None and len(found.confusion.counts) == 2:
         (_, wrong), (missed, right) = found.confusion.counts
@@ -58,7 +60,8 @@ def _binary(found: Classification, target: str, rows: str) -> list[str]:
         if called and actual:
             sentences.append(
                 f"The model predicts {positive} for {number(called)} {rows}, and {percent(right / called)} of these "
-                f"predictions are right; it finds {percent(right / actual)} of the {number(actual)} rows that are {positive}."
+                f"predictions are right; it finds {percent(right / actual)} of the {number(actual)} rows that are "
+                f"{positive}."
             )
     return sentences
 
@@ -69,9 +72,10 @@ def _multiclass(confusion: Confusion, target: str, rows: str) -> list[str]:
     if not total:
         return []
     largest = max(range(len(sizes)), key=sizes.__getitem__)
+    constant = confusion.labels[largest]
     return [
-        f"{target} is predicted correctly for {percent(right / total)} of the {number(total)} {rows}; always predicting "
-        f"{confusion.labels[largest]}, the most frequent class, would be correct for {percent(sizes[largest] / total)}."
+        f"{target} is predicted correctly for {percent(right / total)} of the {number(total)} {rows}; always "
+        f"predicting {constant}, the most frequent class, would be correct for {percent(sizes[largest] / total)}."
     ]
 
 
@@ -83,10 +87,8 @@ def _regression(found: Regression, target: str, rows: str) -> list[str]:
         sentence += f", and 90 % within {number(found.most_within)}"
     if found.constant_half_within is None:
         return [f"{sentence}."]
-    return [
-        f"{sentence}. Always predicting the median of the {rows}, half would be within "
-        f"{number(found.constant_half_within)}."
-    ]
+    constant = number(found.constant_half_within)
+    return [f"{sentence}.", f"Always predicting the median of the {rows}, half would be within {constant}."]
 
 
 def _clusters(sizes: Sequence[int], rows: str) -> list[str]:

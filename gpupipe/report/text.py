@@ -101,8 +101,13 @@ def share(value: float, whole: float) -> float:
 
 def metric(values: Any, name: str) -> str:
     """Return metric `name` of a mapping, with ``NAME_std`` where the mapping has it: ``0.842 ± 0.005``."""
-    spread = values.get(f"{name}_std")
-    return number(values.get(name)) + (f" ± {number(spread)}" if spread is not None else "")
+    return f"{number(values.get(name))} {spread(values, name)}".rstrip()
+
+
+def spread(values: Any, name: str) -> str:
+    """Return ``NAME_std`` of a mapping of metrics as ``± 0.005``; "" if the mapping has none."""
+    found = values.get(f"{name}_std")
+    return "" if found is None else f"± {number(found)}"
 
 
 def metric_names(values: Any) -> list[str]:

@@ -10,6 +10,8 @@ from scipy.stats import spearmanr
 from gpupipe.config import parse_config
 from gpupipe.pipeline.directions import direction_of
 from gpupipe.pipeline.explanation import ExplainedRows
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.report.data import Direction
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
@@ -28,7 +30,7 @@ def test_the_direction_of_numbers_is_the_rank_correlation_of_known_values(slope:
     assert found.correlation == pytest.approx(spearmanr(x, output, nan_policy="omit").statistic)
 
 
-def test_a_weak_correlation_is_no_direction_and_a_constant_has_none() -> None:
+def test_a_weak_correlation_has_no_sign_and_a_constant_has_no_direction() -> None:
     rng = np.random.default_rng(0)
     x, output = rng.normal(size=2_000), rng.normal(size=2_000)
     assert abs(spearmanr(x, output).statistic) < 0.1
@@ -63,9 +65,12 @@ def test_explained_rows_are_those_of_the_matrix_they_come_with(
     frame["y"] = 2.0 * frame.x + rng.normal(size=600)
     seen = []
     of = ExplainedRows.of
-    monkeypatch.setattr(
-        ExplainedRows, "of", staticmethod(lambda job, outcome: seen.append(of(job, outcome)) or seen[0])
-    )
+
+    def recorded(job: Job, outcome: LeaderboardResult) -> ExplainedRows | None:
+        seen.append(of(job, outcome))
+        return seen[0]
+
+    monkeypatch.setattr(ExplainedRows, "of", staticmethod(recorded))
     config = parse_config(
         {
             "name": "x", "source": {"frame": frame, "target": "y"}, "split": split, "models": ["xgboost"],

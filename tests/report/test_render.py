@@ -313,7 +313,7 @@ def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_pa
     assert "None" not in text
 
 
-def test_a_table_of_thousands_of_columns_is_cut_and_says_so(churn: ReportData, tmp_path: Path) -> None:
+def test_a_table_of_thousands_of_columns_is_cut_and_counts_the_others(churn: ReportData, tmp_path: Path) -> None:
     lineage = [Lineage(output=f"f{i}", inputs=["x"], op="hash") for i in range(3000)]
     path = render(replace(churn, lineage=lineage), tmp_path, Report(plots=False))
     assert "and 2,500 more" in Page(path).text

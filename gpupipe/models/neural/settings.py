@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt, Share
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED, Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout
 LEAST_BATCH, MOST_BATCH, STEPS_AN_EPOCH = 256, 4096, 64

@@ -12,7 +12,7 @@ from gpupipe.units import format_duration, format_rate, format_size
 MOST_METRICS = 5
 FIGURES_WIDTH = 48  # characters of rows, rate, time and device
 RATE_WIDTH = 14
-WIDTH_WITH_RATE = 100  # narrower lines leave out the rate
+WIDTH_WITH_RATE = 100  # narrower lines have no rate
 MAX_NAME_WIDTH = 44  # of the column of names where there is room for more
 
 
