@@ -9,7 +9,9 @@
 ``decision``        calibration and threshold
 ``model``           a model to its directory and back, and its predictions
 ``parity``          outputs of some rows, recorded in training and replayed wherever the model is loaded
-``explanation``     importances and plots;  ``run_report`` the figures of the report
+``explanation``     importances and plots;  ``directions`` how predictions vary with a column
+``run_report``      the report of a run
+``imports``         imports of libraries, timed outside of the stages
 ``plan``            the stages and memory of a run, before it runs
 ``scoring``         batch scoring
 ``untrusted``       models of unknown origin, in a child process with limits

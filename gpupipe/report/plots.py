@@ -34,7 +34,9 @@ def draw_classification(data: Classification) -> dict[str, str]:
     """Return file stem to SVG for each kind of curve in `data`."""
     plots = {}
     if data.gains:
-        plots["gains"] = _square("Fraction of rows", "Fraction found", lambda axes: _gains(axes, data))
+        positive = "the class" if data.positive is None else _legend(data.positive)
+        labels = "Fraction of rows, highest probability first", f"Fraction of {positive} found"
+        plots["gains"] = _square(*labels, lambda axes: _gains(axes, data))
     if data.roc:
         plots["roc"] = _square("False positive rate", "True positive rate", lambda axes: _roc(axes, data))
     if data.precision_recall:

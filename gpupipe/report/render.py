@@ -135,7 +135,7 @@ def _direction_note(data: ReportData) -> str:
     if data.classification is not None:
         output = f"the predicted probability of {data.classification.positive or 'the positive class'}"
     return (
-        f"On the right, how {output} varies with the column in the same rows: the sign of Spearman's rank correlation "
+        f"Direction: how {output} varies with the column in the same rows: the sign of Spearman's rank correlation "
         "(no clear direction below 0.1), or the levels with the highest and lowest mean. It describes the model, not "
         "causes."
     )
