@@ -139,7 +139,9 @@ class LineDisplay:
             if name == "model":
                 table.add_column(name, min_width=6, overflow="fold")
                 continue
-            lines_of_name = textwrap.wrap(self._sign(name, name.replace("²", "2")), HEADING_WIDTH)
+            lines_of_name = textwrap.wrap(
+                self._sign(name, name.replace("²", "2")), HEADING_WIDTH, break_long_words=False
+            )
             heading = Text("\n").join(map(self._text, lines_of_name))
             table.add_column(heading, justify="right", min_width=6, no_wrap=True)
         for row, cells in zip(rows, lines, strict=True):
