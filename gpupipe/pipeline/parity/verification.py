@@ -75,11 +75,10 @@ class Verification:
     @property
     def summary(self) -> str:
         """One line of text: the number of compared values, and the largest difference."""
-        flips = self.predictions.label_flips
-        return (
-            f"{len(self.columns)} features of {self.rows} rows, {self.predictions.rows} predictions, {flips} label "
-            f"flip{'s' * (flips != 1)}; largest difference {self.predictions.largest:.2g}"
-        )
+        flips, largest = self.predictions.label_flips, self.predictions.largest
+        compared = f"{len(self.columns)} features of {self.rows} rows, {self.predictions.rows} predictions"
+        flipped = f", {flips} label flip{'s' * (flips != 1)}" if flips else ""
+        return f"{compared}{flipped}; " + (f"largest difference {largest:.2g}" if flips or largest else "no difference")
 
     def to_json(self) -> dict[str, Any]:
         """Return the verification as JSON values; non-finite numbers become null."""
