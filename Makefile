@@ -1,6 +1,6 @@
 # The words of daily work. They use the virtual environment that `make setup` makes, or another: make test BIN=/path/to/bin/
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-fast bench lock
+.PHONY: help setup check format test test-fast docs docs-fast bench lock
 BIN ?= .venv/bin/
 
 help:    ## print these lines
@@ -25,6 +25,12 @@ test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
 
 test-fast: ## the tests to run after every edit: two cases of each, no processes, about a minute
 	$(BIN)pytest --fast -n auto --dist worksteal
+
+docs:    ## build the documentation into build/docs/html, warnings as errors, gallery scripts included
+	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/docs/doctrees docs build/docs/html
+
+docs-fast: ## the same without running the gallery scripts
+	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/docs/doctrees docs build/docs/html
 
 bench:   ## measure the main job, cold and warm, against hand-written peers
 	$(BIN)gpupipe bench configs/churn.yaml

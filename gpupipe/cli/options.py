@@ -11,7 +11,9 @@ from gpupipe.errors import ConfigError
 
 CHOICE = click.Choice(["auto", "cpu", "gpu"])
 
-device_option = click.option("--device", type=CHOICE, default="auto", show_default=True)
+device_option = click.option(
+    "--device", type=CHOICE, default="auto", show_default=True, help="Device to run on; gpu: the GPU, or exit code 4."
+)
 """Of commands that take a model."""
 
 device_override_option = click.option("--device", type=CHOICE, help="Where to run; gpu means there or an error.")

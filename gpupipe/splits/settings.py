@@ -49,6 +49,7 @@ class Predefined(Settings):
     Attributes
     ----------
     name : str
+        The column of the table.
     train, test : list
         The levels of the column that mean so; without `train`, every level that is not in `test`. Rows with any other
         level are left out.
