@@ -35,7 +35,7 @@ docs-fast: ## the same without running the gallery scripts
 bench:   ## measure the main job, cold and warm, against hand-written peers
 	$(BIN)gpupipe bench configs/churn.yaml
 
-lock:    ## write constraints.txt anew: today's versions, which CI installs and tests
+lock:    ## update constraints.txt to the newest versions, which CI installs and tests
 	sed '/^[^#]/,$$d' constraints.txt > constraints.new
 	$(BIN)uv pip compile pyproject.toml --extra dev --constraint .ci/constraints.txt --only-binary :all: \
 	  --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate --quiet >> constraints.new

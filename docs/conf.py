@@ -39,7 +39,7 @@ myst_heading_anchors = 3
 nitpicky = True
 # Types in docstrings are prose, such as "array of float32": only names of gpupipe are checked.
 nitpick_ignore_regex = [("py:(class|obj|meth|func|attr|mod|data)", r"(?!gpupipe\.).*")]
-smartquotes = False
+smartquotes_action = "D"  # dashes: of parameters in docstrings
 
 # Docstrings
 default_role = "code"

@@ -57,12 +57,18 @@ def write_pages(folder: Path, pages: Mapping[str, str]) -> None:
 
 def generate(app: Sphinx, config: SphinxConfig) -> None:
     """Write all generated pages into the source folder."""
+    from sphinx.errors import ConfigError
+
     from gpupipe_reference.repository import repository_pages
 
     docs = Path(app.srcdir)
-    allowed = bool(config.gpupipe_lenient)
-    write_pages(docs / "reference", reference_pages(lenient=allowed))
-    write_pages(docs, repository_pages(docs.parent))
+    try:
+        pages = reference_pages(lenient=bool(config.gpupipe_lenient))
+        own = repository_pages(docs.parent)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    write_pages(docs / "reference", pages)
+    write_pages(docs, own)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gpupipe.cli import COMMANDS, cli
-from gpupipe_reference.markdown import code, definition, fence, inline, page, paragraphs, table
+from gpupipe_reference.markdown import code, definition, fence, inline, mark_as_code, page, paragraphs, table
 from gpupipe_reference.schema_text import flow
 
 EXAMPLES = {
@@ -68,7 +68,7 @@ def _sections(
     blocks = [
         f"({label})=\n{'#' * level} {code(context.command_path)}",
         fence(usage, "text"),
-        paragraphs(inspect.cleandoc(command.help or "").replace("\b\n", ""), links),
+        paragraphs(_with_placeholders(inspect.cleandoc(command.help or "").replace("\b\n", ""), context), links),
         _options(command, context, label),
     ]
     if name in EXAMPLES and level == 2:
@@ -102,13 +102,18 @@ def _option(option: click.Option, context: click.Context, label: str) -> str:
     if option.show_default and option.default is not None and not option.is_flag:
         facts.append(f"default {code(flow(option.default))}")
     term = " — ".join([facts[0], ", ".join(facts[1:])]) if facts[1:] else facts[0]
-    return definition(term, inline(escape_metavars(option.help)))
+    return definition(term, inline(_with_placeholders(option.help, context)))
 
 
 def _metavar(option: click.Option, context: click.Context) -> str:
     return "N" if isinstance(option.type, click.IntRange) else option.make_metavar(context).strip("[]")
 
 
-def escape_metavars(text: str) -> str:
-    """Return a help text with its placeholders in capitals as code: OUTPUT.rejected.csv."""
-    return re.sub(r"(?<![`\w-])([A-Z][A-Z_]{3,}[\w.]*[\w])(?!`)", r"`\1`", text)
+def _with_placeholders(text: str, context: click.Context) -> str:
+    """Return a help text with the placeholders of the command as code: CONFIG, OUTPUT.rejected.csv."""
+    words = {(param.name or "").upper() for param in context.command.get_params(context)}
+    words |= {
+        word for param in context.command.get_params(context) for word in re.findall(r"[A-Z_]{3,}", param.metavar or "")
+    }
+    names = "|".join(sorted(words, key=len, reverse=True))
+    return mark_as_code(text, rf"(?<![\w.-])({names})(\.[a-z]+)*(?![\w-])")

@@ -157,7 +157,7 @@ def _title(definition: str, section: str) -> str:
 def _listing(name: str) -> Iterator[str]:
     if name == "features":
         yield (
-            "Each item is one op: a mapping of its name to its settings. A name or a list in place of the settings is "
+            "Each item is one op: a mapping of its name to its settings. A name or a list instead of the settings is "
             "the selection of columns. Without `features`, each column gets the default treatment of "
             f"{link('`auto`', 'op-auto')}."
         )
@@ -165,7 +165,7 @@ def _listing(name: str) -> Iterator[str]:
         return
     yield (
         "Each item is a name, a mapping of a name to its parameters, or a mapping with `name` and `params`. `as` gives "
-        "an entry a label of its own, so one model can be listed twice. `model:` takes a single entry. Without "
+        "an entry its own label, so one model can be listed twice. `model:` takes a single entry. Without "
         "`models`, two that suit the task are trained."
     )
     yield "## Models\n\n" + ", ".join(link(code(m), f"model-{m.replace('_', '-')}") for m in MODELS.names())
@@ -178,7 +178,7 @@ def _general_page(links: Mapping[str, str]) -> str:
     return page(
         label,
         "General settings",
-        "Settings at the top level of a configuration, beside its sections.",
+        "Settings at the top level of a configuration.",
         "## Example",
         fence(EXAMPLES[GENERAL].strip(), "yaml"),
         "## Settings",

@@ -41,6 +41,7 @@ tables:
   regions:                      # many customers, one region: its columns are joined
     path: data/regions.parquet
     on: region_id
+    cardinality: many_to_one
   orders:                       # one customer, many orders: read by the ops over histories
     path: data/orders.parquet
     on: customer_id
@@ -100,6 +101,6 @@ gpu: {allocator: async, limit: 40GiB, spill: false}
 cluster:
   scheduler: local
   workers: 4
-  memory: 8GiB
+  memory_limit: 8GiB
 """,
 }

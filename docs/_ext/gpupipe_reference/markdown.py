@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
+_OPTION = r"(?<![\w.-])--[a-z][a-z-]*(?: \w[\w.]*=[\w.]*\w)?"
 _SPECIAL = re.compile(r"([\\*<>\[\]|])")
 
 
 def inline(text: str, links: Mapping[str, str] | None = None, here: str = "") -> str:
     """Return a line of a docstring as Markdown: code spans are kept, every other special character is escaped.
+
+    Options, such as ``--set seed=8``, become code.
 
     Parameters
     ----------
@@ -21,8 +24,14 @@ def inline(text: str, links: Mapping[str, str] | None = None, here: str = "") ->
     here : str
         Label of the page: code does not link to its own page.
     """
-    parts = _CODE.split(" ".join(text.split()))
+    parts = _CODE.split(mark_as_code(" ".join(text.split()), _OPTION))
     return "".join(_code(part, links or {}, here) if i % 2 else escape(part) for i, part in enumerate(parts))
+
+
+def mark_as_code(text: str, pattern: str) -> str:
+    """Return text with what matches a pattern, outside of code spans, as code."""
+    parts = _CODE.split(text)
+    return "".join(part if i % 2 else re.sub(pattern, r"`\g<0>`", part) for i, part in enumerate(parts))
 
 
 def escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Pages of the models: one for each family, and an index."""
+"""Pages of the models: one for each, and an index by family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpupipe_reference.ops import split_docstring
 from gpupipe_reference.schema_text import SettingText, definition_of, flow, settings
 from gpupipe_reference.setting_list import setting_list
 
-# module of gpupipe.models → title and description of its page, in the order of the index
+# module of gpupipe.models → title and description in the index
 FAMILIES = {
     "linear": ("Linear models", "Fast, and their coefficients can be read."),
     "forest": ("Random forests", "Averages of deep trees; little to tune."),
@@ -49,7 +49,7 @@ def model_pages(links: Mapping[str, str], *, lenient: bool) -> dict[str, str]:
     listed = [name for names in families.values() for name in names]
     if sorted(listed) != sorted(MODELS.names()):
         raise ValueError(f"each model belongs to a family of {__name__}: {sorted(set(MODELS.names()) ^ set(listed))}")
-    pages = {f"models/{family}.md": _family_page(family, names, links, lenient) for family, names in families.items()}
+    pages = {f"models/{name}.md": model_page(name, model, links, lenient=lenient) for name, model in MODELS.items()}
     return pages | {"models/index.md": _index_page(families)}
 
 
@@ -59,17 +59,18 @@ def members(family: str) -> list[str]:
 
 
 def model_label(name: str) -> str:
-    """Return the label of a model's section."""
+    """Return the label of a model's page."""
     return f"model-{name.replace('_', '-')}"
 
 
-def _family_page(family: str, names: Sequence[str], links: Mapping[str, str], lenient: bool) -> str:
-    title, what = FAMILIES[family]
-    blocks = [_model_section(name, MODELS.get(name), links, lenient) for name in names]
-    return page(f"models-{family}", title, what, *blocks)
+def model_page(name: str, model: type[ModelSettings], links: Mapping[str, str], *, lenient: bool = False) -> str:
+    """Return the page of a model.
 
-
-def _model_section(name: str, model: type[ModelSettings], links: Mapping[str, str], lenient: bool) -> str:
+    Raises
+    ------
+    ValueError
+        If a parameter has no description.
+    """
     label = model_label(name)
     summary, rest, _ = split_docstring(model)
     tasks = [task for task in get_args(Task) if task in model.tasks]
@@ -79,19 +80,19 @@ def _model_section(name: str, model: type[ModelSettings], links: Mapping[str, st
     if missing and not lenient:
         raise ValueError(f"parameters of the model {name} without a description: {', '.join(missing)}")
     file = model.__module__.replace(".", "/") + ".py"
-    blocks = [
-        f"({label})=\n## {code(name)}",
+    return page(
+        label,
+        code(name),
         inline(summary, links, label),
         paragraphs(rest, links, label),
-        table(["", ""], _facts(model, tasks, estimators)),
+        _fact_table(_facts(model, tasks, estimators)),
         _yaml(name, found),
-        "### Parameters" if found else "It has no parameters.",
+        "## Parameters" if found else "It has no parameters.",
         setting_list(found, label, links),
         _origin(estimators),
         _gpu_limits(estimators),
         f"Source: [{code(file)}]({GITHUB}/blob/main/{file})",
-    ]
-    return "\n\n".join(block for block in blocks if block)
+    )
 
 
 def estimator_names(model: type[ModelSettings], tasks: Sequence[Task]) -> list[str]:
@@ -110,6 +111,11 @@ def _facts(model: type[ModelSettings], tasks: Sequence[Task], estimators: Sequen
         ["on the CPU", _cpu(model, estimators)],
         ["on the GPU", _gpu(model, estimators)],
     ]
+
+
+def _fact_table(facts: Sequence[Sequence[str]]) -> str:
+    rows = "\n".join(f"* - {name}\n  - {value}" for name, value in facts)
+    return fence(rows, "{list-table}", {"stub-columns": "1"})
 
 
 def _cpu(model: type[ModelSettings], estimators: Sequence[str]) -> str:
@@ -162,7 +168,7 @@ def _gpu_limits(estimators: Sequence[str]) -> str:
     if rows:
         blocks.append(table(["parameter", "on the GPU"], rows.values()))
     blocks += [f"- {inline(note)}" for note in dict.fromkeys(notes)]
-    return "\n\n".join(["### Differences on a GPU", *blocks]) if blocks else ""
+    return "\n\n".join(["## Differences on a GPU", *blocks]) if blocks else ""
 
 
 def _limits(row: GpuEstimator) -> list[tuple[str, str]]:
@@ -202,7 +208,7 @@ def _index_page(families: Mapping[str, Sequence[str]]) -> str:
             ["The *view* is the form in which a model sees features:\n", *(f"- {view}" for view in VIEWS.values())]
         ),
         *blocks,
-        fence("\n".join(families), "{toctree}", {"hidden": ""}),
+        fence("\n".join(MODELS.names()), "{toctree}", {"hidden": "", "maxdepth": "1"}),
     )
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from gpupipe_reference.markdown import code, escape, fence, table
+from gpupipe_reference.schema_text import flow
 
 MOST_ROWS, MOST_COLUMNS = 12, 14
+WIDTH = 76  # of a line of YAML
 METHODS = ("fit_transform", "transform")
 
 
@@ -149,8 +150,11 @@ def yaml_text(ops: list[Any]) -> str:
     lines = ["features:"]
     for op in ops:
         ((name, value),) = op.items()
-        text = yaml.safe_dump(_plain(value), default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
-        lines.append(f"  - {name}: {text.removesuffix(chr(10)).removesuffix('...').strip()}")
+        line = f"  - {name}: {flow(_plain(value))}"
+        if len(line) > WIDTH and isinstance(value, Mapping):
+            settings = [f"      {key}: {flow(_plain(item))}" for key, item in value.items()]
+            line = "\n".join([f"  - {name}:", *settings])
+        lines.append(line)
     return "\n".join(lines)
 
 

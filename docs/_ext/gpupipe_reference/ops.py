@@ -126,7 +126,7 @@ def _short_form(name: str, op: type[FeatureOp]) -> str:
     if required != ["columns"]:
         return ""
     text = f"features:\n  - {name}: age\n  - {name}: [tenure, age]"
-    return "A name or a list in place of the settings is the selection of columns:\n\n" + fence(text, "yaml")
+    return "A name or a list instead of the settings is the selection of columns:\n\n" + fence(text, "yaml")
 
 
 def _engines(op: type[FeatureOp]) -> str:

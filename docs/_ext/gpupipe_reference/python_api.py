@@ -35,7 +35,7 @@ def api_pages(links: Mapping[str, str]) -> dict[str, str]:
     public = {name for name in gpupipe.__all__ if not name.startswith("__")}
     if missing := public - grouped - {error.__name__ for error in error_classes()}:
         raise ValueError(f"public names that no group of {__name__} has: {sorted(missing)}")
-    pages = {f"api/{name}.md": _object_page(name) for name in sorted(grouped)}
+    pages = {f"api/{file_stem(name)}.md": _object_page(name) for name in sorted(grouped)}
     return pages | {"api/index.md": _index_page(), "errors.md": _errors_page()}
 
 
@@ -51,6 +51,11 @@ def error_classes() -> list[type[errors.GpupipeError]]:
     return found
 
 
+def file_stem(name: str) -> str:
+    """Return the file name and label of a public name: some file systems take ``run`` and ``Run`` for one."""
+    return f"{name}_function" if any(name != other and name == other.lower() for other in gpupipe.__all__) else name
+
+
 def _object_page(name: str) -> str:
     value = getattr(gpupipe, name)
     directive = "autofunction" if not inspect.isclass(value) else "autoexception" if _is_warning(value) else "autoclass"
@@ -58,7 +63,7 @@ def _object_page(name: str) -> str:
     text = f".. {directive}:: gpupipe.{name}{options}"
     if name == "kernel":
         text += "\n\n.. autoexception:: gpupipe_kernels.user.kernel.KernelError"
-    return page(f"api-{name}", code(name), fence(text, "{eval-rst}"))
+    return page(f"api-{file_stem(name)}", code(name), fence(text, "{eval-rst}"))
 
 
 def _is_warning(value: type) -> bool:
@@ -68,9 +73,9 @@ def _is_warning(value: type) -> bool:
 def _index_page() -> str:
     blocks = []
     for title, (what, names) in GROUPS.items():
-        rows = [[f"[{code(f'gpupipe.{name}')}](#api-{name})", inline(_summary(name))] for name in names]
+        rows = [[f"[{code(f'gpupipe.{name}')}](#api-{file_stem(name)})", inline(_summary(name))] for name in names]
         blocks.append(f"## {title}\n\n{what}\n\n{table(['name', 'purpose'], rows)}")
-    names = "\n".join(name for _, group in GROUPS.values() for name in group)
+    names = "\n".join(file_stem(name) for _, group in GROUPS.values() for name in group)
     return page(
         "reference-api",
         "Python API",
