@@ -1,7 +1,7 @@
 """The built site: links lead somewhere, and no page scrolls sideways on a narrow screen.
 
 ``GPUPIPE_DOCS_HTML`` is the folder of a build: after ``make docs``, run
-``GPUPIPE_DOCS_HTML=build/docs/html pytest tests/docs``.
+``GPUPIPE_DOCS_HTML=build/docs pytest tests/docs``.
 """
 
 from __future__ import annotations
