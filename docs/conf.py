@@ -77,7 +77,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars: dict[str, list[str]] = {"index": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -100,6 +100,7 @@ if list((DOCS / "gallery").glob("plot_*.py")):
         "show_signature": False,
         "within_subsection_order": "FileNameSortKey",
         "parallel": 2,
+        "reset_modules": ("matplotlib", "gpupipe_reference.gallery.reset_start_method"),
     }
 
 warnings.filterwarnings("ignore", category=DeprecationWarning, module="sphinx")
@@ -113,7 +114,8 @@ def linkcode_resolve(domain: str, info: dict[str, Any]) -> str | None:
     try:
         for name in info["fullname"].split("."):
             value = getattr(value, name)
-        value = inspect.unwrap(value.fget if isinstance(value, property) else value)
+        function: Any = value.fget if isinstance(value, property) else value
+        value = inspect.unwrap(function)
         module = sys.modules[value.__module__]
         lines, start = inspect.getsourcelines(value)
     except (AttributeError, KeyError, OSError, TypeError):

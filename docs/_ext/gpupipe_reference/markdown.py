@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
-_OPTION = r"(?<![\w.-])--[a-z][a-z-]*(?: \w[\w.]*=[\w.]*\w)?"
+_OPTION = r'(?<![\w.-])--[a-z][a-z-]*(?: \w[\w.]*=(?:"[^"]*"|[\w.]*\w))?'
 _SPECIAL = re.compile(r"([\\*<>\[\]|])")
 
 

@@ -32,11 +32,15 @@ def api_pages(links: Mapping[str, str]) -> dict[str, str]:
         If a public name is in no group.
     """
     grouped = {name for _, names in GROUPS.values() for name in names}
-    public = {name for name in gpupipe.__all__ if not name.startswith("__")}
-    if missing := public - grouped - {error.__name__ for error in error_classes()}:
+    if missing := set(public_names()) - grouped - {error.__name__ for error in error_classes()}:
         raise ValueError(f"public names that no group of {__name__} has: {sorted(missing)}")
     pages = {f"api/{file_stem(name)}.md": _object_page(name) for name in sorted(grouped)}
     return pages | {"api/index.md": _index_page(), "errors.md": _errors_page()}
+
+
+def public_names() -> list[str]:
+    """Return the names of ``gpupipe.__all__``, without its version."""
+    return [name for name in dir(gpupipe) if not name.startswith("__")]
 
 
 def error_classes() -> list[type[errors.GpupipeError]]:
@@ -53,7 +57,7 @@ def error_classes() -> list[type[errors.GpupipeError]]:
 
 def file_stem(name: str) -> str:
     """Return the file name and label of a public name: some file systems take ``run`` and ``Run`` for one."""
-    return f"{name}_function" if any(name != other and name == other.lower() for other in gpupipe.__all__) else name
+    return f"{name}_function" if any(name != other and name == other.lower() for other in public_names()) else name
 
 
 def _object_page(name: str) -> str:
@@ -75,7 +79,7 @@ def _index_page() -> str:
     for title, (what, names) in GROUPS.items():
         rows = [[f"[{code(f'gpupipe.{name}')}](#api-{file_stem(name)})", inline(_summary(name))] for name in names]
         blocks.append(f"## {title}\n\n{what}\n\n{table(['name', 'purpose'], rows)}")
-    names = "\n".join(file_stem(name) for _, group in GROUPS.values() for name in group)
+    entries = "\n".join(file_stem(name) for _, group in GROUPS.values() for name in group)
     return page(
         "reference-api",
         "Python API",
@@ -83,7 +87,7 @@ def _index_page() -> str:
         "Names are imported on first use: `import gpupipe` imports no array library and no GPU library. Errors are in "
         "[Errors and exit codes](#reference-errors).",
         *blocks,
-        fence(names, "{toctree}", {"hidden": "", "maxdepth": "1"}),
+        fence(entries, "{toctree}", {"hidden": "", "maxdepth": "1"}),
     )
 
 

@@ -174,7 +174,7 @@ def _mapping(field: JsonSchema, labels: Mapping[str, str], plural: bool) -> str:
 def _bounds(field: JsonSchema) -> str:
     low, high = field.get("minimum"), field.get("maximum")
     above, below = field.get("exclusiveMinimum", field.get("gt")), field.get("exclusiveMaximum")
-    if None not in (low, high):
+    if low is not None and high is not None:
         return f" from {number(low)} to {number(high)}"
     signs = {"≥": low, "\\>": above, "≤": high, "\\<": below}
     found = [f"{sign} {number(bound)}" for sign, bound in signs.items() if bound is not None]
