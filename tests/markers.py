@@ -28,6 +28,7 @@ SLOW = (
     "tests/cli/test_run_neural.py",
     "tests/cli/test_verify.py",
     "tests/configs/",
+    "tests/docs/",
     "tests/doctor/test_command.py",
     "tests/doctor/test_cpu.py",
     "tests/doctor/test_imports.py",
