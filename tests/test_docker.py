@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import yaml
 
-
 ROOT = Path(__file__).parent.parent
 DOCKER = ROOT / "docker"
 FILES = sorted(DOCKER.glob("*.Dockerfile"))

@@ -1,4 +1,7 @@
-"""Examples of the hand-written pages in docs/: Python is executed, YAML checked against tables, commands parsed."""
+"""Examples of the pages in docs/: Python is executed, YAML is checked against tables, commands are parsed.
+
+Excerpts in README.md and on the front page are not complete: Python is compiled, and YAML checked without tables.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import click
@@ -23,12 +27,13 @@ from gpupipe.pipeline.data_check import check_data
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-WRITTEN_BY_PROGRAMS = {"reference", "gallery", "_build"}
+GENERATED = {"reference", "gallery", "auto_gallery", "changelog.md", "contributing.md", "security.md"}
 PAGES = {
     str(path.relative_to(DOCS)): path
     for path in sorted(DOCS.rglob("*.md"))
-    if path.relative_to(DOCS).parts[0] not in WRITTEN_BY_PROGRAMS
+    if path.relative_to(DOCS).parts[0] not in GENERATED
 }
+EXCERPTS = [ROOT / "README.md", *filter(Path.exists, [PAGES.pop("index.md", DOCS / "index.md")])]
 LANGUAGES = {"python", "yaml", "console", "text", "{include}", "{image}", "{toctree}"}
 ONLY_COMPILED = {
     "guide/clusters.md": "SLURM and Kubernetes",
@@ -53,8 +58,28 @@ def blocks(path: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[str]:
-    """Return the command lines of a console block, each with its continuation lines."""
-    return re.findall(r"^\$ (.*)$", re.sub(r"\\\n\s*", "", block.text), re.MULTILINE)
+    """Return the command lines of a block, each with its continuation lines."""
+    lines = re.sub(r"\\\n\s*", "", block.text).replace(" && ", "\n").splitlines()
+    return [line.removeprefix("$ ") for line in lines]
+
+
+def small_tables() -> dict[str, pd.DataFrame]:
+    """Return further tables of the pages: the lines of orders, sales by day, payments by card, and texts."""
+    days = pd.date_range("2024-01-01", periods=60, freq="6D")
+    lines = [
+        (f"c{i % 20}", f"i{i}", day, 1 + i % 3, 4.5 + i % 7)
+        for i, day in enumerate(days.repeat(5))
+        if i < 100 + 9 * (i % 20)  # some customers stop
+    ]
+    sales = [(store, day, 10 + i % 7) for i, day in enumerate(days) for store in ("north", "south")]
+    payments = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
+    tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
+    return {
+        "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
+        "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
+        "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
+        "tickets": pd.DataFrame(tickets, columns=["note", "name", "urgent"]),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -64,24 +89,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "customers.csv", rows=5_000)
     customers(50, start=5_000).to_pandas().drop(columns="Churn").to_csv(folder / "new.csv", index=False)
     events(400).to_pandas().to_parquet(folder / "events.parquet")
-    days = pd.date_range("2024-01-01", periods=60, freq="6D")
-    lines = [
-        (f"c{i % 20}", f"i{i}", day, 1 + i % 3, 4.5 + i % 7)
-        for i, day in enumerate(days.repeat(5))
-        if i < 100 + 9 * (i % 20)
-    ]
-    pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]).to_csv(
-        folder / "lines.csv", index=False
-    )
-    sales = [(store, day, 10 + i % 7) for i, day in enumerate(days) for store in ("north", "south")]
-    pd.DataFrame(sales, columns=["store", "day", "sold"]).to_csv(folder / "sales.csv", index=False)
-    cards = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
-    pd.DataFrame(cards, columns=["card", "at", "amount", "fraud"]).to_csv(folder / "payments.csv", index=False)
-    notes = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
-    pd.DataFrame(notes, columns=["note", "name", "urgent"]).to_csv(folder / "tickets.csv", index=False)
-    rides = [(40.7 + i % 9 / 99, -74.0, 40.8, -73.9 - i % 7 / 99, 1.0 + i % 5, 6.0 + i % 9) for i in range(120)]
-    columns = ["from_lat", "from_lon", "to_lat", "to_lon", "miles", "fare"]
-    pd.DataFrame(rides, columns=columns).to_csv(folder / "rides.csv", index=False)
+    for name, frame in small_tables().items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
     pipe = gp.Pipeline.from_dict(
         {"source": {**SOURCE, "path": str(folder / "customers.csv")}, "models": ["logistic_regression"]}
     )
@@ -107,31 +116,44 @@ def test_every_example_works(name: str, folder: Path) -> None:
     for block in blocks(PAGES[name]):
         assert block.language in LANGUAGES, f"{name}:{block.line}: {block.language or 'no language'}"
         if block.language == "python":
-            run_python(block, name, folder, namespace)
+            code = compile_python(block, name, folder)
+            if name not in ONLY_COMPILED:
+                exec(code, namespace)
         elif block.language == "yaml":
-            check_configuration(block, folder)
+            check_data(load_configuration(block, folder))
         elif block.language == "console":
             for command in commands(block):
                 check_command(command, name in COMMANDS_RUN)
 
 
-def run_python(block: Block, name: str, folder: Path, namespace: dict[str, Any]) -> None:
-    """Execute a block in the page's namespace; one whose first line is ``# NAME.py`` becomes a file too."""
-    code = compile("\n" * block.line + block.text, str(PAGES[name]), "exec")
+@pytest.mark.parametrize("page", EXCERPTS, ids=lambda path: path.name)
+def test_every_excerpt_is_valid(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_models.py").write_text("def make(depth): ...\n")
+    for block in blocks(page):
+        if block.language == "python":
+            compile_python(block, page.name, tmp_path)
+        elif block.language == "yaml":
+            load_configuration(block, tmp_path)
+        else:
+            for command in commands(block):
+                check_command(command, is_run=False)
+
+
+def compile_python(block: Block, name: str, folder: Path) -> CodeType:
+    """Return the code of a block; one whose first line is ``# NAME.py`` is written to that file too."""
     if file := re.match(r"# (\w+\.py)", block.text):
         (folder / file[1]).write_text(block.text)
-    if name not in ONLY_COMPILED:
-        exec(code, namespace)
+    return compile("\n" * block.line + block.text, name, "exec")
 
 
-def check_configuration(block: Block, folder: Path) -> None:
-    """Check a configuration against its data; an excerpt is completed by the source of the page's sandbox."""
+def load_configuration(block: Block, folder: Path) -> gp.Config:
+    """Return the configuration of a block; an excerpt is completed by the first of the `tables`."""
     source = yaml.safe_load(block.text).get("source", {})
     is_whole = {"path", "generate", "entities"} & set(source)
     missing = {} if is_whole else {name: value for name, value in SOURCE.items() if name not in source}
     file = folder / "example.yaml"
     file.write_text(block.text)
-    check_data(load_config(file, [f"source.{name}={value}" for name, value in missing.items()]))
+    return load_config(file, [f"source.{name}={value}" for name, value in missing.items()])
 
 
 def check_command(line: str, is_run: bool) -> None:
