@@ -197,9 +197,8 @@ def test_every_quoted_message_is_in_the_sources() -> None:
     assert [text for text in quoted if text not in sources] == []
 
 
-def test_the_training_loop_learns_in_ten_lines(folder: Path) -> None:
+def test_the_training_loop_learns(folder: Path) -> None:
     (loop,) = [b for b in blocks(DOCS / "guide" / "tensors.md") if "loss.backward()" in b.text]
-    assert len(loop.text.partition("\n\n")[2].splitlines()) <= 10  # without its imports
     namespace: dict[str, Any] = {}
     exec(compile(loop.text, "tensors.md", "exec"), namespace)
     import torch
