@@ -23,6 +23,8 @@ import gpupipe as gp
 from gpupipe.cli import COMMANDS, cli, main
 from gpupipe.config import load_config
 from gpupipe.datasets.churn import customers, events, write
+from gpupipe.features import OPS
+from gpupipe.models import MODELS
 from gpupipe.pipeline.data_check import check_data
 
 ROOT = Path(__file__).parent.parent
@@ -185,6 +187,12 @@ def check_command(line: str, is_run: bool) -> None:
 def test_every_command_is_in_an_example() -> None:
     lines = [line for path in PAGES.values() for b in blocks(path) if b.language == "console" for line in commands(b)]
     assert {name for name in COMMANDS if any(f"gpupipe {name}" in line for line in lines)} == set(COMMANDS)
+
+
+def test_the_guide_links_every_op_and_every_model() -> None:
+    guide = "".join(path.read_text() for name, path in PAGES.items() if name.startswith("guide/"))
+    linked = {kind: set(re.findall(rf"/reference/{kind}/(\w+)>", guide)) - {"index"} for kind in ("ops", "models")}
+    assert linked == {"ops": set(OPS.names()), "models": set(MODELS.names())}
 
 
 def test_every_quoted_message_is_in_the_sources() -> None:
