@@ -65,7 +65,7 @@ SLOW = (
     "tests/test_docker.py",
     "tests/test_installs.py",
     "tests/test_messages.py",
-    "tests/test_readme.py",
+    "tests/test_pages.py",
     "tests/test_wide.py",
     "tests/tools/",
     "tests/backends/test_cpu.py::test_a_program_is_run_into_the_matrix_and_the_interpreter_named",

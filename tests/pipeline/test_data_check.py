@@ -115,6 +115,28 @@ def test_every_mistake_is_reported_at_once_in_the_order_of_the_file(folder: Path
     ]  # fmt: skip
 
 
+def test_rows_made_of_events_are_checked(folder: Path) -> None:
+    source = "source: {target: gone, entities: {table: orders, as_of: 2024-01-15, label: {none: orders, within: 7d}}}\n"
+    tables = "tables: {orders: {path: orders.csv, on: id, time: at, cardinality: one_to_many}}\n"
+    found = checked(folder, source + tables + "features: [{rfm: {table: orders, amount: spend}}]\n" + MODELS)
+    assert 100 < found.n_rows < N_ROWS and found.goal is not None and found.goal.task == "binary"
+    wrong = "split: {time: as_off}\nfeatures: [{rfm: {table: orders, amount: spent}}, {time_since: {table: orders}}]\n"
+    assert [line.split(": ")[1] for line in mistakes(folder, source + tables + wrong + MODELS)] == [
+        "split.time",
+        "features[0].rfm.amount",
+    ]
+
+
+def test_a_filter_of_grouped_events_sees_the_columns_of_the_file(folder: Path) -> None:
+    grouped = "group_by: {keys: id, columns: {at: max, spend: sum}}, on: id, time: at, cardinality: one_to_many"
+    source = SOURCE.replace("drop: [id]", "id: id")
+    tables = "tables: {orders: {path: orders.csv, compute: {double: 2 * spend}, where: %s > 0.1, " + grouped + "}}\n"
+    ops = "features: [{rfm: {table: orders, as_of: 2024-02-01, amount: spend}}]\n"
+    assert checked(folder, source + tables % "double" + ops + MODELS).n_rows == N_ROWS
+    (line,) = mistakes(folder, source + tables % "doubled" + ops + MODELS, SchemaError)
+    assert "tables.orders.where: no column 'doubled'" in line
+
+
 def test_names_that_are_wrong_are_the_error_of_the_run(folder: Path) -> None:
     (line,) = mistakes(folder, SOURCE.replace("left", "lef") + MODELS, SchemaError)
     assert line == "1:36: source.target: no column 'lef'; did you mean 'left'?"
