@@ -72,7 +72,7 @@ def forget() -> None:
 def _try(settings: str, file: SourceFile) -> None:
     seconds = LEAST_SECONDS + file.size / (BYTES_PER_SECOND if file.remote is None else REMOTE_BYTES_PER_SECOND)
     try:
-        reply = _running_child().ask(pickle.dumps((settings, file)), seconds)
+        reply = _running_child().request(pickle.dumps((settings, file)), seconds)
     except ChildError as error:
         raise _blame(error, file.path) from error
     if reply not in (READ + os.fsencode(file.path), REFUSED + os.fsencode(file.path)):

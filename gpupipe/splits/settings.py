@@ -49,6 +49,7 @@ class Predefined(Settings):
     Attributes
     ----------
     name : str
+        The column of the table.
     train, test : list
         Levels of the column for training and test rows. Default of `train`: all levels that are not in `test`. Rows
         with other levels are not used.

@@ -44,7 +44,7 @@ def test_the_same_cut_off_may_be_repeated_and_the_resolved_configuration_is_read
 @pytest.mark.parametrize(
     ("op", "entities", "tables", "message"),
     [
-        ({"rolling": {"table": "orders", "windows": "7d"}}, None, {}, r"features\[0\].rolling.* give as_of"),
+        ({"rolling": {"table": "orders", "windows": "7d"}}, None, {}, r"features\[0\].rolling.* expected as_of"),
         (
             {"decay": {"table": "orders", "half_life": "7d"}},
             None,
@@ -55,31 +55,31 @@ def test_the_same_cut_off_may_be_repeated_and_the_resolved_configuration_is_read
             {"rfm": {"table": "orders", "as_of": "2024-03-31"}},
             ENTITIES,
             {},
-            r"the cut-off of the rows is source.entities.as_of, 2024-03-01: leave as_of out",
+            r"the cut-off source.entities.as_of \(2024-03-01\); remove as_of here",
         ),
         (
             {"aggregate": {"table": "visits"}},
             ENTITIES,
             {"visits": ORDERS | {"time": None}},
-            "name the time of table 'visits': events from the cut-off on must not be seen",
+            "table 'visits' has no `time`, which excludes events from the cut-off on",
         ),
         ({"drop": "x"}, ENTITIES | {"table": "order"}, {}, r"source.entities.table: .*did you mean 'orders'"),
-        ({"drop": "x"}, ENTITIES, {"orders": ORDERS | {"time": None}}, "table 'orders' needs `time`"),
+        ({"drop": "x"}, ENTITIES, {"orders": ORDERS | {"time": None}}, "table 'orders' has no `time`"),
         (
             {"drop": "x"},
             ENTITIES | {"label": {"sum": "orders", "within": "30d"}},
             {},
-            "sum is of a column: sum: orders.COLUMN",
+            "sum needs a column; write orders.COLUMN",
         ),
         (
             {"drop": "x"},
             ENTITIES | {"label": {"any": "visits", "within": "30d"}},
             {"visits": ORDERS | {"on": "visitor"}},
-            "the rows are keys customer; table 'visits' is on visitor",
+            "expected table 'visits' on customer, the keys of the rows; got visitor",
         ),
         ({"drop": "x"}, ENTITIES | {"label": {"within": "30d"}}, {}, "give one of none, any, count"),
         ({"drop": "x"}, ENTITIES | {"as_of": ["2024-03-01", "2024-03-01T00:00"]}, {}, "listed twice"),
-        ({"drop": "x"}, ENTITIES | {"as_of": "soon"}, {}, "'soon' is no date"),
+        ({"drop": "x"}, ENTITIES | {"as_of": "soon"}, {}, "expected an ISO date or time .*, got 'soon'"),
     ],
 )
 def test_what_would_leak_or_cannot_be_made_is_refused(

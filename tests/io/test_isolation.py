@@ -60,7 +60,7 @@ def test_files_are_read_once_by_one_child_and_then_as_without_it(tmp_path: Path,
     ("name", "what"),
     [
         ("crash", "its reader crashed (SIGSEGV)"),
-        ("exit", "its reader ended with exit code 0"),
+        ("exit", "its reader exited with code 0"),
         ("hang", "its reader did not finish within 1 s"),
         ("other", "its reader sent an invalid reply"),
     ],

@@ -203,7 +203,7 @@ def test_clusters_are_judged_on_the_host_and_the_reason_is_said(tmp_path: Path) 
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})
     run = run_on(WithEstimators(), config, tmp_path / "run")
     stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
-    assert (stage.device, "judged by scikit-learn" in stage.reason) == ("cpu", True)
+    assert (stage.device, "scikit-learn computes" in stage.reason) == ("cpu", True)
     assert stages_elsewhere(run.plan(), "gpu") == []
 
 
