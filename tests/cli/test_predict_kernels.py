@@ -81,7 +81,10 @@ def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_proce
         (
             "mine.py:loyalty",
             "tenure",
-            [".inputs: the kernel takes 2 inputs (tenure, charges), got 1", "config.yaml:3:46: features[0].kernel"],
+            [
+                ".inputs: expected one input for each parameter (tenure, charges); got 1",
+                "config.yaml:3:46: features[0].kernel",
+            ],
         ),
         ("mine.py:loyal", "tenure", [".use: there is no kernel loyal", "loyalty, mistyped, raising"]),
         ("mine.py:raising", "tenure", [".use: raising: cannot use raise", "mine.py:17", "return math.nan"]),
