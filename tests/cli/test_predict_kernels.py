@@ -81,7 +81,10 @@ def test_predicting_needs_permission_but_not_the_file_of_kernels(gpupipe_process
         (
             "mine.py:loyalty",
             "tenure",
-            [".inputs: the kernel takes 2 inputs (tenure, charges), got 1", "config.yaml:3:46: features[0].kernel"],
+            [
+                ".inputs: expected one input for each parameter (tenure, charges); got 1",
+                "config.yaml:3:46: features[0].kernel",
+            ],
         ),
         ("mine.py:loyal", "tenure", [".use: there is no kernel loyal", "loyalty, mistyped, raising"]),
         ("mine.py:raising", "tenure", [".use: raising: cannot use raise", "mine.py:17", "return math.nan"]),
