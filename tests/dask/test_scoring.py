@@ -231,7 +231,7 @@ def test_an_absent_column_and_a_further_table_are_refused_as_on_one_machine(fold
 
 def test_a_folder_that_a_worker_does_not_reach_is_named_with_the_worker(folder, trained, workers, tmp_path) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
-    with pytest.raises(ConfigError, match="cannot write its part: No such file or directory") as caught:
+    with pytest.raises(ConfigError, match="cannot write its file: No such file or directory") as caught:
         score_on_workers(model, str(folder / "all.parquet"), tmp_path / "elsewhere", workers)
     assert str(tmp_path / "elsewhere" / "part-00000.parquet") in caught.value.where
     assert f"process {os.getpid()} on " in caught.value.where
@@ -287,7 +287,7 @@ def test_a_worker_that_is_lost_as_it_writes_leaves_no_trace(folder, trained, fat
 
 def test_workers_that_are_lost_again_and_again_leave_nothing(folder, trained, fatal, tmp_path) -> None:
     run = trained("linear", MODELS["linear"])
-    with pytest.raises(ClusterError, match="workers died one after another") as caught:
+    with pytest.raises(ClusterError, match="workers in turn died") as caught:
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", fatal(""), "cpu")
     assert "scoring chunk" in caught.value.where
     assert os.listdir(tmp_path) == []
