@@ -63,7 +63,7 @@ def test_a_gpu_that_is_not_here_is_an_error_before_anything_is_started() -> None
     if not device_report().gpu_obstacle:
         pytest.skip("this machine has a GPU")
     before = processes_below()
-    with pytest.raises(DeviceError, match="the GPU was asked for"), connect(found("local"), "gpu"):
+    with pytest.raises(DeviceError, match="the GPU cannot be used"), connect(found("local"), "gpu"):
         pass
     assert processes_below() == before
 

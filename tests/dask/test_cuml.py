@@ -68,7 +68,7 @@ def context(task: Any = "binary") -> FitContext:
 
 
 FALLING = {
-    "linear_svc": "calibrated across folds",  # no GPU trains it
+    "linear_svc": "calibrates them across folds",  # no GPU trains it
     "gaussian_nb": "no Gaussian naive Bayes",  # one does, several do not
     "logistic_regression": "cuml.dask needs a GPU on the driver",  # which has none here
 }
