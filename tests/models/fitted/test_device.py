@@ -227,7 +227,7 @@ def test_an_estimator_of_the_user_is_trained_on_the_host_or_refused(
     (tmp_path / "mine.py").write_text("from sklearn.ensemble import ExtraTreesClassifier as make\n")
     data, use = tables["binary"], f"{tmp_path}/mine.py:make"
     if device.fallback == "forbid":
-        with pytest.raises(DeviceError, match="an estimator of your own is scikit-learn's"):
+        with pytest.raises(DeviceError, match="a custom estimator is a scikit-learn object"):
             _fit("estimator", data, device, use=use)
         return
     fitted = _fit("estimator", data, device, use=use)
