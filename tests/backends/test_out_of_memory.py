@@ -85,7 +85,9 @@ def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
         parts = map_row_ranges(work, 10_000, backend, "predict")
     assert np.concatenate(parts).tolist() == list(range(10_000))
     assert [len(part) for part in parts] == [2048, 2048, 2048, 2048, 1808]
-    assert [note.text for note in stage.notes] == ["predict: out of memory at 10,000 rows: continued with 2,048 at a time"]
+    assert [note.text for note in stage.notes] == [
+        "predict: out of memory at 10,000 rows: continued with 2,048 at a time"
+    ]
 
 
 def test_no_rows_are_one_part(backend):
