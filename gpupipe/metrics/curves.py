@@ -1,8 +1,8 @@
-"""Data of the report's plots: confusion matrix, curves and residuals, thinned for a web page."""
+"""Data of the plots of a prediction: confusion, curves, gains, residuals; small enough to put into a page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 MAX_POINTS = 200
 CALIBRATION_BINS = 10
 QUANTILES = (0.05, 0.5, 0.95)
+ERROR_QUANTILES = (0.5, 0.9)  # of absolute residuals
+TOP_ROWS = (100, 50, 20, 10)  # the first that is at most a tenth of all rows is counted
+TOP_FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
+MIN_TOP_ROWS = 10  # fewer say too little
 
 
 @dataclass(frozen=True)
 class Points:
-    """A curve of one class against all others: at most `MAX_POINTS` points ``x[i], y[i]``.
+    """Curve of one class against all others: at most `MAX_POINTS` points ``x[i], y[i]``.
 
     ``class_code`` is 1 for binary.
     """
@@ -27,6 +31,17 @@ class Points:
     class_code: int
     x: list[float]
     y: list[float]
+
+
+@dataclass(frozen=True)
+class TopRows:
+    """Rows of a class among the `n_rows` rows with its highest probabilities.
+
+    Rows that share the lowest of these probabilities count in proportion, so that `hits` need not be an integer.
+    """
+
+    n_rows: int
+    hits: float
 
 
 @dataclass(frozen=True)
@@ -41,11 +56,17 @@ class Curves:
         x: recall, y: precision.
     calibration : list of Points
         x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows.
+    gains : list of Points
+        x: fraction of all rows, those with the highest probability first, y: fraction of the class among them.
+    top : list of TopRows
+        Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each.
     """
 
-    roc: list[Points]
-    precision_recall: list[Points]
-    calibration: list[Points]
+    roc: list[Points] = field(default_factory=list)
+    precision_recall: list[Points] = field(default_factory=list)
+    calibration: list[Points] = field(default_factory=list)
+    gains: list[Points] = field(default_factory=list)
+    top: list[TopRows] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -64,6 +85,10 @@ class Residuals:
         Mean and standard deviation of the residuals.
     quantiles : dict of str to float
         Quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals.
+    errors : dict of str to float
+        ``"0.5"``, ``"0.9"`` of the absolute residuals.
+    constant_error : float
+        Median absolute residual of the best constant prediction, the median of ``y_true``.
     """
 
     y_true: list[float]
@@ -73,6 +98,8 @@ class Residuals:
     mean: float
     std: float
     quantiles: dict[str, float]
+    errors: dict[str, float]
+    constant_error: float
 
 
 def confusion(
@@ -87,11 +114,14 @@ def confusion(
 def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, backend: Backend) -> Curves:
     """Return the curves of a classifier; classes without rows, or with all rows, have none."""
     rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend)
-    found = Curves([], [], [])
+    found = Curves()
     for code, ranking in rows.rankings():
         found.roc.append(_thinned(code, *_roc(ranking), backend))
         found.precision_recall.append(_thinned(code, *_precision_recall(ranking), backend))
         found.calibration.append(_binned(code, ranking))
+        found.gains.append(_thinned(code, *_gains(ranking), backend))
+        if n_classes == 2:
+            found.top.extend(_top_rows(ranking))
     return found
 
 
@@ -109,6 +139,8 @@ def residuals(
     chosen = backend.to_device(rows)
     counts, edges = xp.histogram(off, bins)
     quantiles = backend.to_host(xp.quantile(off, QUANTILES)).tolist()
+    errors = backend.to_host(xp.quantile(abs(off), ERROR_QUANTILES)).tolist()
+    constant_error = xp.quantile(abs(found.y_true - xp.quantile(found.y_true, 0.5)), 0.5)
     return Residuals(
         backend.to_host(found.y_true[chosen]).tolist(),
         backend.to_host(found.value[chosen]).tolist(),
@@ -117,6 +149,8 @@ def residuals(
         float(backend.to_host(off.mean())),
         float(backend.to_host(off.std())),
         {str(q): value for q, value in zip(QUANTILES, quantiles, strict=True)},
+        {str(q): value for q, value in zip(ERROR_QUANTILES, errors, strict=True)},
+        float(backend.to_host(constant_error)),
     )
 
 
@@ -133,6 +167,27 @@ def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
     rises = ranking.hits[2:] - ranking.hits[1:-1]
     kept = _corners(len(recall), rises[:-1] | rises[1:], ranking.backend.xp)
     return recall[kept], precision[kept]
+
+
+def _gains(ranking: Ranking) -> tuple[Array, Array]:
+    """Return fractions of all rows and of the class, without points on a straight line between their neighbours."""
+    hits, rows, xp = ranking.hits, ranking.hits + ranking.misses, ranking.backend.xp
+    kept = _corners(len(hits), xp.diff(hits[1:], 2) | xp.diff(rows[1:], 2), xp)
+    return rows[kept] / (ranking.positives + ranking.negatives), hits[kept] / ranking.positives
+
+
+def _top_rows(ranking: Ranking) -> list[TopRows]:
+    import numpy as np
+
+    n_rows = ranking.positives + ranking.negatives
+    rounds = [n for n in TOP_ROWS if n <= n_rows // 10][:1]
+    shares = [n for share in TOP_FRACTIONS if (n := round(share * n_rows)) >= MIN_TOP_ROWS]
+    if not rounds:
+        return []
+    backend, hits = ranking.backend, ranking.hits.astype("float64")
+    wanted = backend.to_device(np.array(rounds + shares, dtype=np.float64))
+    found = backend.to_host(backend.xp.interp(wanted, hits + ranking.misses, hits)).tolist()
+    return [TopRows(n, among) for n, among in zip(rounds + shares, found, strict=True)]
 
 
 def _corners(n_points: int, bends: Array, xp: ArrayNamespace) -> Array:

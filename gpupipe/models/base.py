@@ -14,6 +14,7 @@ from gpupipe.tasks import Task, View
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
 
@@ -103,6 +104,14 @@ class ModelSettings(Settings):
 
     def require_ready(self, task: Task) -> None:
         """Raise ConfigError if the model cannot be trained or exported, as far as that is known without data."""
+
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        """Return the modules that training, predicting and saving import."""
+        module = backend.estimator_module(self.estimator_name(task))
+        if module is None:
+            return ()
+        is_saved_by_skops = module.startswith("sklearn.") and module != "sklearn.linear_model"
+        return (module, "skops.io") if is_saved_by_skops else (module,)
 
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""

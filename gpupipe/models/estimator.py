@@ -23,6 +23,7 @@ from gpupipe.references import split_reference
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
     from gpupipe.tasks import View
     from gpupipe.typing import Array
@@ -84,6 +85,9 @@ class Estimator(ModelSettings):
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         return {}
+
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return "sklearn.base", "skops.io"
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
         return X.astype("float32", order="C")  # a copy: estimators may write to their input

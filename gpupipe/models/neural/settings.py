@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative, Positive, PositiveInt, Share
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED, Task
+
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 LEAST_BATCH, MOST_BATCH, STEPS_PER_EPOCH = 256, 4096, 64
@@ -65,6 +68,9 @@ class NeuralSettings(ModelSettings):
 
     def estimator_name(self, task: Task) -> str:
         return "Network"
+
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return "torch", "gpupipe.models.neural.fit"
 
     def architecture(self, n_numbers: int, cardinalities: tuple[int, ...], n_outputs: int, n_rows: int) -> Architecture:
         """Return the architecture for the given columns, outputs and rows; few rows reduce the number of bins."""
