@@ -1,4 +1,4 @@
-"""Which table everybody reads."""
+"""Tables to measure."""
 
 from __future__ import annotations
 
