@@ -190,7 +190,7 @@ def test_the_notes_describe_the_training(short_of_memory) -> None:
     with short_of_memory(30):
         fitted = fit(Mlp(epochs=3, batch_size=100, **TINY), X, y, _context(X))
     assert "3 epochs in batches of 100 rows, float32; best epoch" in fitted.notes[0]
-    assert "in parts of 25 rows" in fitted.notes[1]
+    assert "micro-batches of 25 rows" in fitted.notes[1]
     assert [set(epoch) for epoch in fitted.history] == [{"training", "validation"}] * 3
 
 
