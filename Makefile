@@ -1,22 +1,28 @@
-# The words of daily work. They use the virtual environment that `make setup` makes, or another: make test BIN=/path/to/bin/
+# The words of daily work. They use the environment that `make setup` makes. Another one: make test BIN=/path/to/bin/; the
+# one that is active: make test BIN=
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-fast bench lock
+.PHONY: help setup setup-gpu check format test test-fast test-gpu coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
 
-help:    ## print these lines
+help:    ## print this list
 	@sed -n 's/^\([a-z-]*\): *## /  make \1\t/p' Makefile | expand -t 18
 
 setup:   ## make .venv with gpupipe (editable) and every tool
 	python3 -m venv .venv
 	$(BIN)pip install -e '.[dev]'
 
-check:   ## style, types and layers; changes nothing
+setup-gpu: ## the same for the tests on a machine with an NVIDIA GPU and a driver for CUDA 13
+	python3 -m venv .venv
+	$(BIN)pip install -e '.[cuda13,cluster,torch]' hypothesis pytest pytest-xdist
+
+check:   ## style, prose, types and layers; changes nothing
+	$(BIN)python -m tools.prose
 	$(BIN)ruff check
 	$(BIN)ruff format --check
 	$(BIN)mypy
 	$(BIN)lint-imports
 
-format:  ## put the code into shape
+format:  ## format the code
 	$(BIN)ruff check --fix
 	$(BIN)ruff format
 
@@ -26,10 +32,25 @@ test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
 test-fast: ## the tests to run after every edit: two cases of each, no processes, about a minute
 	$(BIN)pytest --fast -n auto --dist worksteal
 
-bench:   ## measure the main job, cold and warm, against hand-written peers
+test-gpu: ## the tests on a GPU; a machine without one fails
+	$(BIN)pytest -m gpu --require-gpu -n 6 --dist worksteal tests/gpu
+
+coverage: ## all tests with branch coverage; the page is build/coverage/index.html
+	$(BIN)pytest -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
+
+docs:    ## build the documentation into build/docs: warnings are errors, and the gallery is run
+	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+
+docs-fast: ## build the documentation without running the gallery
+	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+
+bench:   ## measure the main job, steady and in a fresh process
 	$(BIN)gpupipe bench configs/churn.yaml
 
-lock:    ## write constraints.txt anew: today's versions, which CI installs and tests
+dist:    ## build the wheel and the source archive into dist/
+	$(BIN)python -m hatchling build
+
+lock:    ## update constraints.txt: the versions that CI installs and tests
 	sed '/^[^#]/,$$d' constraints.txt > constraints.new
 	$(BIN)uv pip compile pyproject.toml --extra dev --constraint .ci/constraints.txt --only-binary :all: \
 	  --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate --quiet >> constraints.new

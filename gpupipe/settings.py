@@ -77,26 +77,32 @@ def _time_as_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 
-Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(gt=0)]
+Size = Annotated[
+    int, BeforeValidator(_size, json_schema_input_type=int | str), Field(gt=0, json_schema_extra={"x-unit": "bytes"})
+]
 """Size in bytes: an integer, or text such as ``16GiB``."""
 
 Seconds = Annotated[
-    float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds, json_schema_input_type=float | str)
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(_seconds, json_schema_input_type=float | str),
+    Field(json_schema_extra={"x-unit": "seconds"}),
 ]
 """Seconds: a number, or text such as ``2h``."""
 
-Duration = Annotated[str, _checked(parse_duration_us)]
+Duration = Annotated[str, _checked(parse_duration_us), Field(json_schema_extra={"x-unit": "duration"})]
 """Duration such as ``30d``, kept as text."""
 
 DurationOrZero = Annotated[
     str,
     BeforeValidator(_zero_as_text, json_schema_input_type=str | Literal[0]),
     _checked(partial(parse_duration_us, allow_zero=True)),
+    Field(json_schema_extra={"x-unit": "duration"}),
 ]
 """Duration that may be 0, kept as text."""
 
 TimeText = Annotated[str, BeforeValidator(_time_as_text)]
 """ISO text; YAML parses ``2011-09-10`` as a date, which is converted back to text."""
 
-IsoTime = Annotated[TimeText, _checked(parse_time_us)]
+IsoTime = Annotated[TimeText, _checked(parse_time_us), Field(json_schema_extra={"x-unit": "time"})]
 """ISO date or time, kept as text."""

@@ -1,10 +1,11 @@
 """Style check of the prose: docstrings, comments, messages, test names, Markdown, templates and settings files.
 
-``python -m tools.prose [PATH ...]`` prints one line per finding and exits with 1 if there are any; ``make check`` runs it.
-``--count`` prints the number of findings of each rule. CONTRIBUTING.md has the rules of style in words.
+``python -m tools.prose [PATH ...]``, which ``make check`` runs too, prints one line per finding and exits with 1 if
+there are any. ``--count`` prints the number of findings of each rule. CONTRIBUTING.md describes the style; these rules
+are its floor.
 
-If a finding is right as it stands, allow it on its line, with the reason: ``# prose: allow behind (HTTP proxies)``. At the
-end of a multi-line string it covers the string; in Markdown and HTML, write it as a comment on the same line.
+To allow a phrase, give the reason on its line: ``# prose: allow behind (HTTP proxies)``. In a multi-line string, write
+it on the last line of the string; in Markdown and HTML, on the first or last line of the paragraph.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ RULES = (
     rule("behind", r"\bbehind\b", "after (order); from (cause)"),
     rule(
         "lie",
-        r"\b(lie|lies|lying|lain) (in|on|at|as|so|before|behind|beside|within|there|side|outside|inside|under|together|next|"
-        r"somewhere|elsewhere|around|between|beyond|above|below|by|apart|one|where|within|close|farther|with)\b"
+        r"\b(lie|lies|lying|lain) (in|on|at|as|so|before|behind|beside|within|there|side|outside|inside|under|together|"
+        r"next|somewhere|elsewhere|around|between|beyond|above|below|by|apart|one|where|within|close|farther|with)\b"
         r"|\b(how|where|as|what|that|which|it|they) (lie|lies)\b",
         "is, is stored",
     ),
@@ -171,7 +172,7 @@ def of_markdown(source: str) -> Iterator[Passage]:
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", without_blocks):
         yield Passage(
-            line, line + paragraph.count("\n"), re.sub(r"`[^`]*`", lambda code: " " * len(code.group()), paragraph)
+            line, line + paragraph.count("\n"), re.sub(r"`[^`]*`", lambda code: "_" * len(code.group()), paragraph)
         )
         line += paragraph.count("\n")
 

@@ -116,7 +116,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
 
 
 def _keys() -> tuple[str, ...]:
-    from gpupipe.io.settings import CsvSettings  # here: `--help` needs no pydantic
+    from gpupipe.io.csv_settings import CsvSettings  # here: `--help` needs no pydantic
 
     return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
 

@@ -34,6 +34,8 @@ def json_schema() -> JsonSchema:
     del definitions[ModelSettings.__name__]  # the base class, replaced by the models
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
+    for _, op in OPS.items():
+        _keep_summary(definitions[op.__name__])
     config["properties"]["name"].pop("default", None)  # the default is the file's name
     for definition in definitions.values():
         _describe_fields(definition)
@@ -69,6 +71,13 @@ def _offer_a_single_model(config: JsonSchema) -> None:
     models["anyOf"] = [{"type": "array", "items": entry}, entry]
     config["properties"]["model"] = {**entry, "description": "A single model, instead of `models`."}
     config["not"] = {"required": ["model", "models"]}
+
+
+def _keep_summary(definition: JsonSchema) -> None:
+    """Reduce the description of an op to its first paragraph: the details and examples are on the op's page."""
+    for form in (definition, *definition.get("anyOf", ())):
+        if "description" in form:
+            form["description"] = form["description"].partition("\n\n")[0]
 
 
 def _describe_fields(definition: JsonSchema) -> None:

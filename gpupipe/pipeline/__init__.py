@@ -9,7 +9,9 @@
 ``decision``        calibration and threshold
 ``model``           export, loading and prediction of models
 ``parity``          outputs of some rows, recorded in training and compared wherever the model is loaded
-``explanation``     importances and plots;  ``run_report`` the figures of the report
+``explanation``     importances and plots;  ``directions`` how predictions vary with a column
+``run_report``      the report of a run
+``imports``         imports of libraries, timed outside of the stages
 ``plan``            prediction of the stages and memory of a run
 ``data_check``      check of a configuration against a sample of its data
 ``scoring``         batch scoring

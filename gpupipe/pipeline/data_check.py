@@ -23,6 +23,7 @@ from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.fitted import FittedFeatures, finish_features
 from gpupipe.features.program.selection import no_column
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.entities import read_entities
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import SAMPLE_ROWS
@@ -185,7 +186,9 @@ class _Checker:
     def _names(self, config: Config) -> Config:
         """Check every column that a source names; return the configuration without the missing ones."""
         sources: dict[str, TableSource] = {"": config.source, **config.tables}
-        tables_as_read = {name: _as_read(source) for name, source in sources.items()}
+        of_events = config.source.entities is not None
+        main = read_entities(config.source, config.tables).table if of_events else _as_read(config.source)
+        tables_as_read = {"": main} | {name: _as_read(table) for name, table in config.tables.items()}
         plain = {name: table.column_names for name, table in tables_as_read.items()}
         for name, source in sources.items():
             self.warnings += _ambiguous_dates(source, tables_as_read[name], f"tables.{name}" if name else "source")
@@ -195,7 +198,9 @@ class _Checker:
         tables: dict[str, JoinedTable] = {}
         wanted = ColumnFilter(config.source)
         for name, table in config.tables.items():
-            tables[name] = self._source_names(table, f"tables.{name}", plain[name], [])
+            before = table.model_copy(update={"group_by": None})
+            names = plain[name] if table.group_by is None else _as_read(before).column_names
+            tables[name] = self._source_names(table, f"tables.{name}", names, [])
             self._absent([c for c in table.on.right if c not in plain[name]], plain[name], f"tables.{name}.on")
             lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
             self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")

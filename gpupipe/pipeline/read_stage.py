@@ -150,7 +150,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
         if inputs.keys is None and (
             rows := open_parquet_stream(source, tables, free, on_device=True, files=files.source)
         ):
-            backend.remark(rows.remark)
+            backend.remark(rows.note)
             stream = FrameStream(rows, backend)
             access = FrameChunks(backend, stream.rules)
             table = encode_chunks(stream.columns, backend, rows.n_rows, inputs.declared, access)
@@ -174,7 +174,7 @@ def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
     stream = open_parquet_stream(inputs.source, inputs.tables, available, files=inputs.files.source)
     if stream is None:
         return None
-    inputs.backend.remark(stream.remark)
+    inputs.backend.remark(stream.note)
     table = encode_chunks(stream.tables, inputs.backend, stream.n_rows, inputs.declared)
     return EncodedRows(table, list(stream.notes))
 

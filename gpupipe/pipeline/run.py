@@ -24,8 +24,10 @@ from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
-from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
+from gpupipe.pipeline.directions import measure_directions
+from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
+from gpupipe.pipeline.imports import import_libraries
 from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.leaderboard import LeaderboardResult
@@ -45,6 +47,7 @@ from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.report.data import Direction
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
 
@@ -101,7 +104,7 @@ def run_pipeline(
         stack.enter_context(room_on(final.parent, "free some space, then resume the run with --resume"))
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
-        store = stack.enter_context(CheckpointStore.beside(final, resume))
+        store = stack.enter_context(CheckpointStore.for_run(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
@@ -142,6 +145,7 @@ class _Execution(JobBuilder, RunSteps):
         self._training: CandidateTraining
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
+        self._directions: dict[str, Direction] = {}
         self._plots = ModelPlots()
 
     def split(self) -> None:
@@ -150,6 +154,7 @@ class _Execution(JobBuilder, RunSteps):
         self._stack.enter_context(checkpoints.flush_on_error())
         self._job = job = replace(job, resources=self._resources, checkpoints=checkpoints)
         entries = choose_entries(self.config, job.goal, job.backend)
+        import_libraries(job, entries)
         with job.stage("split", job.backend.host_place) as stage:
             folds = folds_of(job)
             stage.rows = job.table.n_rows
@@ -196,8 +201,11 @@ class _Execution(JobBuilder, RunSteps):
         for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
-            self._importances = measure_importances(job, outcome, stage)
+            explained = ExplainedRows.of(job, outcome)
+            self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
+                influential = [importance.name for importance in self._importances if importance.mean > 0]
+                self._directions = measure_directions(job, outcome, explained, influential)
                 self._plots = draw(job, outcome)
 
     def export(self) -> None:
@@ -220,7 +228,9 @@ class _Execution(JobBuilder, RunSteps):
         from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
 
         with self._job.stage("report", self._job.backend.host_place):
-            write_report(self._directory.path, self._job, self._outcome, self._importances, self._plots)
+            write_report(
+                self._directory.path, self._job, self._outcome, self._importances, self._directions, self._plots
+            )
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome

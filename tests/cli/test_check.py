@@ -25,8 +25,8 @@ def test_check_resolves_a_right_configuration_against_its_rows(gpupipe_process: 
     assert first == "OK churn.yaml: source churn; 1 feature op; logistic_regression, xgboost"
     assert second.startswith("  a sample of 20,000 rows; binary: Churn is 'Yes' (positive) or 'No'; ")
     assert third == (
-        "  warning: customerID: text, so not among the features; "
-        "make some of it with `- text_hash: customerID`, or list it in source.drop"
+        "  warning: text column 'customerID' dropped; "
+        "derive features with `- text_hash: customerID`, or list it in source.drop"
     )
     assert imported(result.stderr) & HEAVY == set()
 

@@ -90,19 +90,19 @@ def test_what_would_leak_or_cannot_be_made_is_refused(
 
 
 def test_a_source_of_events_reads_no_file_of_its_own() -> None:
-    with pytest.raises(ConfigError, match="path: the rows are made of the table 'orders'"):
+    with pytest.raises(ConfigError, match="path: the rows are built from table 'orders'"):
         parse_config({"source": {"entities": ENTITIES, "target": "y", "path": "x.csv"}, "tables": {"orders": ORDERS}})
-    with pytest.raises(ConfigError, match="name the column that the label makes"):
+    with pytest.raises(ConfigError, match="name the column that holds the label"):
         parse_config({"source": {"entities": ENTITIES}, "tables": {"orders": ORDERS}})
 
 
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ({"compute": {"x": "a ** 2"}}, r"a \*\* 2 is not a column, a number or \+ - \* /"),
-        ({"compute": {"x": "1 + 2"}}, "names no column"),
-        ({"group_by": {"keys": "a", "columns": {"*": "sum"}}}, "can be counted only"),
-        ({"group_by": {"keys": "a", "columns": {"a": "max"}}}, "two columns would be called a"),
+        ({"compute": {"x": "a ** 2"}}, r"expected columns, numbers and \+ - \* /; found a \*\* 2"),
+        ({"compute": {"x": "1 + 2"}}, "uses no column"),
+        ({"group_by": {"keys": "a", "columns": {"*": "sum"}}}, "supports only count"),
+        ({"group_by": {"keys": "a", "columns": {"a": "max"}}}, "two result columns have the same name: a"),
     ],
 )
 def test_steps_that_make_no_sense_are_refused(steps: dict[str, Any], message: str) -> None:

@@ -55,7 +55,7 @@ def test_an_empty_list_is_no_feature_at_all(load: Load) -> None:
         ),
         (
             "arithmetic: {ratio: [a, b], sum: [a, b]}",
-            "features[0].arithmetic: give one of ratio, difference, product, sum; got ratio and sum",
+            "features[0].arithmetic: expected exactly one of ratio, difference, product, sum; got ratio and sum",
         ),
         (
             "arithmetic: [a, b]",

@@ -112,7 +112,7 @@ def test_what_came_to_be_there_during_the_run_is_not_overwritten_and_the_run_is_
         (tmp_path / "churn").mkdir()
         (tmp_path / "churn" / "mine.txt").write_text("mine")
     (kept,) = tmp_path.glob("churn.new-*")
-    assert f"complete, in {kept}" in str(caught.value)
+    assert f"the complete output is in {kept}" in str(caught.value)
     written = [kept.name, f"{kept.name}/config.yaml", f"{kept.name}/run.json"]
     assert tree(tmp_path) == sorted(["churn", "churn/mine.txt", *written])
 

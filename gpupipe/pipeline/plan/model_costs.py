@@ -161,7 +161,7 @@ class NetworkCosts(ModelCosts):
     def training(self, n_rows: int) -> int:
         """Return the measured bytes of one process."""
         n_fitted = int(n_rows * (1.0 - self._model.validation_fraction))
-        return costs.network_bytes(self._architecture, n_rows, self._model.rows_a_batch(n_fitted))
+        return costs.network_bytes(self._architecture, n_rows, self._model.rows_per_batch(n_fitted))
 
     def device_training(self, n_rows: int) -> int:
         """Return the same bytes as on the host."""
@@ -173,7 +173,7 @@ class NetworkCosts(ModelCosts):
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return the bytes of the activations of a batch, and its rows."""
-        return BLOCK_BYTES, self._architecture.rows_a_block
+        return BLOCK_BYTES, self._architecture.rows_per_block
 
     def export(self, n_rows: int) -> int:
         """Return the bytes needed to translate the network to ONNX."""

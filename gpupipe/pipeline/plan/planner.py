@@ -13,7 +13,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
-from gpupipe.io.device.csv.reader import chunks_remark
+from gpupipe.io.device.csv.reader import chunks_note
 from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
@@ -209,7 +209,7 @@ class Planner(RunSteps):
         if not seen.n_derived and is_kept(self.config, seen.files):
             host, notes = 0, [*notes, "encoded table found in the cache"]
         elif stream is not None:
-            notes.append(stream.remark)
+            notes.append(stream.note)
         if self.config.source.prepare:
             notes.append("without the memory of the prepare hook, which cannot be predicted")
         (self.host if on_device is None else on_device).hold("tables as they were read", seen.events_bytes)
@@ -218,7 +218,7 @@ class Planner(RunSteps):
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         elif seen.file_format == "csv" and not is_kept(self.config, seen.files):
             n_chunks, chunk = self._csv_chunks(on_device)
-            notes += [chunks_remark(n_chunks)] if n_chunks > 1 else []
+            notes += [chunks_note(n_chunks)] if n_chunks > 1 else []
             compact = int(costs.CSV_COMPACT * seen.n_read * seen.arrow_row)
             need = max(compact + BYTES_A_BYTE * chunk, 2 * encoded)  # columns are stacked when all are encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE + chunk, need, parts=n_chunks, notes=notes)

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
-from gpupipe.backends.gpu.estimators import ESTIMATORS
-from gpupipe.dask import cuml_estimators
 from tools.gpu_api.api import RELEASES, Api, check_table
-from tools.gpu_api.checker import check
-
-ROOT = Path(__file__).parents[3]
-FILES = sorted(path for folder in ("gpupipe", "benchmarks", "tests/gpu") for path in ROOT.glob(f"{folder}/**/*.py"))
+from tools.gpu_api.product import ROOT, problems
 
 
-def test_what_we_use_of_rapids_exists(api: Api) -> None:
-    problems = [line.removeprefix(f"{ROOT}/") for line in check(FILES, api)]
-    if problems:
-        pytest.fail("\n".join([f"not in RAPIDS {api.versions['cudf']}:", *problems]), pytrace=False)
+def test_everything_used_of_rapids_exists(api: Api) -> None:
+    if found := problems(api):
+        pytest.fail("\n".join([f"not in RAPIDS {api.versions['cudf']}:", *found]), pytrace=False)
 
 
-def test_the_estimators_take_what_we_pass_to_them(api: Api) -> None:
-    table = {estimator.path: estimator.passed for estimator in ESTIMATORS.values() if estimator.library in api.roots}
-    assert "cuml.linear_model:LogisticRegression" in table
-    assert list(check_table(api, table)) == []
-
-
-def test_the_estimators_of_a_cluster_take_what_we_pass_to_them_and_have_the_methods_that_we_call(api: Api) -> None:
-    """What cuml.dask hands on to its workers unseen is part of the snapshot."""
-    rows = cuml_estimators.ESTIMATORS.values()
-    assert list(check_table(api, {row.path: {*row.passed, "client"} for row in rows})) == []
-    assert [row.path for row in rows if not api.has(f"{row.path}.fit")] == []
-    assert [row.path for row in rows if not api.has(f"{row.path}.get_combined_model")] == []
+def test_a_wrong_parameter_of_a_cluster_estimator_is_found(api: Api) -> None:
+    """The snapshot has the parameters that cuml.dask passes to its workers."""
     assert list(check_table(api, {"cuml.dask.linear_model:Ridge": ["alhpa", "output_type"]})) == [
         "cuml.dask.linear_model:Ridge takes no parameter 'alhpa'; did you mean 'alpha'?",
         "cuml.dask.linear_model:Ridge takes no parameter 'output_type'",
