@@ -182,7 +182,7 @@ def test_progress_is_shown_by_default_where_someone_looks(
     pipe = pipeline(models="logistic_regression", report={"enabled": False}, evaluate={"importance": False})
     pipe.run(tmp_path / "default")
     shown = capsys.readouterr().err
-    assert ("train logistic_regression" in shown) == ("roc_auc" in shown) == is_interactive
+    assert ("train logistic_regression" in shown) == ("ROC AUC" in shown) == is_interactive
     pipe.run(tmp_path / "said", quiet=is_interactive)
     assert ("train logistic_regression" in capsys.readouterr().err) != is_interactive
 
