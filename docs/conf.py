@@ -97,6 +97,7 @@ if list((DOCS / "gallery").glob("plot_*.py")):
         "download_all_examples": False,
         "min_reported_time": 1,
         "show_memory": False,
+        "write_computation_times": False,
         "show_signature": False,
         "within_subsection_order": "FileNameSortKey",
         "parallel": 2,
