@@ -44,12 +44,13 @@ smartquotes_action = "D"  # dashes: of parameters in docstrings
 # Docstrings
 default_role = "code"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False
 napoleon_preprocess_types = False
 
 # HTML
