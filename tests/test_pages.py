@@ -1,0 +1,217 @@
+"""Examples of the pages in docs/: Python is executed, YAML is checked against tables, commands are parsed.
+
+Excerpts in README.md and on the front page are not complete: Python is compiled, and YAML checked without tables.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any, NamedTuple
+
+import click
+import pandas as pd
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+
+import gpupipe as gp
+from gpupipe.cli import COMMANDS, cli, main
+from gpupipe.config import load_config
+from gpupipe.datasets.churn import customers, events, write
+from gpupipe.features import OPS
+from gpupipe.models import MODELS
+from gpupipe.pipeline.data_check import check_data
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+GENERATED = {"reference", "gallery", "auto_gallery", "changelog.md", "contributing.md", "security.md"}
+PAGES = {
+    str(path.relative_to(DOCS)): path
+    for path in sorted(DOCS.rglob("*.md"))
+    if path.relative_to(DOCS).parts[0] not in GENERATED
+}
+EXCERPTS = [ROOT / "README.md", *filter(Path.exists, [PAGES.pop("index.md", DOCS / "index.md")])]
+LANGUAGES = {"python", "yaml", "console", "text", "{include}", "{image}", "{toctree}"}
+ONLY_COMPILED = {
+    "guide/clusters.md": "SLURM and Kubernetes",
+    "guide/kernels.md": "tests/kernels/test_guide.py runs it",
+}
+COMMANDS_RUN = {"quickstart.md"}
+SOURCE = {"path": "customers.csv", "target": "Churn", "positive": "Yes", "id": "customerID"}
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(path: Path) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    fences = [token for token in MarkdownIt("commonmark").parse(path.read_text()) if token.type == "fence"]
+    return [Block(token.info.split(" ")[0], token.content, token.map[0] + 1) for token in fences if token.map]
+
+
+def commands(block: Block) -> list[str]:
+    """Return the command lines of a block, each with its continuation lines."""
+    lines = re.sub(r"\\\n\s*", "", block.text).replace(" && ", "\n").splitlines()
+    return [line.removeprefix("$ ") for line in lines]
+
+
+def small_tables() -> dict[str, pd.DataFrame]:
+    """Return further tables of the pages: the lines of orders, sales by day, payments by card, and texts."""
+    days = pd.date_range("2024-01-01", periods=60, freq="6D")
+    lines = [
+        (f"c{i % 20}", f"i{i}", day, 1 + i % 3, 4.5 + i % 7)
+        for i, day in enumerate(days.repeat(5))
+        if i < 100 + 9 * (i % 20)  # some customers stop
+    ]
+    sales = [(store, day, 10 + i % 7) for i, day in enumerate(days) for store in ("north", "south")]
+    payments = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
+    tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
+    return {
+        "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
+        "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
+        "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
+        "tickets": pd.DataFrame(tickets, columns=["note", "name", "urgent"]),
+    }
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the tables that the pages read, and a run on the first one."""
+    folder = tmp_path_factory.mktemp("tables")
+    write(folder / "customers.csv", rows=2_000)
+    customers(50, start=2_000).to_pandas().drop(columns="Churn").to_csv(folder / "new.csv", index=False)
+    events(400).to_pandas().to_parquet(folder / "events.parquet")
+    for name, frame in small_tables().items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    pipe = gp.Pipeline.from_dict(
+        {"source": {**SOURCE, "path": str(folder / "customers.csv")}, "models": ["logistic_regression"]}
+    )
+    pipe.run(folder / "runs" / "customers", quiet=True)
+    return folder
+
+
+@pytest.fixture
+def folder(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a copy of the tables as the current folder."""
+    copy = tmp_path / "work"
+    shutil.copytree(tables, copy)
+    (copy / "configs").symlink_to(ROOT / "configs")
+    monkeypatch.chdir(copy)
+    monkeypatch.setenv("ROWS", "10000")
+    monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
+    yield copy
+
+
+@pytest.mark.parametrize("name", [name for name, path in PAGES.items() if "```" in path.read_text()])
+def test_every_example_works(name: str, folder: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(PAGES[name]):
+        assert block.language in LANGUAGES, f"{name}:{block.line}: {block.language or 'no language'}"
+        if block.language == "python":
+            code = compile_python(block, name, folder)
+            if name not in ONLY_COMPILED:
+                exec(code, namespace)
+        elif block.language == "yaml":
+            check_data(load_configuration(block, folder))
+        elif block.language == "console":
+            for command in commands(block):
+                check_command(command, name in COMMANDS_RUN)
+
+
+@pytest.mark.parametrize("page", EXCERPTS, ids=lambda path: path.name)
+def test_every_excerpt_is_valid(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_models.py").write_text("def make(depth): ...\n")
+    for block in blocks(page):
+        if block.language == "python":
+            compile_python(block, page.name, tmp_path)
+        elif block.language == "yaml":
+            load_configuration(block, tmp_path)
+        else:
+            for command in commands(block):
+                check_command(command, is_run=False)
+
+
+def compile_python(block: Block, name: str, folder: Path) -> CodeType:
+    """Return the code of a block; one whose first line is ``# NAME.py`` is written to that file too."""
+    if file := re.match(r"# (\w+\.py)", block.text):
+        (folder / file[1]).write_text(block.text)
+    return compile("\n" * block.line + block.text, name, "exec")
+
+
+def load_configuration(block: Block, folder: Path) -> gp.Config:
+    """Return the configuration of a block; an excerpt is completed by the first of the `tables`."""
+    source = yaml.safe_load(block.text).get("source", {})
+    is_whole = {"path", "generate", "entities"} & set(source)
+    missing = {} if is_whole else {name: value for name, value in SOURCE.items() if name not in source}
+    file = folder / "example.yaml"
+    file.write_text(block.text)
+    return load_config(file, [f"source.{name}={value}" for name, value in missing.items()])
+
+
+def check_command(line: str, is_run: bool) -> None:
+    """Parse a gpupipe command by its own parser, and run it where `is_run`; other programs are not looked at."""
+    words = shlex.split(line, comments=True)
+    while words and re.fullmatch(r"\w+=\S*", words[0]):
+        words.pop(0)
+    if words[:1] == ["python"] and words[1:3] == ["-m", "gpupipe"]:
+        words = words[2:]
+    if not words or words[0] != "gpupipe":
+        return
+    arguments = words[1 : words.index(">") if ">" in words else None]
+    assert all((ROOT / word).exists() for word in arguments if word.startswith("configs/")), line
+    if is_run:
+        assert main(arguments) == 0, line
+        return
+    command: click.Command = cli
+    while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
+        found = command.get_command(click.Context(command), arguments.pop(0))
+        assert found is not None, line
+        command = found
+    context = click.Context(command)
+    values, _, _ = command.make_parser(context).parse_args(list(arguments))
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Choice) and isinstance(values.get(parameter.name), str):
+            parameter.type.convert(values[parameter.name], parameter, context)
+
+
+def test_every_command_is_in_an_example() -> None:
+    lines = [line for path in PAGES.values() for b in blocks(path) if b.language == "console" for line in commands(b)]
+    assert {name for name in COMMANDS if any(f"gpupipe {name}" in line for line in lines)} == set(COMMANDS)
+
+
+def test_the_guide_links_every_op_and_every_model() -> None:
+    guide = "".join(path.read_text() for name, path in PAGES.items() if name.startswith("guide/"))
+    linked = {kind: set(re.findall(rf"/reference/{kind}/(\w+)>", guide)) - {"index"} for kind in ("ops", "models")}
+    assert linked == {"ops": set(OPS.names()), "models": set(MODELS.names())}
+
+
+def test_every_quoted_message_is_in_the_sources() -> None:
+    """The table of messages in the troubleshooting page quotes fragments of real ones."""
+    page = (DOCS / "guide" / "troubleshooting.md").read_text()
+    table = page.partition("## Messages")[2]
+    quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    sources = "\n".join(path.read_text() for path in (ROOT / "gpupipe").rglob("*.py"))
+    assert len(quoted) >= 25
+    assert [text for text in quoted if text not in sources] == []
+
+
+def test_the_training_loop_learns(folder: Path) -> None:
+    (loop,) = [b for b in blocks(DOCS / "guide" / "tensors.md") if "loss.backward()" in b.text]
+    namespace: dict[str, Any] = {}
+    exec(compile(loop.text, "tensors.md", "exec"), namespace)
+    import torch
+    from sklearn.metrics import roc_auc_score
+
+    with torch.inference_mode():
+        score = roc_auc_score(namespace["test"].target, namespace["net"](namespace["test"].features)[:, 0])
+    assert len(namespace["batches"]) == 16 and 0.76 < score < 0.87
