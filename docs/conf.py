@@ -82,9 +82,6 @@ html_sidebars: dict[str, list[str]] = {"index": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# Reference: an op or a model without what its page needs stops the build.
-gpupipe_lenient = True
-
 # Gallery: scripts that are run by the build; `make docs-fast` shows them without their results.
 if list((DOCS / "gallery").glob("plot_*.py")):
     extensions.append("sphinx_gallery.gen_gallery")
