@@ -68,7 +68,7 @@ def calls(block: Block) -> Iterator[tuple[dict[str, str], list[str]]]:
 
 
 def small_tables() -> dict[str, pd.DataFrame]:
-    """Return further tables of the pages: the lines of orders, sales by day, payments by card, and texts."""
+    """Return further tables of the pages: contracts, the lines of orders, sales by day, payments by card, and texts."""
     days = pd.date_range("2024-01-01", periods=60, freq="6D")
     lines = [
         (f"c{i % 20}", f"i{i}", day, 1 + i % 3, 4.5 + i % 7)
@@ -78,7 +78,9 @@ def small_tables() -> dict[str, pd.DataFrame]:
     sales = [(store, day, 10 + i % 7) for i, day in enumerate(days) for store in ("north", "south")]
     payments = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
     tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
+    contracts = [("Month-to-month", 30, 0.0), ("One year", 90, 0.1), ("Two year", 90, 0.2)]
     return {
+        "contracts": pd.DataFrame(contracts, columns=["Contract", "notice_days", "discount"]),
         "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
         "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
         "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
