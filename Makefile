@@ -1,7 +1,7 @@
 # The words of daily work. They use the environment that `make setup` makes. Another one: make test BIN=/path/to/bin/; the
 # one that is active: make test BIN=
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu check format test test-fast test-gpu coverage bench dist lock
+.PHONY: help setup setup-gpu check format test test-fast test-gpu coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
 
 help:    ## print this list
@@ -37,6 +37,12 @@ test-gpu: ## the tests on a GPU; a machine without one fails
 
 coverage: ## all tests with branch coverage; the page is build/coverage/index.html
 	$(BIN)pytest -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
+
+docs:    ## build the documentation into build/docs: warnings are errors, and the gallery is run
+	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
+
+docs-fast: ## build the documentation without running the gallery
+	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
 
 bench:   ## measure the main job, steady and in a fresh process
 	$(BIN)gpupipe bench configs/churn.yaml

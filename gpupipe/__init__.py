@@ -1,11 +1,16 @@
 """Tables to a trained, portable model: one YAML for the GPU, the laptop and the cluster.
 
->>> import gpupipe as gp
->>> run = gp.Pipeline(frame, target="Churn").run()  # doctest: +SKIP
->>> run = gp.run("configs/churn.yaml")  # doctest: +SKIP
->>> run.metrics["roc_auc"]  # doctest: +SKIP
+Train on a frame in memory, or run a YAML configuration with ``gp.run("configs/churn.yaml")``:
 
-Names are imported on first use: ``import gpupipe`` is quick and imports no GPU library.
+>>> import gpupipe as gp
+>>> import pandas as pd
+>>> frame = pd.DataFrame({"age": range(100), "left": [0] * 50 + [1] * 50})
+>>> gp.Pipeline(frame, target="left", models=["logistic_regression"])
+Pipeline('pipeline': pandas.DataFrame, 100 rows x 2 columns; target 'left'; 1 op; logistic_regression)
+
+Its method ``run`` trains, evaluates and exports the models, and returns a `Run`.
+
+Names are imported on first use, so ``import gpupipe`` is quick and loads no GPU library.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ _HOMES = {
     "to_torch": "gpupipe.tensors.exchange",
 }
 
-if TYPE_CHECKING:  # the same names once more: type checkers run no code
+if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
     from gpupipe.config import Config as Config
     from gpupipe.config import load_config as load_config
     from gpupipe.errors import ArtifactError as ArtifactError
@@ -81,7 +86,7 @@ if TYPE_CHECKING:  # the same names once more: type checkers run no code
     from gpupipe.tensors.exchange import to_tensorflow as to_tensorflow
     from gpupipe.tensors.exchange import to_torch as to_torch
     from gpupipe_kernels.user.kernel import kernel as kernel
-else:  # type checkers read a literal only
+else:  # type checkers understand only a literal `__all__`
     __all__ = [*_HOMES, "__version__"]
 
     def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""``python -m gpupipe`` is ``gpupipe``."""
+"""Entry point of ``python -m gpupipe``, the same as the command ``gpupipe``."""
 
 from __future__ import annotations
 

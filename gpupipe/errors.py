@@ -1,20 +1,21 @@
-"""Error classes and their exit codes. All of them are names of `gpupipe` too: ``gpupipe.DataError``.
+"""Error classes and their exit codes. All of them are also importable from `gpupipe`: ``gpupipe.DataError``.
 
-    GpupipeError              1  internal: a bug of ours unless a subclass says otherwise
+    GpupipeError              1  internal error: a bug in gpupipe, unless it is one of the subclasses below
     ├── ConfigError           2  configuration or usage
-    ├── LimitError            3  does not fit: memory, disk, a limit of the configuration
+    ├── LimitError            3  does not fit: memory, disk, a configured limit
     ├── DeviceError           4  device requirement not met
-    │   └── ClusterError      4  workers that cannot be had, or were lost
+    │   └── ClusterError      4  workers unavailable or lost
     ├── DataError             5  data unreadable
-    │   ├── EncodingError     5  text in another encoding
+    │   ├── EncodingError     5  text in a different encoding
     │   ├── FieldCountError   5  a CSV row with more or fewer fields than the header
-    │   ├── QuoteError        5  a quotation mark that is never closed
+    │   ├── QuoteError        5  an unclosed quotation mark
     │   ├── RowSizeError      5  a row larger than the parser's block
-    │   ├── SchemaError       5  data readable, but not what the schema says
-    │   └── ArtifactError     5  a model directory that is damaged, altered or of another format
-    └── StoppedError    128 + n  asked to stop by signal n: 130 Ctrl-C, 143 SIGTERM
+    │   ├── SchemaError       5  readable data that contradicts the schema
+    │   └── ArtifactError     5  a corrupt, altered or unsupported model directory
+    └── StoppedError    128 + n  stopped by signal n: 130 Ctrl-C, 143 SIGTERM
 
-A message is one screen: *what* is wrong, *where*, and what to *do*. A traceback is shown with ``--debug`` only.
+A message has three parts and fits on one screen: *what* is wrong, *where*, and what to *do*. The command line shows
+tracebacks only with ``--debug``.
 """
 
 from __future__ import annotations
@@ -24,23 +25,38 @@ from typing import Any
 
 
 class GpupipeError(Exception):
-    """Base of the family.
+    """Base class of all errors that gpupipe raises.
 
     Parameters
     ----------
     what : str
         One sentence: what is wrong.
     where : str, optional
-        File, line, column, row, stage: whatever lets the reader find it.
+        The location: file, line, column, row or stage.
     fix : str, optional
-        What to do about it, as an instruction.
+        The way out, as an instruction.
     names : iterable of str
-        Columns, tables or values of the configuration that it is about, the most specific one last.
+        The columns, tables or configuration values involved, the most specific one last.
+
+    Attributes
+    ----------
+    exit_code : int
+        Exit code of the command line.
+    title : str
+        Heading of the message on the command line.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> print(gp.GpupipeError("the column is empty", where="people.csv: age", fix="drop it"))
+    the column is empty
+      where: people.csv: age
+      to do: drop it
     """
 
     exit_code = 1
     title = "Internal error"
-    depends_on_rows = False  # whether other rows of the same table may settle it: a label that only they have
+    depends_on_rows = False  # True if a larger sample of the same table may resolve it, such as a label missing here
 
     def __init__(self, what: str, *, where: str = "", fix: str = "", names: Iterable[str] = ()) -> None:
         self.what, self.where, self.fix, self.names = what, where, fix, tuple(names)
@@ -54,21 +70,21 @@ class GpupipeError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def place(self, where: str, instead: str = "") -> None:
-        """Set `where` if it is `instead` up to now: the caller often knows more than the code that raised the error."""
+        """Set `where` if it still is `instead`: callers often know the location more exactly than the raising code."""
         if self.where == instead:
             self.where = where
 
     def advise(self, fix: str) -> None:
-        """Add another way out to `fix`."""
+        """Append another way out to `fix`."""
         self.fix = "; ".join(part for part in (self.fix, fix) if part)
 
     def reword(self, change: Callable[[str], str]) -> None:
-        """Apply `change` to every part of the message, and to the names."""
+        """Apply `change` to every part of the message and to the names."""
         self.what, self.where, self.fix = map(change, (self.what, self.where, self.fix))
         self.names = tuple(map(change, self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the attributes, whatever arguments the constructor of a subclass has."""
+        """Pickle the attributes, independently of the constructor arguments of subclasses."""
         return _restored, (type(self),), vars(self)
 
 
@@ -77,9 +93,26 @@ def _restored(kind: type[GpupipeError]) -> GpupipeError:
 
 
 class ConfigError(GpupipeError):
-    """The configuration or the command line is wrong (exit code 2).
+    """Error in the configuration, an argument or the command line (exit code 2).
 
-    ``problems`` holds one line per mistake, so that all of them are shown at once.
+    Parameters
+    ----------
+    what : str
+    where, fix, names
+        See `GpupipeError`.
+    problems : iterable of str
+        One line per error found, so that all of them are shown at once.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> try:
+    ...     gp.Pipeline("people.csv", target="income", device="gpus", features=[{"standardise": "age"}])
+    ... except gp.ConfigError as error:
+    ...     print(error)
+    2 errors in the settings:
+    device: expected 'auto', 'cpu' or 'gpu', got 'gpus'; did you mean 'gpu'?
+    features[0].standardise: unknown feature op; did you mean 'standardize'?
     """
 
     exit_code = 2
@@ -104,42 +137,66 @@ class ConfigError(GpupipeError):
 
 
 class LimitError(GpupipeError):
-    """The work does not fit into memory, on the disk, or within a limit of the configuration (exit code 3)."""
+    """Work that does not fit into memory, onto the disk, or into a configured limit (exit code 3).
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> gp.LimitError("the disk is full", fix="free some space").exit_code
+    3
+    """
 
     exit_code = 3
     title = "Does not fit"
 
 
 class DeviceError(GpupipeError):
-    """A GPU was demanded and cannot be had (exit code 4)."""
+    """Device requirement that this machine does not meet, such as ``device: gpu`` without a GPU (exit code 4).
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> issubclass(gp.ClusterError, gp.DeviceError), gp.DeviceError.exit_code
+    (True, 4)
+    """
 
     exit_code = 4
     title = "Device requirement not met"
 
 
 class ClusterError(DeviceError):
-    """The workers that were asked for cannot be had, or were lost with what they worked on (exit code 4)."""
+    """Cluster workers that cannot be reached or were lost (exit code 4)."""
 
     title = "Cluster error"
 
 
 class DataError(GpupipeError):
-    """A file cannot be read (exit code 5)."""
+    """Data that cannot be read or used (exit code 5).
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> try:
+    ...     gp.Pipeline("absent.csv", target="y").features()
+    ... except gp.DataError as error:
+    ...     print(error.what)
+    there is no such file or folder
+    """
 
     exit_code = 5
     title = "Data error"
 
 
 class EncodingError(DataError):
-    """The text of a file is not in the encoding that it was read in (exit code 5).
+    """Text that cannot be decoded with the encoding used (exit code 5).
 
     Parameters
     ----------
     what : str
     encoding : str
-        The encoding that it was read in.
+        The encoding used.
     likely : str
-        An encoding that it may be in; ``""`` if none is likely.
+        The likely encoding of the text; ``""`` if none is likely.
     where, fix : str
         See `GpupipeError`.
     """
@@ -150,15 +207,15 @@ class EncodingError(DataError):
 
 
 class FieldCountError(DataError):
-    """A row of a CSV file has more or fewer fields than the header (exit code 5).
+    """CSV row with more or fewer fields than the header (exit code 5).
 
     Parameters
     ----------
     what : str
     row : int
-        From 1, with the header and without blank lines.
+        Row number, counted from 1; the header counts, blank lines do not.
     n_fields, n_columns : int
-        Fields of the row, and of the header.
+        Number of fields in the row, and in the header.
     where, fix : str
         See `GpupipeError`.
     """
@@ -169,13 +226,13 @@ class FieldCountError(DataError):
 
 
 class QuoteError(DataError):
-    """A quotation mark of a CSV file is never closed (exit code 5).
+    """Quotation mark in a CSV file that is never closed (exit code 5).
 
     Parameters
     ----------
     what : str
     row : int
-        The row that opens it: from 1, with the header and without blank lines.
+        The row that opens it, counted from 1; the header counts, blank lines do not.
     where, fix : str
         See `GpupipeError`.
     """
@@ -186,33 +243,40 @@ class QuoteError(DataError):
 
 
 class RowSizeError(DataError):
-    """A row of a text file does not fit into one block of its parser (exit code 5).
+    """Row of a text file that does not fit into one block of the parser (exit code 5).
 
-    Readers try larger blocks, up to 1 GiB, before they raise it.
+    Readers retry with larger blocks, up to 1 GiB, before they raise this error.
     """
 
 
 class SchemaError(DataError):
-    """The data can be read but contradicts the schema (exit code 5)."""
+    """Readable data that contradicts the schema (exit code 5)."""
 
     title = "Schema error"
 
 
 class ArtifactError(DataError):
-    """A model directory is damaged, was altered, or has a format that this version does not read (exit code 5)."""
+    """Model directory that is corrupt, was altered, or has a format that this version cannot read (exit code 5)."""
 
     title = "Model error"
 
 
 class StoppedError(GpupipeError):
-    """The run was asked to stop, and did so at a safe point (exit code 128 + the number of the signal).
+    """Run that stopped at a safe point after a signal (exit code 128 + signal number).
 
     Parameters
     ----------
     what : str
     signal_number : int
+        2 for Ctrl-C, 15 for SIGTERM.
     where, fix : str
         See `GpupipeError`.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> gp.StoppedError("the run was stopped by Ctrl-C", 2).exit_code
+    130
     """
 
     title = "Stopped"
@@ -223,14 +287,21 @@ class StoppedError(GpupipeError):
 
 
 class PredictionWarning(UserWarning):
-    """No row of a column that a model predicts from is like its training rows: all levels unseen, all null, …
+    """Warning that an input column has nothing in common with the training data: every level unseen, every row null.
 
-    Filter it with Python's ``warnings``: ``warnings.simplefilter("error", PredictionWarning)`` makes it an error.
+    Examples
+    --------
+    Turn the warning into an error:
+
+    >>> import warnings
+    >>> import gpupipe as gp
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", gp.PredictionWarning)
     """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"did you mean 'x'?"`` for the known name nearest to `name`, or ``""`` where none is near."""
+    """Return ``"did you mean 'x'?"`` for the known name closest to `name`, or ``""`` if none is close."""
     import difflib
 
     by_lower = {other.casefold(): other for other in known}

@@ -1,4 +1,4 @@
-"""Column names: duplicates and globs; names and values short enough for a message."""
+"""Column names: globs, duplicates, and lists of names that fit into a message."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterable
 from fnmatch import translate
 
 SHOWN = 20
-WIDTH = 40  # of a value in a message
-MOST_HINTS = 5  # of "did you mean" in a message: each compares a name with all others
+WIDTH = 40  # characters of a value in a message
+MOST_HINTS = 5  # "did you mean" hints per message: each one compares a name with all others
 WILDCARDS = "*?["
 
 
 class NamePatterns:
-    """A set of column names and shell-style globs, compiled once for any number of columns.
+    """Column names and shell-style globs, compiled once to match any number of columns.
 
-    Each pattern also stands for the column of exactly that name, which may contain ``*``, ``?`` or ``[``.
+    A pattern also matches the column of exactly that name, even if the name contains ``*``, ``?`` or ``[``.
 
     >>> patterns = NamePatterns(["age", "usage_*"])
     >>> [name for name in ("age", "usage_day", "page") if patterns.matches(name)]
@@ -34,12 +34,12 @@ class NamePatterns:
 
 
 def is_glob(pattern: str) -> bool:
-    """Return whether a pattern has a wildcard."""
+    """Return whether a pattern contains a wildcard."""
     return any(sign in pattern for sign in WILDCARDS)
 
 
 def unmatched(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
-    """Return the patterns that none of `names` equals or matches, in order.
+    """Return the patterns that match none of `names`, in order.
 
     >>> unmatched(["age", "usage_*", "sex"], ["age", "usage_day"])
     ['sex']
@@ -63,7 +63,7 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 
 def enumerate_names(names: Collection[str], most: int = SHOWN, quoted: bool = False) -> str:
-    """Return names as an enumeration for a message, cut after `most` of them.
+    """Return names as a list for a message, cut after `most` of them.
 
     >>> enumerate_names(["a", "b", "c"], most=2)
     'a, b and 1 more'

@@ -9,12 +9,12 @@ REFERENCE = re.compile(r"(.+\.py):([^\W\d]\w*)")
 
 
 def split_reference(reference: str) -> tuple[Path, str]:
-    """Return the file and the name of the function.
+    """Return the file and the function name of a reference.
 
     Raises
     ------
     ValueError
-        If the text is not such a reference.
+        If `reference` is not of the form ``file.py:function``.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""A table from names to parts: feature ops, models, readers, metrics.
+"""Registry of named parts: feature ops, models, readers, metrics.
 
-Registration is a decorator on the part and one import line in its folder's ``__init__.py``; nothing is searched for.
+A part registers itself with a decorator, and its folder's ``__init__.py`` imports it; there is no discovery.
 
 >>> shapes = Registry("shape")
 >>> @shapes.register("circle")
@@ -22,12 +22,12 @@ Part = TypeVar("Part")
 
 
 class Registry(Generic[Part]):
-    """Named parts of one kind, in the order in which they were registered.
+    """Named parts of one kind, in registration order.
 
     Parameters
     ----------
     kind : str
-        What the parts are, for messages: ``"feature op"``, ``"model"``.
+        The kind as messages name it: ``"feature op"``, ``"model"``.
     """
 
     def __init__(self, kind: str) -> None:
@@ -35,7 +35,7 @@ class Registry(Generic[Part]):
         self._parts: dict[str, Part] = {}
 
     def register(self, name: str) -> Callable[[Part], Part]:
-        """Return a decorator that files its target under `name`; a name can be taken once."""
+        """Return a decorator that registers its target as `name`; a name can be registered once."""
 
         def decorate(part: Part) -> Part:
             if name in self._parts:
@@ -46,12 +46,12 @@ class Registry(Generic[Part]):
         return decorate
 
     def get(self, name: str) -> Part:
-        """Return the part called `name`.
+        """Return the part registered as `name`.
 
         Raises
         ------
         ConfigError
-            If there is none; the message names the nearest one.
+            If there is none; the message suggests the closest name.
         """
         try:
             return self._parts[name]
@@ -60,11 +60,11 @@ class Registry(Generic[Part]):
             raise ConfigError(f"unknown {self.kind} {name!r}", fix=hint) from None
 
     def names(self) -> tuple[str, ...]:
-        """Return the registered names, in order."""
+        """Return the names, in registration order."""
         return tuple(self._parts)
 
     def items(self) -> Iterator[tuple[str, Part]]:
-        """Iterate over (name, part) pairs, in order."""
+        """Iterate over (name, part) pairs, in registration order."""
         return iter(self._parts.items())
 
     def __contains__(self, name: object) -> bool:

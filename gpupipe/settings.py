@@ -25,12 +25,12 @@ from gpupipe.units import parse_duration_us, parse_size, parse_time_us
 class Settings(BaseModel):
     """A typed, immutable section of the configuration; an unknown key is an error."""
 
-    # Built when first validated: of the many ops and models a configuration uses a few, and `check` must start fast.
+    # Built on first use: a configuration names few of the many ops and models, and `check` must start fast.
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
 
 class OneOrMore:
-    """Marks a tuple of which one item may stand for itself: ``columns: age`` for ``columns: [age]``."""
+    """Annotation of a tuple that may be written as its only item: ``columns: age`` for ``columns: [age]``."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(_listed, handler(source))
@@ -48,7 +48,7 @@ Names = Annotated[tuple[str, ...], OneOrMore()]
 """One name, or a list of them."""
 
 Label = bool | int | float | str
-"""A value of a column, as YAML writes it."""
+"""Column value, as written in YAML."""
 
 
 def _size(value: Any) -> Any:
@@ -60,7 +60,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _checked(parse: Callable[[str], int]) -> AfterValidator:
-    """Return a validator of text that is kept as it is written."""
+    """Return a validator that keeps the text unchanged if `parse` accepts it."""
 
     def check(text: str) -> str:
         parse(text)
@@ -77,26 +77,32 @@ def _time_as_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date | datetime) else value
 
 
-Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(gt=0)]
-"""Bytes: a number, or a text such as ``16GiB``."""
+Size = Annotated[
+    int, BeforeValidator(_size, json_schema_input_type=int | str), Field(gt=0, json_schema_extra={"x-unit": "bytes"})
+]
+"""Size in bytes: an integer, or text such as ``16GiB``."""
 
 Seconds = Annotated[
-    float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_seconds, json_schema_input_type=float | str)
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(_seconds, json_schema_input_type=float | str),
+    Field(json_schema_extra={"x-unit": "seconds"}),
 ]
-"""Seconds: a number, or a text such as ``2h``."""
+"""Seconds: a number, or text such as ``2h``."""
 
-Duration = Annotated[str, _checked(parse_duration_us)]
-"""A duration such as ``30d``, kept as text."""
+Duration = Annotated[str, _checked(parse_duration_us), Field(json_schema_extra={"x-unit": "duration"})]
+"""Duration such as ``30d``, kept as text."""
 
 DurationOrZero = Annotated[
     str,
     BeforeValidator(_zero_as_text, json_schema_input_type=str | Literal[0]),
     _checked(partial(parse_duration_us, allow_zero=True)),
+    Field(json_schema_extra={"x-unit": "duration"}),
 ]
-"""A duration that may be 0, kept as text."""
+"""Duration that may be 0, kept as text."""
 
 TimeText = Annotated[str, BeforeValidator(_time_as_text)]
-"""ISO text: YAML makes a date of ``2011-09-10``, which becomes text again."""
+"""ISO text; YAML parses ``2011-09-10`` as a date, which is converted back to text."""
 
-IsoTime = Annotated[TimeText, _checked(parse_time_us)]
-"""An ISO date or time, kept as text."""
+IsoTime = Annotated[TimeText, _checked(parse_time_us), Field(json_schema_extra={"x-unit": "time"})]
+"""ISO date or time, kept as text."""

@@ -1,4 +1,4 @@
-"""Errors of the operating system as errors of gpupipe: full disks, limits of the process, paths that cannot be used."""
+"""Translation of operating system errors: full disks, process limits, unusable paths."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gpupipe.errors import ConfigError, DataError, GpupipeError, LimitError
 
 @dataclass(frozen=True)
 class Shortage:
-    """A resource that a process can run out of.
+    """Resource that a process can run out of.
 
     Attributes
     ----------
     what, fix : str
         See `GpupipeError`.
     codes : tuple of int
-        Its error numbers.
+        Error numbers that report the shortage.
     texts : tuple of str
-        What libraries say that give no number.
+        Fragments of library messages that carry no error number.
     kinds : tuple of exception classes
-        That always mean it.
+        Exceptions that always mean this shortage.
     """
 
     what: str
@@ -32,52 +32,52 @@ class Shortage:
     kinds: tuple[type[BaseException], ...] = ()
 
     def explains(self, error: BaseException) -> bool:
-        """Return whether this error itself says so."""
+        """Return whether `error` itself, not its causes, reports this shortage."""
         if isinstance(error, self.kinds):
             return True
         if isinstance(error, OSError) and error.errno is not None:
             return error.errno in self.codes
-        return any(text in str(error) for text in self.texts)  # messages of Python, glibc and Arrow
+        return any(text in str(error) for text in self.texts)  # messages from Python, glibc and Arrow
 
 
 DISK = Shortage(
-    "the disk is full, or a quota is used up",
-    "make room, or name an output on another disk",
+    "the disk is full, or its quota is exceeded",
+    "free some space, or choose an output on another disk",
     (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
     ("No space left on device", "Disk quota exceeded", "File too large"),
 )
 MEMORY = Shortage(
     "out of memory",
-    "`gpupipe plan` says what a run needs: use fewer rows or columns, or a machine with more memory; "
-    "`ulimit -v` shows whether this process has a limit",
+    "use fewer rows or columns, or a machine with more memory: `gpupipe plan` estimates the memory of a run, "
+    "`ulimit -v` shows the limit of this process",
     (errno.ENOMEM,),
     ("failed to map segment from shared object", "Cannot allocate memory", "std::bad_alloc"),
     (MemoryError,),
 )
 THREADS = Shortage(
-    "no further thread or process can be started",
-    "raise the limits of the user, the process or the container: `ulimit -u`, `ulimit -v`; or set GPUPIPE_THREADS=1",
+    "cannot start another thread or process",
+    "raise the limits of the user, process or container (`ulimit -u`, `ulimit -v`), or set GPUPIPE_THREADS=1",
     (errno.EAGAIN,),
     ("can't start new thread", "Failed to launch worker thread", "Resource temporarily unavailable"),
 )
-OPEN_FILES = Shortage("too many open files", "raise the limit, as in `ulimit -n 4096`", (errno.EMFILE, errno.ENFILE))
+OPEN_FILES = Shortage("too many open files", "raise the limit: `ulimit -n 4096`", (errno.EMFILE, errno.ENFILE))
 SHORTAGES = (DISK, MEMORY, THREADS, OPEN_FILES)
 
 UNUSABLE = (
     errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
     errno.ENAMETOOLONG, errno.ENOTEMPTY, errno.EXDEV, errno.EBUSY, errno.ETXTBSY, errno.EMLINK,
 )  # fmt: skip
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # of a rename: the folder exists, which another process made
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # a rename failed because another process created the folder
 FAILED = (errno.EIO, errno.ESTALE, errno.ENXIO, errno.ENODEV, errno.EREMOTEIO)
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error, or what caused it, says that a disk is full."""
+    """Return whether an error or one of its causes reports a full disk."""
     return any(DISK.explains(each) for each in _chain(error))
 
 
 def shortage(error: BaseException, of: Sequence[Shortage] = SHORTAGES) -> LimitError | None:
-    """Return the error for a resource that has run out, if that is what `error`, or what caused it, says."""
+    """Return a LimitError if `error` or one of its causes reports an exhausted resource, else None."""
     for each in _chain(error):
         for resource in of:
             if resource.explains(each):
@@ -88,26 +88,27 @@ def shortage(error: BaseException, of: Sequence[Shortage] = SHORTAGES) -> LimitE
 
 
 def translate(error: BaseException) -> GpupipeError | None:
-    """Return what an unexpected error means to a user; None if it is a bug.
+    """Return the gpupipe error for an unexpected exception; None if it is a bug.
 
     >>> print(translate(OSError(errno.EROFS, "Read-only file system", "/mnt/scores.csv")))
-    a path cannot be used: Read-only file system
+    cannot use this path: Read-only file system
       where: /mnt/scores.csv
-      to do: check the path and its permissions, or name another
+      to do: check the path and its permissions, or choose another path
     """
     if (found := shortage(error)) is not None:
         return found
-    # A message of pathlib, which raises a plain RuntimeError.
+    # pathlib raises a plain RuntimeError, so its message must be matched.
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
-        fix = "set HOME; or GPUPIPE_CACHE, NUMBA_CACHE_DIR and full paths in place of ~"
+        fix = "set HOME, or set GPUPIPE_CACHE and NUMBA_CACHE_DIR and write absolute paths instead of ~"
         return ConfigError("this user has no home directory", fix=fix)
     if not isinstance(error, OSError):
         return None
     if error.errno in UNUSABLE:
-        what, fix = f"a path cannot be used: {error.strerror}", "check the path and its permissions, or name another"
+        what = f"cannot use this path: {error.strerror}"
+        fix = "check the path and its permissions, or choose another path"
         return ConfigError(what, where=_place(error), fix=fix)
     if error.errno in FAILED:
-        what, fix = f"a disk or a network share failed: {error.strerror}", "check it, then run the same command again"
+        what, fix = f"a disk or network share failed: {error.strerror}", "check it, then rerun the same command"
         return DataError(what, where=_place(error), fix=fix)
     return None
 

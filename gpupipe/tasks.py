@@ -1,4 +1,4 @@
-"""Tasks that a model can learn, and views of the features that it learns from. Standard library only."""
+"""Learning tasks, and the feature views that models train on. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ REGRESSION: frozenset[Task] = frozenset({"regression"})
 SUPERVISED: frozenset[Task] = CLASSIFICATION | REGRESSION
 
 View = Literal["codes", "dense", "embedding"]
-"""How a model wants categories: as integer codes, as numeric columns, or as ids beside the numbers, to be embedded."""
+"""Encoding of categories for a model: integer codes, dense numeric columns, or ids to embed next to the numbers."""

@@ -1,4 +1,4 @@
-"""Types of arrays and frames. Importing this loads no library."""
+"""Types of arrays and matrices. Importing this module loads no library."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Array", "ArrayNamespace", "DeviceArray", "HostArray", "Matrix"]
 
 
 class Matrix(Protocol):
-    """A feature matrix, float32: an array, or one in partitions."""
+    """Feature matrix, float32: one array, or an array in partitions."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """Number of rows and columns."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows."""
+        """Size of all rows in bytes."""

@@ -1,7 +1,7 @@
-"""Sizes, durations and times: one parser for each, and how people read them. Standard library only.
+"""Parsing and formatting of sizes, durations and times. Standard library only.
 
-Memory is counted in bytes. Times are microseconds since 1970-01-01 UTC, as in an encoded table; durations that are
-compared with them are microseconds too.
+Sizes are bytes. Times are microseconds since 1970-01-01 UTC, as in an encoded table, and durations compared with them
+are microseconds too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DAY_US = DAY_SECONDS * 1_000_000
 DURATION_UNITS_US = {
     "us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": DAY_US, "w": 7 * DAY_US,
 }  # fmt: skip
-LONGEST_US = 2**62  # 146,000 years; the kernels take no longer window
+LONGEST_US = 2**62  # 146,000 years, the longest window that the kernels support
 
 TimeUnit = Literal["days", "hours", "minutes", "seconds"]
 TIME_UNITS_US: dict[TimeUnit, int] = {
@@ -33,7 +33,7 @@ TIME_UNITS_US: dict[TimeUnit, int] = {
     "seconds": DURATION_UNITS_US["s"],
 }
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-"""The units of Arrow's and NumPy's times."""
+"""Units of times in Arrow and NumPy."""
 
 MISSING = "–"
 
@@ -47,14 +47,14 @@ def parse_size(text: str) -> int:
     Raises
     ------
     ValueError
-        If the text is not a number, or its unit is unknown.
+        If the text is not a number with an optional known unit.
     """
     number = text.strip().rstrip(string.ascii_letters).rstrip()
     unit = text.strip()[len(number) :].strip().upper()
     try:
         return int(float(number) * SIZE_UNITS[unit])
     except (ValueError, KeyError, OverflowError):
-        raise ValueError(f"{text!r} is no size; write it as in 20GiB or 500MB") from None
+        raise ValueError(f"expected a size such as 20GiB or 500MB, got {text!r}") from None
 
 
 def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
@@ -64,7 +64,7 @@ def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
     ----------
     text : str
     allow_zero : bool
-        Also accept a duration of zero, which needs no unit: ``0``.
+        Also accept a zero duration, with or without a unit: ``0``, ``0d``.
 
     Raises
     ------
@@ -76,17 +76,17 @@ def parse_duration_us(text: str, *, allow_zero: bool = False) -> int:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         units = ", ".join(DURATION_UNITS_US)
-        raise ValueError(f"{text!r} is no span of time: a number and one of {units}, as in 30d or 90min")
+        raise ValueError(f"expected a duration such as 30d or 90min (units: {units}), got {text!r}")
     us = float(match[1]) * DURATION_UNITS_US[match[2]]
     if us >= LONGEST_US:
-        raise ValueError(f"{text!r} is too long")
+        raise ValueError(f"expected a duration of less than 146,000 years, got {text!r}")
     if not round(us) and not (allow_zero and not us):
-        raise ValueError(f"{text!r} is no time at all")
+        raise ValueError(f"expected a duration of at least 1us, got {text!r}")
     return round(us)
 
 
 def parse_time_us(text: str) -> int:
-    """Return an ISO date or time in microseconds since 1970-01-01 UTC; UTC where it names no zone.
+    """Return an ISO date or time in microseconds since 1970-01-01 UTC; without a zone it is read as UTC.
 
     Raises
     ------
@@ -101,12 +101,13 @@ def parse_time_us(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is no date; write it as in 2011-09-10 or 2011-09-10T12:00:00") from None
+        example = "2011-09-10 or 2011-09-10T12:00:00"
+        raise ValueError(f"expected an ISO date or time such as {example}, got {text!r}") from None
     return epoch_us(moment)
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text is written as a number, as Python reads it."""
+    """Return whether Python's ``float`` can parse a text."""
     try:
         float(text)
     except ValueError:
@@ -124,12 +125,12 @@ def is_time(text: str) -> bool:
 
 
 def epoch_us(moment: datetime) -> int:
-    """Return a time in microseconds since 1970-01-01 UTC; UTC where it has no zone."""
+    """Return a time in microseconds since 1970-01-01 UTC; without a zone it is read as UTC."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def format_size(n_bytes: float | None) -> str:
-    """Return a number of bytes for people: ``512 B``, ``1.5 KiB``, ``2.3 GiB``; a dash for None."""
+    """Format a number of bytes: ``512 B``, ``1.5 KiB``, ``2.3 GiB``; a dash for None."""
     if n_bytes is None:
         return MISSING
     if n_bytes < KIB:
@@ -139,7 +140,7 @@ def format_size(n_bytes: float | None) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Return seconds for people: ``12 ms``, ``1.24 s``, ``2 min 05 s``, ``3 h 07 min``; a dash for None."""
+    """Format seconds: ``12 ms``, ``1.24 s``, ``2 min 05 s``, ``3 h 07 min``; a dash for None."""
     if seconds is None:
         return MISSING
     if seconds < 0.9995:
@@ -151,13 +152,13 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_whole_seconds(seconds: float) -> str:
-    """Return whole seconds for people, of times that are still running: ``0 s``, ``12 s``, ``2 min 05 s``."""
+    """Format the elapsed time of something still running in whole seconds: ``0 s``, ``12 s``, ``2 min 05 s``."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else format_duration(whole)
 
 
 def format_rate(rows_per_second: float | None) -> str:
-    """Return rows per second for people: ``820 rows/s``, ``235k rows/s``, ``1.2M rows/s``; a dash for None."""
+    """Format rows per second: ``820 rows/s``, ``235k rows/s``, ``1.2M rows/s``; a dash for None."""
     if rows_per_second is None:
         return MISSING
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

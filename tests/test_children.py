@@ -1,4 +1,4 @@
-"""Child processes: limits, endings, and what they import."""
+"""Tests of child processes: limits, exits, and imports."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import pytest
 import gpupipe
 from gpupipe.children import Child, ChildError, ChildLimits, child_environment, python_command
 
-ANSWERS = """
+HANDLER = """
 import mmap, os, resource, signal, sys, time
 from gpupipe.children import serve
 
-def answer(message):
+def handle(message):
     what, _, detail = message.decode().partition(" ")
     if what == "echo":
         return detail.encode()
@@ -61,21 +61,21 @@ def answer(message):
         return sys.stdin.read().encode()
 
 if __name__ == "__main__":
-    serve(answer)
+    serve(handle)
 """
 
 
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    (tmp_path / "gpupipe_answers.py").write_text(ANSWERS)
+    (tmp_path / "gpupipe_handler.py").write_text(HANDLER)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with Child("gpupipe_answers", ChildLimits(seconds=60, memory_bytes=256 << 20, reply_bytes=1 << 20)) as child:
+    with Child("gpupipe_handler", ChildLimits(seconds=60, memory_bytes=256 << 20, reply_bytes=1 << 20)) as child:
         yield child
 
 
 def ended(child: Child, message: bytes, seconds: float | None = None) -> ChildError:
     with pytest.raises(ChildError) as caught:
-        child.ask(message, seconds)
+        child.request(message, seconds)
     return caught.value
 
 
@@ -87,21 +87,21 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_child_answers_many_questions_and_is_gone_after_close(child: Child) -> None:
-    pid = int(child.ask(b"pid"))
+def test_a_child_replies_to_many_requests_and_ends_on_close(child: Child) -> None:
+    pid = int(child.request(b"pid"))
     assert os.getpgid(pid) == pid != os.getpgrp()
     long = os.urandom(300_000).hex().encode()  # more than a socket holds, in both directions
-    assert child.ask(b"echo " + long) == long
-    assert child.ask(b"stdin") == b""
-    assert child.ask(b"core") == b"0"
+    assert child.request(b"echo " + long) == long
+    assert child.request(b"stdin") == b""
+    assert child.request(b"core") == b"0"
     with ThreadPoolExecutor(4) as threads:
-        questions = [str(i).encode() for i in range(40)]
-        assert list(threads.map(lambda text: child.ask(b"echo " + text), questions)) == questions
-    assert int(child.ask(b"pid")) == pid
+        requests = [str(i).encode() for i in range(40)]
+        assert list(threads.map(lambda text: child.request(b"echo " + text), requests)) == requests
+    assert int(child.request(b"pid")) == pid
     child.close()
     with pytest.raises(ChildProcessError):  # no zombie
         os.waitpid(pid, 0)
-    assert int(child.ask(b"pid")) != pid
+    assert int(child.request(b"pid")) != pid
 
 
 @pytest.mark.parametrize(
@@ -109,44 +109,48 @@ def test_a_child_answers_many_questions_and_is_gone_after_close(child: Child) ->
     [
         (b"signal 11", "crash", "crashed (SIGSEGV)"),
         (b"signal 6", "crash", "crashed (SIGABRT)"),
-        (b"signal 9", "memory", "was killed (SIGKILL), as the system does where memory runs out"),
+        (b"signal 9", "memory", "was killed (SIGKILL), probably for lack of memory"),
         (b"abort", "memory", "ran out of memory (limit: 0.2 GiB)"),
-        (b"exit 0", "exit", "ended with exit code 0"),
-        (b"flood", "exit", "ended with exit code 3"),
-        (b"raise", "exit", "ended with exit code 1"),
-        (b"raw 02ffffffffffffffff", "reply", "sent a reply of 18,446,744,073,709,551,615 bytes"),
+        (b"exit 0", "exit", "exited with code 0"),
+        (b"flood", "exit", "exited with code 3"),
+        (b"raise", "exit", "exited with code 1"),
+        (
+            b"raw 02ffffffffffffffff",
+            "reply",
+            "sent a reply of 18,446,744,073,709,551,615 bytes; expected at most 1,048,576",
+        ),
         (b"raw 070000000000000000", "reply", "sent a message of unknown kind 7"),
         (b"raw 02000000000000000141ff", "reply", "sent more than one reply"),
     ],
 )
-def test_every_ending_is_reported_and_the_next_question_gets_another_child(
+def test_every_exit_is_reported_and_the_next_request_starts_another_child(
     child: Child, message: bytes, cause: str, how: str
 ) -> None:
     error = ended(child, message)
     assert (error.cause, error.how) == (cause, how)
-    assert child.ask(b"echo again") == b"again"
+    assert child.request(b"echo again") == b"again"
 
 
-def test_the_error_ends_with_what_was_printed_last(child: Child) -> None:
-    assert str(ended(child, b"raise")) == "a child process ended with exit code 1: ValueError: no such thing"
+def test_the_error_ends_with_the_last_line_of_output(child: Child) -> None:
+    assert str(ended(child, b"raise")) == "a child process exited with code 1: ValueError: no such thing"
     assert ended(child, b"flood").output.endswith("the end")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory limits are of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
 def test_memory_is_limited_and_mapped_files_are_not_counted(child: Child) -> None:
-    assert child.ask(b"take 100000000") == b"100000000"
-    assert int(child.ask(b"map")) > 0
+    assert child.request(b"take 100000000") == b"100000000"
+    assert int(child.request(b"map")) > 0
     error = ended(child, b"take 300000000")
     assert (error.cause, error.how) == ("memory", "ran out of memory (limit: 0.2 GiB)")
 
 
-def test_a_child_that_hangs_in_native_code_is_ended(child: Child) -> None:
+def test_a_child_that_hangs_in_native_code_is_killed(child: Child) -> None:
     error = ended(child, b"hang", seconds=1.0)
     assert (error.cause, error.how) == ("time", "did not finish within 1 s")
     assert not is_alive(int(error.output.split()[1]))
 
 
-def test_a_module_that_cannot_be_imported_is_no_fault_of_the_question() -> None:
+def test_a_failed_import_is_not_blamed_on_the_request() -> None:
     with Child("gpupipe.no_such_module", ChildLimits(seconds=5)) as child:
         error = ended(child, b"echo")
     assert error.cause == "start"
@@ -157,15 +161,15 @@ PARENT = """
 import os, sys, threading
 from gpupipe.children import Child, ChildLimits
 
-child = Child("gpupipe_answers", ChildLimits(seconds=600))
-print(child.ask(b"pid").decode(), flush=True)
-threading.Thread(target=child.ask, args=(b"hang",), daemon=True).start()
+child = Child("gpupipe_handler", ChildLimits(seconds=600))
+print(child.request(b"pid").decode(), flush=True)
+threading.Thread(target=child.request, args=(b"hang",), daemon=True).start()
 sys.stdin.read()
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a timer ends it")
-def test_no_child_outlives_a_parent_that_was_killed(child: Child, tmp_path: Path) -> None:
+def test_a_child_ends_with_a_killed_parent(child: Child, tmp_path: Path) -> None:
     (tmp_path / "parent.py").write_text(PARENT)
     with subprocess.Popen(
         python_command(str(tmp_path / "parent.py")),
@@ -178,29 +182,29 @@ def test_no_child_outlives_a_parent_that_was_killed(child: Child, tmp_path: Path
         parent.kill()
     deadline = time.monotonic() + 30
     while is_alive(pid):
-        assert time.monotonic() < deadline, "the child is still at work"
+        assert time.monotonic() < deadline, "the child is still running"
         time.sleep(0.02)
 
 
-def test_ctrl_c_ends_the_child_and_is_passed_on(child: Child) -> None:
-    pid = int(child.ask(b"pid"))
+def test_ctrl_c_ends_the_child_and_is_raised(child: Child) -> None:
+    pid = int(child.request(b"pid"))
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        child.ask(b"hang")
+        child.request(b"hang")
     assert not is_alive(pid)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork")  # of libraries with threads that earlier tests have imported
-def test_a_forked_copy_starts_a_child_of_its_own(child: Child) -> None:
-    pid = child.ask(b"pid")
+@pytest.mark.filterwarnings("ignore:.*fork")  # earlier tests import libraries with threads
+def test_a_forked_copy_starts_its_own_child(child: Child) -> None:
+    pid = child.request(b"pid")
     read, write = os.pipe()
     if (copy := os.fork()) == 0:
-        os.write(write, child.ask(b"pid"))
+        os.write(write, child.request(b"pid"))
         child.close()
         os._exit(0)
     os.waitpid(copy, 0)
     assert os.read(read, 100) not in (b"", pid)
-    assert child.ask(b"pid") == pid
+    assert child.request(b"pid") == pid
     for fd in (read, write):
         os.close(fd)
 
@@ -233,12 +237,12 @@ def test_a_checkout_may_be_the_current_folder(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_private_child_gets_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import os; from gpupipe.children import serve; serve(lambda _: repr(sorted(os.environ)).encode())"
-    (tmp_path / "environment_answers.py").write_text(code)
+    (tmp_path / "environment_handler.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     secrets = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "PGPASSWORD", "http_proxy", "MLFLOW_TRACKING_PASSWORD")
     for name in (*secrets, "OMP_NUM_THREADS", "GPUPIPE_THREADS"):
         monkeypatch.setenv(name, "1")
-    with Child("environment_answers", ChildLimits(seconds=60), {"ADDED": "1"}, private=True) as child:
-        names = ast.literal_eval(child.ask(b"").decode())
+    with Child("environment_handler", ChildLimits(seconds=60), {"ADDED": "1"}, private=True) as child:
+        names = ast.literal_eval(child.request(b"").decode())
     assert not {*secrets} & {*names}
     assert {"PATH", "PYTHONPATH", "OMP_NUM_THREADS", "GPUPIPE_THREADS", "ADDED"} <= {*names}

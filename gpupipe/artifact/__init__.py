@@ -1,4 +1,4 @@
-"""The portable model directory: named parts, each hashed, none pickle. What the parts mean is not known here."""
+"""Portable model directories: named parts with hashes, without pickle. The content of parts is up to the caller."""
 
 from __future__ import annotations
 

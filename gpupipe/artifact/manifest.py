@@ -1,7 +1,7 @@
-"""manifest.json: what a model directory holds, and the hash of each file, its own included.
+"""manifest.json: the metadata of a model directory, with the hash of each file and of the manifest itself.
 
-The file has one spelling: `render` of its values. Whatever else has the same values (another blank, another escape) is
-refused, so that any changed byte shows. The hashes find damage and careless edits; they are no signature.
+The only valid bytes of the file are `render` of its values: other whitespace or escapes are rejected, so that any
+changed byte is detected. The hashes detect corruption and careless edits. They are not a signature.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from gpupipe.units import MIB
 FORMAT = "gpupipe-model"
 FORMAT_VERSION = 2
 NAME = "manifest.json"
-# Each earlier version that is still read, and a function from its values to those of the next. A change of the meaning
+# Supported earlier versions, each with a function from its values to those of the next version. A change in the meaning
 # of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    1: dict,  # the same values; its Parquet parts are read by gpupipe.pipeline.model.format_1
+    1: dict,  # no changes; gpupipe.pipeline.model.format_1 reads the Parquet parts
 }
 MAX_BYTES = 64 * MIB
 OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256")
@@ -35,19 +35,19 @@ OWN_KEYS = ("format", "format_version", "created", "gpupipe", "libraries", "file
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _RELEASE = re.compile(r"\d+(\.\d+){1,2}[a-z0-9.]{0,12}")
 _ENTRY = {"sha256": str, "bytes": int}
-_RE_EXPORT = "copy the model directory again from its source, or export it anew"
+_RE_EXPORT = "copy the model directory again from its source, or export the model again"
 
 
 def is_file_name(name: object) -> bool:
-    """Return whether `name` may be a file of a model directory: letters, digits and ``._-``, no path, no ``..``."""
+    """Return whether `name` is a valid name of a part: letters, digits and ``._-``, no path, no ``..``."""
     return isinstance(name, str) and name != NAME and ".." not in name and _FILE_NAME.fullmatch(name) is not None
 
 
 def render(values: Mapping[str, Any]) -> bytes:
-    """Return the one spelling of a manifest: its values and, last, the sha256 of their spelling without it."""
+    """Return the bytes of a manifest: its values and, last, the sha256 of the bytes without that entry."""
     content = {key: value for key, value in values.items() if key != "manifest_sha256"}
-    content["manifest_sha256"] = hashlib.sha256(_spell(content)).hexdigest()
-    return _spell(content)
+    content["manifest_sha256"] = hashlib.sha256(_dump(content)).hexdigest()
+    return _dump(content)
 
 
 def load(folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -56,29 +56,29 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
     Raises
     ------
     ArtifactError
-        If there is none, or it is damaged, altered, too large, or of a format or version that is not read here.
+        If it is missing, corrupt, altered, too large, or has an unsupported format or version.
     """
     path = folder / NAME
     try:
         with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
-            raw = file.read(min(size, MAX_BYTES) + 1)  # the buffer is allocated before anything is read
+            raw = file.read(min(size, MAX_BYTES) + 1)  # limited, because read allocates the whole buffer first
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         fix = "name the model directory of a finished run, such as runs/NAME/model"
-        raise ArtifactError(f"there is no {NAME}: this is no model directory", where=str(folder), fix=fix) from error
+        raise ArtifactError(f"not a model directory: {NAME} is missing", where=str(folder), fix=fix) from error
     except OSError as error:
         raise refuse(path, f"cannot be read: {error.strerror or error}") from error
     if len(raw) > MAX_BYTES:
-        raise refuse(path, f"has more than {MAX_BYTES // MIB} MiB")
+        raise refuse(path, f"exceeds {MAX_BYTES // MIB} MiB")
     try:
         values = parse_json(raw)
     except ValueError as error:
-        raise refuse(path, f"is no JSON that we write: {error}") from None
+        raise refuse(path, f"is not valid JSON: {error}") from None
     if not isinstance(values, dict):
         raise refuse(path, "is not a JSON object")
     _check_version(path, values)
-    if not _is_own_spelling(values, raw):
-        raise refuse(path, "is not as it was written: its own sha256 does not match")
+    if not _is_rendered(values, raw):
+        raise refuse(path, "was altered or corrupted: its own sha256 does not match")
     _check_files(path, values.get("files"))
     found: dict[str, Any] = values
     for version in range(found["format_version"], FORMAT_VERSION):
@@ -87,40 +87,40 @@ def load(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def refuse(path: Path, problem: str) -> ArtifactError:
-    """Return the error for a file of a model directory that must not be used."""
+    """Return the error for an invalid file of a model directory."""
     return ArtifactError(f"{path.name} {problem}", where=str(path), fix=_RE_EXPORT)
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """Return a plain file, open to be read.
+    """Return a regular file, opened for reading.
 
-    The kind is that of what was opened, not of what had the name before: neither a link nor a pipe is followed.
+    The type is checked on the opened descriptor, so that the file cannot be exchanged for a link or pipe in between.
 
     Raises
     ------
     OSError
-        If it is a link, no plain file, or cannot be opened.
+        If it is a link, not a regular file, or cannot be opened.
     """
     flags = os.O_RDONLY
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # those that the platform has
+    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):  # not every platform has each
         flags |= getattr(os, name, 0)
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise FileNotFoundError(errno.ENOENT, "it is a link", str(path)) from None
+        raise FileNotFoundError(errno.ENOENT, "it is a symbolic link", str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "it is not a regular file", str(path))
     return open(descriptor, "rb")  # the caller closes it
 
 
-def _spell(values: Mapping[str, Any]) -> bytes:
+def _dump(values: Mapping[str, Any]) -> bytes:
     return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode("ascii")
 
 
-def _is_own_spelling(values: dict[str, Any], raw: bytes) -> bool:
+def _is_rendered(values: dict[str, Any], raw: bytes) -> bool:
     try:
         return render(values) == raw
     except (ValueError, RecursionError):
@@ -129,14 +129,14 @@ def _is_own_spelling(values: dict[str, Any], raw: bytes) -> bool:
 
 def _check_version(path: Path, values: dict[str, Any]) -> None:
     if values.get("format") != FORMAT:
-        raise refuse(path, f"does not say that its format is {FORMAT!r}")
+        raise refuse(path, f"has the wrong format: expected {FORMAT!r}; found {values.get('format')!r:.40}")
     version, oldest = values.get("format_version"), min([*MIGRATIONS, FORMAT_VERSION])
     if type(version) is not int or not oldest <= version <= FORMAT_VERSION:
         readable = f"version {oldest}" if oldest == FORMAT_VERSION else f"versions {oldest} to {FORMAT_VERSION}"
-        what = f"{NAME} has format version {version!r}; this gpupipe reads {readable}"
+        what = f"{NAME} has format version {version!r}; this version of gpupipe reads {readable}"
         writer = str(values.get("gpupipe"))
-        known = f"pip install 'gpupipe=={writer}'" if _RELEASE.fullmatch(writer) else "install the gpupipe"
-        raise ArtifactError(what, where=str(path), fix=f"{known} that wrote it, or export the model anew")
+        known = f"run pip install 'gpupipe=={writer}'" if _RELEASE.fullmatch(writer) else "install the gpupipe version"
+        raise ArtifactError(what, where=str(path), fix=f"{known} that wrote the model, or export the model again")
 
 
 def _check_files(path: Path, files: object) -> None:
@@ -144,11 +144,11 @@ def _check_files(path: Path, files: object) -> None:
         raise refuse(path, "lists no files")
     for name, entry in files.items():
         if not is_file_name(name):
-            raise refuse(path, f"lists a file of the forbidden name {name!r}")
+            raise refuse(path, f"lists a file with the invalid name {name!r}")
         if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != _ENTRY:
-            raise refuse(path, f"does not give the sha256 and bytes of {name}")
+            raise refuse(path, f"does not list the sha256 and bytes of {name}")
     spellings = {NAME.casefold(): NAME}
     for name in files:
         other = spellings.setdefault(name.casefold(), name)
-        if other != name:  # on some file systems they are one file
-            raise refuse(path, f"lists {name} beside {other}, a name that differs in case only")
+        if other != name:  # the same file on case-insensitive file systems
+            raise refuse(path, f"lists {name} and {other}, which differ in case only")

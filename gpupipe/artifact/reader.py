@@ -1,6 +1,6 @@
-"""Open a model directory: every byte is checked against the manifest before any parser sees it.
+"""Reader of model directories, which checks every byte against the manifest before parsing.
 
-Parsers are given the bytes that were hashed, never a path that could lead to other bytes by then.
+Parsers receive the hashed bytes, never a path, whose content could change in between.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class ArtifactReader:
     manifest : dict
         The values of manifest.json.
     manifest_bytes : bytes
-        Its content.
+        The content of manifest.json.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, altered, unlisted or no plain file, or the format is of another version; the message names
-        the file. From the methods, if there is no such part or it does not parse.
+        If a file is missing, altered, unlisted or not a regular file, or the format version is not supported; the
+        message names the file. Methods raise it if a part does not exist or does not parse.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,39 +59,39 @@ class ArtifactReader:
         try:
             return parse_json(self.read(name))
         except ValueError as error:
-            raise manifest.refuse(self.folder / name, f"does not parse as JSON: {error}") from error
+            raise manifest.refuse(self.folder / name, f"is not valid JSON: {error}") from error
 
     def arrays(self, name: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the arrays of an npz part; nothing in it is ever unpickled."""
+        """Return the arrays of an npz part, without unpickling anything."""
         try:
             return read_arrays(self.read(name))
         except ValueError as error:
-            raise manifest.refuse(self.folder / name, f"does not parse as npz: {error}") from error
+            raise manifest.refuse(self.folder / name, f"is not a valid npz file: {error}") from error
 
     def read(self, name: str) -> bytes:
-        """Return the bytes of a part, of which the sha256 was computed: a file that is replaced meanwhile is refused.
+        """Return the bytes of a part, after checking their sha256 again.
 
         Raises
         ------
         ArtifactError
-            If there is no such part, or its bytes are no longer those of the manifest.
+            If there is no such part, or its bytes no longer match the manifest.
         """
         if name not in self._files:
-            what = f"there is no {name} in this model"
+            what = f"the model has no part {name}"
             raise ArtifactError(what, where=str(self.folder), fix=f"its parts are {', '.join(self._files)}")
         with self._open(name) as file:
-            content = file.read(self._files[name]["bytes"] + 1)  # not more, whatever the file is by now
+            content = file.read(self._files[name]["bytes"] + 1)  # no more, even if the file has grown
         if hashlib.sha256(content).hexdigest() != self._files[name]["sha256"]:
-            raise manifest.refuse(self.folder / name, "has changed since the model was opened: its sha256 is another")
+            raise manifest.refuse(self.folder / name, "has changed since the model was opened")
         return content
 
     def _check_listing(self) -> None:
         listed = {manifest.NAME, *self._files}
         for path in sorted(self.folder.iterdir()):
             if path.is_symlink() or not path.is_file():
-                raise manifest.refuse(path, "is no plain file")
+                raise manifest.refuse(path, "is not a regular file")
             if path.name not in listed:
-                fix = "remove it, if it was put there by hand; a model directory holds its own files only"
+                fix = "move it elsewhere; a model directory may contain listed files only"
                 raise ArtifactError(f"{path.name} is not listed in {manifest.NAME}", where=str(path), fix=fix)
 
     def _check_file(self, name: str) -> None:
@@ -99,9 +99,9 @@ class ArtifactReader:
         with self._open(name) as file:
             size = os.fstat(file.fileno()).st_size
             if size != expected["bytes"]:
-                raise manifest.refuse(path, f"has {size:,} bytes instead of {expected['bytes']:,}")
+                raise manifest.refuse(path, f"has the wrong size: expected {expected['bytes']:,} bytes; found {size:,}")
             if hashlib.file_digest(file, "sha256").hexdigest() != expected["sha256"]:
-                raise manifest.refuse(path, "was altered or damaged: its sha256 is not the one in the manifest")
+                raise manifest.refuse(path, "was altered or corrupted: its sha256 differs from the manifest")
 
     def _open(self, name: str) -> BufferedReader:
         path = self.folder / name

@@ -122,6 +122,10 @@ class Backend(ABC):
             If the library that holds the class is not installed; the message has the install command.
         """
 
+    def estimator_module(self, name: str) -> str | None:
+        """Return the module that `estimator` imports the class from; None for an unknown class."""
+        return None
+
     @abstractmethod
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
         """Return an uninitialised float32 matrix of shape (n_rows, n_columns), column-major."""

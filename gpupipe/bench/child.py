@@ -1,6 +1,6 @@
-"""A measured child process of ``gpupipe bench``: ``python -m gpupipe.bench.child TASK CONFIG --json OUT``.
+"""Child process of ``gpupipe bench``: ``python -m gpupipe.bench.child TASK CONFIG --json OUT``.
 
-The clock starts at the top of this file, before anything heavy is imported, as it does in a peer script.
+As in a peer script, the clock starts at the top of the file, before any heavy import.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any  # noqa: E402
 
 from gpupipe.errors import GpupipeError  # noqa: E402
 
-# The main job imports these when a stage first needs them. They are imported before the stages here, so that a stage's
-# seconds are its own; the estimator's library follows once the task is known.
+# A run imports these in the stage that first needs them. Here they are imported before the stages, so that no stage
+# includes import time; the library of the estimator follows once the task is known.
 READING = (
     "pandas",
     "pyarrow.csv",
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_document(task: Callable[[], dict[str, Any]], output: Path) -> int:
-    """Run `task` and write what it returns to `output` as JSON; return the exit code.
+    """Run `task`, write its result to `output` as JSON, and return the exit code.
 
-    A `GpupipeError` is written too: `gpupipe.bench.process.run_child` raises it again in the parent.
+    A `GpupipeError` is written as well: `gpupipe.bench.process.run_child` raises it again in the parent.
     """
     try:
         document = task()
@@ -55,11 +55,11 @@ def write_document(task: Callable[[], dict[str, Any]], output: Path) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpupipe.bench.child", description=__doc__)
     parser.add_argument("task", choices=list(TASKS))
-    parser.add_argument("config", help="the configuration; of the task table: the file to write")
+    parser.add_argument("config", help="the configuration; for the task table, the file to write")
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     parser.add_argument("--model", default=None)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--warm-up", action="store_true", help="run once more, first, and do not report it")
+    parser.add_argument("--warm-up", action="store_true", help="run once before the measured runs")
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", required=True)
@@ -87,10 +87,10 @@ def _stages(options: argparse.Namespace) -> dict[str, Any]:
         sample = run_stages(config, model, clock, features_only)
         if i > 0:
             for seconds in (sample["stages_s"], sample["stages_cpu_s"]):
-                seconds.pop("imports", None)  # there was nothing left to import
+                seconds.pop("imports", None)  # everything is imported already
         samples.append(sample)
         document = {"samples": samples[options.warm_up :], "libraries": libraries()}
-        Path(options.json).write_text(json.dumps(document), encoding="utf8")  # kept if the next repetition is cut off
+        Path(options.json).write_text(json.dumps(document), encoding="utf8")  # remains if the next run is killed
     return document
 
 

@@ -1,4 +1,4 @@
-"""Wall and processor seconds of named stages."""
+"""Wall and CPU seconds of named stages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 
 class StageClock:
-    """``with clock("read"): ...`` adds to the seconds of a stage.
+    """Stopwatch: ``with clock("read"): ...`` adds to the seconds of a stage.
 
     Attributes
     ----------
     wall, cpu : dict of str to float
-        Stage to seconds; processor time is that of all threads of this process.
+        Stage to seconds; CPU seconds are those of all threads of this process.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class StageClock:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Time what the ``with`` block does."""
+        """Add the time of the ``with`` block to a stage."""
         start, cpu = time.perf_counter(), time.process_time()
         yield
         self.add(name, time.perf_counter() - start, time.process_time() - cpu)

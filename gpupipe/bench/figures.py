@@ -1,4 +1,4 @@
-"""The rows of the table: figures of a run, their medians over the runs, and ratios to a baseline."""
+"""Rows of the result tables: medians over the runs, and ratios to a baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from gpupipe.bench.sample import BenchSample, stage_document
 
 Seconds = Mapping[str, float]
-Totals = tuple[float, float]  # of the features, of all stages
+Totals = tuple[float, float]  # seconds of the features, of all stages
 
 
 def _stage(name: str) -> Callable[[Seconds, Totals], float | None]:
@@ -26,7 +26,7 @@ def _without_train(stages: Seconds, totals: Totals) -> float | None:
     return totals[1] - stages.get("train", 0.0)
 
 
-# label of the row → its seconds, from the stages of a run and their totals
+# label of a row → function that returns its seconds, from the stages of a run and their totals
 STAGES: dict[str, Callable[[Seconds, Totals], float | None]] = {
     "imports": _stage("imports"),
     "read": _stage("read"),
@@ -43,7 +43,7 @@ STAGES: dict[str, Callable[[Seconds, Totals], float | None]] = {
 PROCESS = "whole process"
 SERVE = "serve: transform of all rows"
 
-# label of the row → the stages of `gpupipe.bench.stages` that it adds up
+# label of a row → the stages of `gpupipe.bench.stages` that it sums
 EXTRAS: dict[str, tuple[str, ...]] = {
     "read": ("read",),
     "read, and one pass over the blocks": ("read", "read_pass"),
@@ -55,21 +55,21 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def summary(samples: Mapping[str, Sequence[BenchSample]], baselines: Sequence[str], metric: str) -> dict[str, Any]:
-    """Return the medians, the ratios to a baseline and every run of each runner.
+    """Return the medians, the ratios to a baseline, and all runs of each runner.
 
     Parameters
     ----------
     samples : mapping of str to sequence of BenchSample
     baselines : sequence of str
-        Names of the runners that the others are divided by: the first that has the figure.
+        Names of the baseline runners; for each row, the first one that has a value counts.
     metric : str
-        The metric of the model to show.
+        Metric that measures the quality of the model.
 
     Returns
     -------
     dict
         runner → ``seconds`` and ``cpu_seconds`` (label → median), ``peak_rss_mib``, ``quality``, ``ratio`` (label →
-        this one's median seconds divided by the baseline's), ``runs``.
+        median seconds divided by those of the baseline), ``runs``.
     """
     medians = {name: _medians(runs, metric) for name, runs in samples.items()}
     ours = [medians[name] for name in baselines]
@@ -98,14 +98,14 @@ def _medians(runs: Sequence[BenchSample], metric: str) -> dict[str, Any]:
 
 
 def wall_seconds(run: BenchSample) -> dict[str, float | None]:
-    """Return the wall seconds of each row of the table; the totals are those that the run reports."""
+    """Return the wall seconds of each row of the table, with the totals that the run reports."""
     stages = run.document["stages_s"]
     totals = run.document["features_total_s"], run.document["total_s"]
     return {label: figure(stages, totals) for label, figure in STAGES.items()} | {PROCESS: run.process_s}
 
 
 def cpu_seconds(run: BenchSample) -> dict[str, float | None]:
-    """Return the processor seconds of each row of the table."""
+    """Return the CPU seconds of each row of the table."""
     stages = run.document["stages_cpu_s"]
     document = stage_document(stages, stages)
     totals = document["features_total_s"], document["total_s"]
@@ -113,7 +113,7 @@ def cpu_seconds(run: BenchSample) -> dict[str, float | None]:
 
 
 def extras_summary(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | None]]:
-    """Return the medians of the extra stages, wall and processor seconds: ``seconds`` and ``cpu_seconds`` by label."""
+    """Return the medians of the extra stages: ``seconds`` (wall) and ``cpu_seconds``, by label."""
     return {
         to: {label: known_median([_sum(d[of], stages) for d in documents]) for label, stages in EXTRAS.items()}
         for to, of in (("seconds", "stages_s"), ("cpu_seconds", "stages_cpu_s"))
@@ -125,24 +125,25 @@ def _sum(seconds: Seconds, stages: Sequence[str]) -> float | None:
 
 
 def known_median(values: Sequence[float | None]) -> float | None:
-    """Return the median of the values that are not None; None if there is none."""
+    """Return the median of the values that are not None, or None without any."""
     known = [value for value in values if value is not None]
     return float(median(known)) if known else None
 
 
 def ratio(value: float | None, ours: float | None) -> float | None:
-    """Return ``value / ours``; None if one is absent or `ours` is 0."""
+    """Return ``value / ours``; None if either is missing or `ours` is 0."""
     return value / ours if value is not None and ours else None
 
 
 def break_even(rows: Sequence[int], ours: Sequence[float | None], theirs: Sequence[float | None]) -> int | None:
-    """Return the smallest number of rows at which, and at every larger size, ours took less time; None if none.
+    """Return the smallest number of rows from which `ours` is faster at every measured size; None if there is none.
 
     Parameters
     ----------
     rows : sequence of int
+        Measured sizes.
     ours, theirs : sequence of float
-        Seconds at each of them.
+        Seconds at each size.
     """
     found = None
     for n_rows, mine, other in sorted(zip(rows, ours, theirs, strict=True), reverse=True):

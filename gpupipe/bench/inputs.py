@@ -1,4 +1,4 @@
-"""The tables that are measured: generated ones, a file, or the source of the configuration."""
+"""Tables to measure: generated tables, a file, or the source of the configuration."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class BenchTable:
     Attributes
     ----------
     label : str
-        Its name in the report.
+        Name in the report.
     overrides : tuple of str
-        Settings with which the configuration reads it, as in ``--set``.
+        Overrides, as in ``--set``, that make the configuration read the table.
     path : Path, optional
-        The file that peers are given; None unless there is exactly one.
+        File for the peers; None unless there is exactly one.
     """
 
     label: str
@@ -35,7 +35,7 @@ class BenchTable:
 def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[BenchTable]:
     """Iterate over the tables to measure: one for each of `sizes`, or a single one.
 
-    A generated table is written once, to a Parquet file in `folder`: its reading is measured, not its generation.
+    A generated table is written to a Parquet file in `folder`, so that reading is measured and generation is not.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
     data : Path, optional
         A file to read instead of the configuration's source.
     sizes : sequence of int
-        Rows to generate; empty for those of the configuration.
+        Numbers of rows to generate; empty for that of the configuration.
     folder : Path
 
     Raises
@@ -54,13 +54,13 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
     source = config.source
     if sizes and (source.generate != "churn" or data is not None):
         raise ConfigError(
-            "sizes can be chosen for the built-in generator only",
+            "--rows needs a generated table",
             where="--rows",
             fix="omit --data, and use a configuration with source: {generate: churn}",
         )
     if data is not None:
         if not data.is_file():
-            raise ConfigError(f"there is no file {data}", where="--data", fix="name one CSV or Parquet file")
+            raise ConfigError(f"there is no file {data}", where="--data", fix="pass one CSV or Parquet file")
         yield _file(data, data.name)
     elif source.generate == "churn":
         for rows in sizes or [source.rows]:

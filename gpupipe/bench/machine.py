@@ -13,7 +13,7 @@ from gpupipe.units import GIB
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, threads that a run uses, memory, system, Python, and the load at this moment."""
+    """Return CPU, cores, threads used by a run, memory, operating system, Python version and the current load."""
     report = device_report()
     load = os.getloadavg() if hasattr(os, "getloadavg") else (0.0, 0.0, 0.0)
     return {
@@ -28,7 +28,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the name of the processor, as far as the system reports it."""
+    """Return the name of the CPU, as reported by the system."""
     try:
         lines = cpuinfo.read_text(encoding="utf8", errors="replace").splitlines()
     except OSError:
@@ -38,9 +38,9 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def describe_device(backend: Backend) -> dict[str, str]:
-    """Return the name of the device and why it was chosen; on the CPU also why no GPU was measured."""
+    """Return the name of the device and the reason for its choice; on the CPU also why no GPU was measured."""
     described = {"name": backend.name, "reason": backend.reason}
     if backend.name == "cpu":
         obstacle = device_report().gpu_obstacle
-        described["gpu"] = f"not measured: {obstacle or 'the CPU was asked for'}"
+        described["gpu"] = f"not measured: {obstacle or 'the configuration selects the CPU'}"
     return described

@@ -1,4 +1,4 @@
-"""The measurement from start to end: every runner on every table, in one document."""
+"""The whole measurement: every runner on every table, in one result document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BenchRequest:
     config : Path
     overrides : tuple of str
     repeat : int
-        Runs of each runner.
+        Number of runs of each runner.
     peers : tuple of Path
         Scripts that follow the peer protocol (`gpupipe.bench.sample`).
     data : Path, optional
@@ -39,11 +39,11 @@ class BenchRequest:
     model : str, optional
         See `gpupipe.bench.models.choose_model`.
     steady : bool
-        Measure gpupipe warm too: the stages repeated in one process.
+        Whether to measure gpupipe warm too: the stages repeated in one process.
     rows : tuple of int
         Sizes of the generated table.
     serve : bool
-        Ask the peers for a transform of all rows too.
+        Whether the peers also transform all rows.
     """
 
     config: Path
@@ -58,12 +58,12 @@ class BenchRequest:
 
 
 def measure(request: BenchRequest, progress: Progress) -> dict[str, Any]:
-    """Measure, and return the document: machine, medians, ratios, every single run.
+    """Measure and return the result document: machine, medians, ratios and all runs.
 
     Raises
     ------
     GpupipeError
-        If the configuration, a peer or the data is invalid; nothing is reported then.
+        If the configuration, a peer or the data is invalid.
     """
     config = load_config(request.config, request.overrides)
     redactor = config.origin.redactor
@@ -117,14 +117,14 @@ def _measure_table(
 
 
 def _arguments(request: BenchRequest, table: BenchTable) -> list[str]:
-    """Return the arguments of a child, without the encoded cache: it would hide the time of the reader."""
+    """Return the arguments of a child process, without the encoded cache, which would hide the time of the reader."""
     overrides = [*request.overrides, *table.overrides, "source.cache=false"]
     sets = [part for override in overrides for part in ("--set", override)]
     return [str(request.config), *sets, *(["--model", request.model] if request.model else [])]
 
 
 def _measure_extras(request: BenchRequest, table: BenchTable, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Time the encoded cache and serving in separate processes: the peers' totals include neither."""
+    """Time the encoded cache and serving in separate processes, since the totals of the peers include neither."""
     arguments = _arguments(request, table)
     servers = peer_runners(request.peers, table.path, NO_MODEL, ["--serve"]) if request.serve else []
     ours: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def _serving(samples: Sequence[BenchSample]) -> dict[str, float | None]:
 
 
 def break_even_rows(tables: Sequence[dict[str, Any]]) -> dict[str, int | None]:
-    """Return for each peer the number of rows from which gpupipe is faster as a whole process; None if it never is."""
+    """Return for each peer the number of rows from which the whole gpupipe process is faster; None if never."""
 
     def seconds(name: str) -> list[float | None]:
         return [table["runners"][name]["seconds"][PROCESS] for table in tables]

@@ -1,4 +1,4 @@
-"""The model that is trained, and its name in the peer protocol."""
+"""The model to train, and its name in the peer protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpupipe.models import MODELS
 
 NO_MODEL = "none"  # features only
 
-# name in the peer protocol -> gpupipe's name, and the parameters that the peers use
+# name in the peer protocol → gpupipe's name, and the parameters that the peers use
 PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "lr": ("logistic_regression", {"max_iter": 200}),
     "hgb": ("hist_gradient_boosting", {}),
@@ -20,14 +20,14 @@ PEER_MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def choose_model(config: Config, name: str | None) -> ModelEntry | None:
-    """Return the model to train; None, for the default of the task, if neither `name` nor the configuration has one.
+    """Return the model to train; None, meaning the default of the task, if neither `name` nor `config` has one.
 
     Parameters
     ----------
     config : Config
     name : str, optional
-        The label or name of a model of the configuration; a name in the peer protocol, for the model with the peers'
-        parameters; the name of any model, for its default parameters. "none" and None: the configuration's first.
+        Label or name of a model in the configuration; a name in the peer protocol, which selects the parameters of the
+        peers; or the name of any model, with default parameters. "none" or None: the first of the configuration.
 
     Raises
     ------
@@ -63,8 +63,8 @@ def peer_word(entry: ModelEntry | None, name: str | None) -> str:
         if entry is not None and entry.name == model:
             return word
     known = ", ".join(f"{word} ({model})" for word, (model, _) in PEER_MODELS.items())
-    what = "the configuration names no model" if entry is None else f"the peers do not know {entry.name}"
-    raise ConfigError(what, where="--peer", fix=f"choose with --model: {known}, or {NO_MODEL} for features only")
+    what = "the configuration has no model" if entry is None else f"the peer protocol has no model {entry.name}"
+    raise ConfigError(what, where="--peer", fix=f"pass --model: {known}, or {NO_MODEL} for features only")
 
 
 def describe(entry: ModelEntry) -> str:

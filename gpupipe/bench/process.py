@@ -1,4 +1,4 @@
-"""Child processes, measured from outside."""
+"""Child processes, with wall and CPU time measured from outside."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class FinishedProcess:
     Attributes
     ----------
     document : object
-        The JSON that it wrote.
+        The JSON document that it wrote.
     seconds, cpu_seconds : float
-        From start to end, imports included; processor time of all its threads and children.
+        Wall seconds from start to end, imports included, and CPU seconds of all its threads and children.
     """
 
     document: Any
@@ -40,15 +40,15 @@ def run_child(arguments: Sequence[str], output: Path, module: str = "gpupipe.ben
     Raises
     ------
     GpupipeError
-        The child's error, of its class.
+        The error of the child, with the same class.
     """
     command = python_command("-m", module, *arguments, "--json", str(output))
-    code, said, seconds, cpu_seconds = _timed(command, child_environment())
+    code, stderr, seconds, cpu_seconds = _timed(command, child_environment())
     document = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
     if error := document.get("error"):
         raise getattr(errors, error["class"])(error["what"], where=error["where"], fix=error["fix"])
     if code != 0 or not document:
-        raise GpupipeError(f"a measuring process ended with exit code {code}:\n{said}", where=" ".join(command))
+        raise GpupipeError(f"a measured process ended with exit code {code}:\n{stderr}", where=" ".join(command))
     return FinishedProcess(document, seconds, cpu_seconds)
 
 
@@ -61,27 +61,28 @@ def run_peer(script: Path, arguments: Sequence[str], output: Path) -> FinishedPr
         If it fails, or writes no JSON.
     """
     command = script_command(script, *arguments, "--json", str(output))
-    code, said, seconds, cpu_seconds = _timed(command, script_environment())
+    code, stderr, seconds, cpu_seconds = _timed(command, script_environment())
     if code != 0:
         raise ConfigError(
-            f"the peer {script.name} ended with exit code {code}:\n{said}",
+            f"the peer {script.name} ended with exit code {code}:\n{stderr}",
             where=" ".join(command),
             fix="fix the script",
         )
     try:
         document = json.loads(output.read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the peer {script.name} left no JSON: {error}", where=" ".join(command)) from None
+        raise ConfigError(
+            f"the peer {script.name} wrote no valid JSON: {error}", where=" ".join(command), fix="fix the script"
+        ) from None
     return FinishedProcess(document, seconds, cpu_seconds)
 
 
 def _timed(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str, float, float]:
-    """Return the exit code, the end of stderr, and the wall and processor seconds."""
+    """Return the exit code, the end of stderr, and the wall and CPU seconds."""
     before, start = _children_cpu_seconds(), time.perf_counter()
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False)
     seconds = time.perf_counter() - start
-    said = last_lines(done.stderr)
-    return done.returncode, said, seconds, _children_cpu_seconds() - before
+    return done.returncode, last_lines(done.stderr), seconds, _children_cpu_seconds() - before
 
 
 def _children_cpu_seconds() -> float:

@@ -1,4 +1,4 @@
-"""The runners that are measured: gpupipe in fresh processes, gpupipe warm in one process, and peer scripts."""
+"""Measured runners: gpupipe in fresh processes, gpupipe warm in one process, and peer scripts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Progress = Callable[[str], None]
 
 @dataclass
 class FreshRunner:
-    """gpupipe, a fresh process in each turn.
+    """gpupipe in a fresh process in each turn.
 
     Attributes
     ----------
     arguments : sequence of str
         Arguments of `gpupipe.bench.child`: configuration, overrides, model.
     libraries : dict of str to str
-        Versions of the libraries of the child process, after it has run.
+        Library versions of the child process, set when it has run.
     """
 
     arguments: Sequence[str]
@@ -34,7 +34,7 @@ class FreshRunner:
     libraries: dict[str, str] = field(default_factory=dict)
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
-        """Return the runs of one turn (counted from 0); the process writes its JSON into `folder`."""
+        """Run one process and return its sample; it writes its JSON to `folder`. Turns count from 0."""
         done = run_child(["stages", *self.arguments], folder / f"fresh_{turn}.json")
         self.libraries |= done.document["libraries"]
         return [BenchSample(done.document["samples"][0], done.seconds, done.cpu_seconds)]
@@ -42,14 +42,14 @@ class FreshRunner:
 
 @dataclass
 class SteadyRunner:
-    """gpupipe, the stages repeated in one process after a warm-up; all in the first turn."""
+    """gpupipe warm: the stages repeated in one process after a warm-up, all in the first turn."""
 
     arguments: Sequence[str]
     repeat: int
     name: str = STEADY
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
-        """Run one process for all samples; nothing in the turns after the first."""
+        """Run one process and return all samples in the first turn; return none in later turns."""
         if turn > 0:
             return []
         command = ["stages", *self.arguments, "--warm-up", "--repeat", str(self.repeat)]
@@ -59,7 +59,7 @@ class SteadyRunner:
 
 @dataclass
 class PeerRunner:
-    """A script that does the same work, a fresh process in each turn.
+    """A script that does the same work, in a fresh process in each turn.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class PeerRunner:
     name: str
 
     def run(self, turn: int, folder: Path) -> list[BenchSample]:
-        """Run one process for one sample."""
+        """Run one process and return its sample."""
         done = run_peer(self.script, self.arguments, folder / f"{self.name}_{turn}.json")
         require_complete(done.document, str(self.script))
         return [BenchSample(done.document, done.seconds, done.cpu_seconds)]
@@ -93,10 +93,12 @@ def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Se
     found: list[PeerRunner] = []
     for script in scripts:
         if not script.is_file():
-            raise ConfigError(f"there is no script {script}", where="--peer", fix="name a Python file")
+            raise ConfigError(f"there is no script {script}", where="--peer", fix="pass a Python file")
         if data is None:
             raise ConfigError(
-                "peers read one file, and the configuration's source is not one", where="source", fix="give --data FILE"
+                "peers read a single file; the configuration's source is not one",
+                where="source",
+                fix="pass --data FILE",
             )
         same = sum(peer.script.stem == script.stem for peer in found)
         name = f"{script.stem} {same + 1}" if same or script.stem in (FRESH, STEADY) else script.stem
@@ -105,14 +107,14 @@ def peer_runners(scripts: Sequence[Path], data: Path | None, word: str, more: Se
 
 
 def run_in_turns(runners: Sequence[Any], repeat: int, folder: Path, progress: Progress) -> dict[str, list[BenchSample]]:
-    """Measure all runners `repeat` times, one after the other in each turn, so that a busy minute affects all alike.
+    """Measure all runners `repeat` times, one after another in each turn, so that other load affects all of them.
 
     Parameters
     ----------
     runners : sequence of FreshRunner, SteadyRunner or PeerRunner
     repeat : int
     folder : Path
-        For the JSON of the processes.
+        Folder for the JSON files of the processes.
     progress : callable
         Called with a line of text before each process starts.
     """

@@ -1,9 +1,9 @@
-"""One measured run: the JSON that a peer script writes, and gpupipe's own child processes too.
+"""One measured run: the JSON document of a peer script or of gpupipe's child process.
 
-``stages_s`` and ``stages_cpu_s`` map stage to seconds: read, split, features_fit, features_transform_train,
-features_transform_test (or features_fit_transform_train, where one call does both), train, evaluate, save; and outside
-the totals imports and serve_transform_all. ``features_total_s``, ``total_s``, ``peak_rss_mib`` and, with a model,
-``auc`` (or a metric under its own name) stand beside them.
+``stages_s`` and ``stages_cpu_s`` map stages to seconds: read, split, features_fit, features_transform_train,
+features_transform_test (or features_fit_transform_train, if one call does both), train, evaluate and save, as well as
+imports and serve_transform_all, which are not in the totals. Further keys: ``features_total_s``, ``total_s``,
+``peak_rss_mib`` and, with a model, ``auc`` or another metric under its own name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from gpupipe.errors import ConfigError
 
 OUTSIDE_THE_TOTAL = ("imports", "serve_transform_all")
-PEER_METRICS = {"roc_auc": "auc"}  # our metric to what a peer's JSON calls it, where that differs
+PEER_METRICS = {"roc_auc": "auc"}  # gpupipe's metrics with another name in the peer protocol
 NUMBERS = ("features_total_s", "total_s", "peak_rss_mib")
 
 
@@ -28,7 +28,7 @@ class BenchSample:
     document : mapping
         The JSON of the process.
     process_s, process_cpu_s : float, optional
-        Wall and processor seconds of the whole process, imports included; None if it held several runs.
+        Wall and CPU seconds of the whole process, imports included; None if it had several runs.
     """
 
     document: Mapping[str, Any]
@@ -41,7 +41,7 @@ class BenchSample:
         return None if value is None else float(value)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report with the process's own seconds."""
+        """Return the document with the seconds of the process."""
         return {**self.document, "process_s": self.process_s, "process_cpu_s": self.process_cpu_s}
 
 
@@ -56,12 +56,12 @@ def stage_document(wall: Mapping[str, float], cpu: Mapping[str, float]) -> dict[
 
 
 def require_complete(document: Any, origin: str) -> None:
-    """Raise an error unless a report has every figure of the table.
+    """Verify that a document has every value of the result table.
 
     Raises
     ------
     ConfigError
-        With the names of the figures that are absent or not numbers.
+        If a value is missing or not a number.
     """
     if not isinstance(document, Mapping):
         raise ConfigError("the JSON of the peer is not an object", where=origin, fix=PROTOCOL)
@@ -72,7 +72,7 @@ def require_complete(document: Any, origin: str) -> None:
             bad.append(name)
     if bad:
         raise ConfigError(
-            f"the JSON of the peer lacks {', '.join(bad)}, or they are not numbers", where=origin, fix=PROTOCOL
+            f"missing or not numbers in the JSON of the peer: {', '.join(bad)}", where=origin, fix=PROTOCOL
         )
 
 

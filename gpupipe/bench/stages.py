@@ -1,4 +1,4 @@
-"""The stages of a run, as a peer script does them: one model, one fold, no report; and stages outside the totals."""
+"""Stages of a run in the form of a peer script: one model, one fold, no report; and extra stages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpupipe.units import MIB
 
 @dataclass(frozen=True)
 class SplitTable:
-    """A table that is read and split.
+    """A table after reading and splitting.
 
     Attributes
     ----------
@@ -53,17 +53,17 @@ class SplitTable:
 def run_stages(
     config: Config, model: ModelEntry | None, clock: StageClock, features_only: bool = False
 ) -> dict[str, Any]:
-    """Run the stages once and return the report of the run.
+    """Run the stages once and return the document of the run.
 
     Parameters
     ----------
     config : Config
     model : ModelEntry, optional
-        None: the first of those that suit the task.
+        None: the first default model of the task.
     clock : StageClock
-        May include the imports already.
+        Clock of the stages; it may already include the imports.
     features_only : bool
-        Stop at the feature matrices, in the view of the model.
+        Stop after the feature matrices, in the view of the model.
     """
     split = read_and_split(config, clock)
     job, rows = split.job, split.rows
@@ -92,7 +92,7 @@ def run_stages(
 
 
 def read_and_split(config: Config, clock: StageClock) -> SplitTable:
-    """Read the table, and take the rows of the (first) split."""
+    """Return the table with the rows of its first split."""
     backend = choose(config.device, config.device_options)
     with clock("read"):
         job = open_job(config, backend, Timeline())
@@ -110,7 +110,7 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
     Raises
     ------
     ConfigError
-        If it cannot learn the task.
+        If the model cannot learn the task.
     """
     models = () if model is None else (model,)
     return choose_entries(job.config.model_copy(update={"models": models}), job.goal, job.backend)[0]
@@ -118,14 +118,14 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
 
 def import_estimator(job: Job, entry: ModelEntry) -> None:
     """Import the library that trains a model."""
-    with suppress(DeviceError):  # the device has no such model: it is the host's turn, if that is allowed
+    with suppress(DeviceError):  # no such model on the device: training falls back to the host, or fails
         load_library(entry.params, job.goal.task, job.backend)
 
 
 def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
-    """Train on the training rows, predict the test rows, write the model directory; return the metrics."""
+    """Train on the training rows, predict the test rows and write the model directory; return the metrics."""
     job = split.job
-    with clock("imports"):  # the estimator's library is imported when the task is known
+    with clock("imports"):  # not earlier: the library depends on the task
         import_estimator(job, entry)
     with clock("train"):
         trained = train(entry, split.rows, job.goal, job.config, job.backend)
@@ -142,21 +142,21 @@ def score_rows(job: Job, y: Array | None, prediction: Prediction, X: Array) -> d
 
 
 def measured_metrics(job: Job) -> tuple[str, ...]:
-    """Return the configuration's metrics; with two classes ROC-AUC comes first, since peers report it."""
+    """Return the metrics of the configuration; for two classes roc_auc comes first, since peers report it."""
     return tuple(dict.fromkeys(["roc_auc", *job.metrics])) if job.goal.task == "binary" else job.metrics
 
 
 def save(job: Job, trained: TrainedModel, quality: dict[str, float]) -> None:
-    """Write the portable model directory, as a run does, and remove it."""
+    """Write the portable model as a run does, and delete it."""
     with TemporaryDirectory() as folder:
         export_model(Path(folder) / "model", trained, job.goal, Decision(), job.config, quality)
 
 
 def run_extras(config: Config, model: ModelEntry | None) -> dict[str, Any]:
-    """Time reads without and with the encoded cache, and a transform of all rows; return the report.
+    """Time reads without and with the encoded cache, and a transform of all rows; return the document.
 
-    A cached table is a memory map: its pages are read when they are touched. So each read is followed by one pass over
-    all blocks; compare the sums of both.
+    A cached table is memory-mapped, so its pages are read when they are touched. Each read is therefore followed by one
+    pass over all blocks, and the sums of both are comparable.
     """
     clock = StageClock()
     notes = _time_reads(config, clock)

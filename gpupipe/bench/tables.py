@@ -1,4 +1,4 @@
-"""The document of `gpupipe.bench.measurement` as text: ASCII tables and their legends."""
+"""The result document of `gpupipe.bench.measurement` as text: ASCII tables and legends."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     import rich.table
     import rich.text
 
-PIPE_WIDTH = 1000  # where there is no terminal to ask: no line of a table is ever folded
+PIPE_WIDTH = 1000  # width without a terminal, so that no line is wrapped
 NONE = "-"
 
 
 def show(document: Mapping[str, Any], out: TextIO) -> None:
-    """Write all of `document` to `out`."""
+    """Write `document` to `out`."""
     from rich.console import Console
 
     width = None if out.isatty() else PIPE_WIDTH
@@ -28,13 +28,13 @@ def show(document: Mapping[str, Any], out: TextIO) -> None:
 
 
 def parts(document: Mapping[str, Any]) -> Iterator[str | rich.table.Table]:
-    """Yield the texts and tables, from top to bottom."""
+    """Yield the texts and tables from top to bottom."""
     yield heading(document)
     for table in document["tables"]:
         yield f"\n{table_heading(table, document)}\n"
         yield stage_table(table["runners"], document["baseline"], table["metric"])
         yield legend(table["runners"])
-        yield "\nCache and serving (processes of their own)\n"
+        yield "\nCache and serving (separate processes)\n"
         yield extras_table(table)
         yield extras_legend(table)
     if "break_even_rows" in document:
@@ -56,9 +56,9 @@ def heading(document: Mapping[str, Any]) -> str:
         f"load average at the start: {' '.join(f'{value:.2f}' for value in load)}",
     ]
     if "gpu" in device:
-        lines.insert(2, f"GPU: {device['gpu']}. Every figure below is the CPU's.")
+        lines.insert(2, f"GPU: {device['gpu']}. All results below are from the CPU.")
     if load[0] > machine["threads"] / 2:
-        lines.append("the machine was busy with other work: trust the CPU seconds more than the wall seconds")
+        lines.append("the machine was busy with other work: CPU seconds are more reliable than wall seconds")
     return "\n".join(lines)
 
 
@@ -69,12 +69,12 @@ def table_heading(table: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     runs = document["repeat"]
     return (
         f"{table['data']}: {table['rows']:,} rows, {table['features']} features, {model}{folds}\n"
-        f"median of {runs} run{'s' * (runs != 1)}, in turn; wall seconds (in brackets: CPU seconds of all threads)"
+        f"median of {runs} run{'s' * (runs != 1)}, in turns; wall seconds (in brackets: CPU seconds of all threads)"
     )
 
 
 def stage_table(runners: Mapping[str, Any], baseline: str, metric: str) -> rich.table.Table:
-    """Return the stages by runner, each but the first with its ratio to the first."""
+    """Return the seconds of the stages by runner, with the ratios to the first runner."""
     table = _table("stage")
     others = [name for name in runners if name != baseline]
     table.add_column(_text(baseline), justify="right")
@@ -100,26 +100,21 @@ def stage_table(runners: Mapping[str, Any], baseline: str, metric: str) -> rich.
 
 def legend(runners: Mapping[str, Any]) -> str:
     """Return the legend of the table of stages."""
-    lines = ["total: all stages, imports excluded. whole process: from start to end, imports included."]
+    lines = ["total: all stages, without imports. whole process: from start to end, with imports."]
     if len(runners) > 1:
-        lines.append(
-            "ratio: the seconds (or MiB) of that column divided by the first one's; above 1, the first is better."
-        )
+        lines.append("ratio: seconds (or MiB) divided by those of the first column; above 1, the first is better.")
     if any(runner["seconds"]["features fit"] is None for runner in runners.values()):
-        lines.append(
-            "A column without features fit: it fits and transforms in one call, or names its stages otherwise."
-        )
+        lines.append("no features fit: that runner fits and transforms in one call, or names its stages differently.")
     if STEADY in runners:
         lines.append(
-            f"{STEADY}: the stages repeated in one process after a warm-up. All other columns are fresh processes,\n"
-            "one for each run (a peer script knows no other way). imports and whole process are divided by those of\n"
-            f"{FRESH}, fresh."
+            f"{STEADY}: the stages repeated in one process after a warm-up. Every other column has a fresh process\n"
+            f"per run; the ratios of imports and whole process are relative to {FRESH} in fresh processes."
         )
     return "\n".join(lines)
 
 
 def extras_table(table: Mapping[str, Any]) -> rich.table.Table:
-    """Return the figures of the encoded cache and of serving."""
+    """Return the seconds of the encoded cache and of serving."""
     extras = table["extras"]
     shown = _table("")
     for name in (FRESH, "million rows/s"):
@@ -142,9 +137,9 @@ def extras_table(table: Mapping[str, Any]) -> rich.table.Table:
 def extras_legend(table: Mapping[str, Any]) -> str:
     """Return the legend of the table of extra stages."""
     lines = [
-        "The cache maps its files: pages are read when they are touched, so compare the lines that end in one pass.",
-        "They had just been written, so they came from memory and not from the disk.",
-        "serve: the fitted features of all rows, after the fit.",
+        "The cache is memory-mapped: pages are read when they are touched, so compare the lines with one pass.",
+        "The cache files had just been written, so they were read from memory, not from the disk.",
+        "serve: transform of all rows by the fitted features.",
     ]
     return "\n".join([*lines, *table["extras"]["notes"]])
 
@@ -169,12 +164,12 @@ def size_table(document: Mapping[str, Any]) -> rich.table.Table:
 
 
 def break_even_legend(sizes: Mapping[str, int | None]) -> str:
-    """Return for each peer the size from which gpupipe is faster, of the sizes measured."""
+    """Return for each peer the measured size from which gpupipe is faster."""
     lines = []
     for name, rows in sizes.items():
         found = f"faster than {name} from {rows:,} rows" if rows else f"not faster than {name} at the largest size"
-        lines.append(f"break-even: gpupipe as a whole process is {found} (of the sizes measured)")
-    return "\n".join(lines) or "break-even: no peer was given (--peer SCRIPT)"
+        lines.append(f"break-even: the whole gpupipe process is {found} (of the measured sizes)")
+    return "\n".join(lines) or "break-even: no peer to compare with (--peer SCRIPT)"
 
 
 def _table(first: str) -> rich.table.Table:

@@ -1,10 +1,10 @@
-"""Child processes that run Python: how they are started, and children that answer questions about untrusted input.
+"""Child processes: safe commands and environments, and limited workers for untrusted input.
 
-Native parsers of damaged or hostile files may crash, hang or take all memory. A `Child` does such work in a process of
-its own, under limits, and answers over a socket. Its answers are untrusted too: bytes of bounded length, no pickle.
+Native parsers can crash, hang or exhaust memory on corrupt or malicious files. A `Child` runs them in a separate
+process under limits and replies over a socket. Its replies are untrusted too: bytes of limited length, never pickle.
 
-Every process of ours that runs Python is started by `python_command`: ``python -m`` and ``python -c`` import from the
-current folder first, which may hold a ``json.py`` beside untrusted data.
+All Python child processes of gpupipe are started with `python_command`, because ``python -m`` and ``python -c`` import
+from the current folder first, which may contain a ``json.py`` next to untrusted data.
 """
 
 from gpupipe.children.child import Child, ChildError, ChildLimits

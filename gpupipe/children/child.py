@@ -1,4 +1,4 @@
-"""A kept child process, seen from its parent."""
+"""`Child`: a reusable child process under limits, and its errors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Literal
 
 from gpupipe.children.commands import child_environment, private_environment, python_command
-from gpupipe.children.server import ANSWER, CHUNK, OUT_OF_MEMORY, QUESTION, READY, REPLY
+from gpupipe.children.server import CHUNK, OUT_OF_MEMORY, READY, REPLY, REPLY_HEADER, REQUEST_HEADER
 from gpupipe.errors import GpupipeError
 from gpupipe.units import GIB, MIB
 
-START_SECONDS = 120.0  # for a child to import what it needs, on a machine that is busy
-TAIL_BYTES = 8192  # of a child's output: what an error can quote
-EXIT_SECONDS = 5.0  # between the end of a connection and that of its process
+START_SECONDS = 120.0  # for the imports of a child on a busy machine
+TAIL_BYTES = 8192  # of a child's output are stored, to be quoted in errors
+EXIT_SECONDS = 5.0  # between the end of a connection and the end of its process
 NO_MEMORY = re.compile(r"MemoryError|bad_alloc|out of memory|cannot allocate|unable to allocate", re.IGNORECASE)
 
 Cause = Literal["start", "crash", "exit", "time", "memory", "reply"]
@@ -37,12 +37,13 @@ class ChildLimits:
     Attributes
     ----------
     seconds : float
-        For each answer, unless `Child.ask` says otherwise.
+        Default time limit of a request.
     memory_bytes : int, optional
-        Memory that it may allocate beyond what its imports took. It counts private writable memory (``RLIMIT_DATA``):
-        memory-mapped files and libraries are not in it, and thread stacks are. None: not limited. Linux only.
+        Memory that the child may allocate in addition to its imports. Counts private writable memory
+        (``RLIMIT_DATA``), including thread stacks, but not memory-mapped files and libraries. None: unlimited. Linux
+        only.
     reply_bytes : int
-        The longest reply.
+        Maximum length of a reply.
     """
 
     seconds: float
@@ -51,20 +52,20 @@ class ChildLimits:
 
 
 class ChildError(GpupipeError):
-    """A child process ended, or was ended, before it had answered.
+    """A child process ended, or was killed, before it replied.
 
-    Callers make the error of their own subject from it.
+    Callers translate it into an error about their own input.
 
     Attributes
     ----------
     cause : {"start", "crash", "exit", "time", "memory", "reply"}
-        ``start``: it never was ready, which is not the fault of a question. ``crash``: a signal. ``exit``: it exited by
-        itself. ``time``, ``memory``: it reached a limit, or was killed as where memory runs out. ``reply``: what it
-        sent is not a reply.
+        ``start``: it never became ready, which is unrelated to the request. ``crash``: ended by a signal. ``exit``:
+        exited by itself. ``time``, ``memory``: reached a limit, or was killed by the system for lack of memory.
+        ``reply``: sent a malformed reply.
     how : str
-        The same as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
+        The cause as a clause: ``"crashed (SIGSEGV)"``, ``"did not finish within 60 s"``.
     output : str
-        The end of what it printed.
+        The end of its output.
     """
 
     def __init__(self, cause: Cause, how: str, output: str = "") -> None:
@@ -74,26 +75,20 @@ class ChildError(GpupipeError):
 
 
 class Child:
-    """A process that answers questions, started at the first one and kept for further ones.
+    """A child process that replies to requests; the first request starts it, and later ones reuse it.
 
-    After a `ChildError`, and after `close`, the next question starts another process. Threads take turns. A forked copy
-    of this process starts a child of its own.
+    After a `ChildError`, and after `close`, the next request starts a new process. Requests from several threads are
+    serialized. A forked copy of this process starts its own child.
 
     Parameters
     ----------
     module : str
-        The module that the process runs: it calls `serve`, under ``if __name__ == "__main__":``.
+        Main module of the child, which calls `serve` under ``if __name__ == "__main__":``.
     limits : ChildLimits
     settings : mapping of str to str, optional
-        Environment variables, beside those of this process.
+        Environment variables in addition to those of this process.
     private : bool
-        Whether variables of this process that may hold secrets are withheld from the child: it gets
-        `gpupipe.children.private_environment`.
-
-    Examples
-    --------
-    >>> with Child("gpupipe.io.isolation", Limits(seconds=60)) as child:  # doctest: +SKIP
-    ...     child.ask(b"...")
+        Withhold environment variables that may contain secrets; see `gpupipe.children.private_environment`.
     """
 
     def __init__(
@@ -103,30 +98,30 @@ class Child:
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
-    def ask(self, message: bytes, seconds: float | None = None, reply_bytes: int | None = None) -> bytes:
-        """Return the reply to a message.
+    def request(self, message: bytes, seconds: float | None = None, reply_bytes: int | None = None) -> bytes:
+        """Send a request and return the reply.
 
         Parameters
         ----------
         message : bytes
         seconds : float, optional
-            How long it may take, once the process has started; by default `limits.seconds`.
+            Time limit, counted once the process has started; default: `limits.seconds`.
         reply_bytes : int, optional
-            The longest reply; by default `limits.reply_bytes`.
+            Maximum length of the reply; default: `limits.reply_bytes`.
 
         Raises
         ------
         ChildError
-            If the process cannot be started, crashes, exits, reaches a limit or sends anything but a reply. It is gone
-            then.
+            If the process cannot be started, crashes, exits, reaches a limit or sends a malformed reply. The process
+            has ended then.
         """
         seconds = self.limits.seconds if seconds is None else seconds
         reply_bytes = self.limits.reply_bytes if reply_bytes is None else reply_bytes
         with self._lock:
             try:
-                running = self._started()
-                return running.exchange(QUESTION.pack(seconds, len(message)) + message, seconds, reply_bytes)
-            except BaseException:  # Ctrl-C too: what it would answer later is to another question
+                running = self._start()
+                return running.exchange(REQUEST_HEADER.pack(seconds, len(message)) + message, seconds, reply_bytes)
+            except BaseException:  # Ctrl-C too: a late reply would be taken for the reply to the next request
                 self._end()
                 raise
 
@@ -141,7 +136,7 @@ class Child:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _started(self) -> _Running:
+    def _start(self) -> _Running:
         if self._running is None or self._running.owner != os.getpid():
             environment = private_environment(self.settings) if self.private else child_environment(self.settings)
             self._running = _Running(self.module, self.limits, environment)
@@ -160,7 +155,7 @@ class _Running:
     def __init__(self, module: str, limits: ChildLimits, environment: Mapping[str, str]) -> None:
         self.owner, self.limits, self.output = os.getpid(), limits, b""
         ours, theirs = socket.socketpair()
-        # The child holds the read end: the kernel tells it when this process is gone, whatever it is doing.
+        # The child has the read end, so the kernel signals it when this process ends, whatever it is doing.
         watched, lifeline = os.pipe()
         numbers = (theirs.fileno(), watched, -1 if limits.memory_bytes is None else limits.memory_bytes)
         try:
@@ -172,7 +167,7 @@ class _Running:
                 stderr=subprocess.STDOUT,
                 bufsize=0,
                 pass_fds=(theirs.fileno(), watched),
-                process_group=0,  # Ctrl-C is for this process, which ends the child
+                process_group=0,  # Ctrl-C goes to this process only, which ends the child
             )
         except OSError as error:
             ours.close()
@@ -188,35 +183,35 @@ class _Running:
         self.end = weakref.finalize(self, _end, self.owner, self.process, ours, lifeline)
 
     def await_ready(self) -> None:
-        """Wait until its imports are done."""
+        """Wait until the child has finished its imports."""
         try:
-            kind, _ = self._answer(time.monotonic() + START_SECONDS, START_SECONDS, 0)
+            kind, _ = self._reply_to(b"", time.monotonic() + START_SECONDS, START_SECONDS, 0)
         except ChildError as error:
             how = f"could not start: it {error.how}"
             raise ChildError("memory" if error.cause == "memory" else "start", how, error.output) from error
         if kind != READY:
-            raise ChildError("start", "could not start: it answered before it was asked", self._printed())
+            raise ChildError("start", "could not start: it replied before the first request", self._output_tail())
 
-    def exchange(self, question: bytes, seconds: float, reply_bytes: int) -> bytes:
-        """Send a question and return the reply."""
-        kind, reply = self._answer(time.monotonic() + seconds, seconds, reply_bytes, question)
+    def exchange(self, request: bytes, seconds: float, reply_bytes: int) -> bytes:
+        """Send a request and return the reply."""
+        kind, reply = self._reply_to(request, time.monotonic() + seconds, seconds, reply_bytes)
         if kind == OUT_OF_MEMORY:
-            raise ChildError("memory", self._out_of_memory(), self._printed())
+            raise ChildError("memory", self._out_of_memory(), self._output_tail())
         if kind != REPLY:
-            raise ChildError("reply", f"sent a message of unknown kind {kind}", self._printed())
+            raise ChildError("reply", f"sent a message of unknown kind {kind}", self._output_tail())
         return reply
 
-    def _answer(self, deadline: float, seconds: float, reply_bytes: int, question: bytes = b"") -> tuple[int, bytes]:
-        """Send a question, if any, and return kind and content of the message that comes back."""
-        received, outgoing = bytearray(), memoryview(question)
+    def _reply_to(self, request: bytes, deadline: float, seconds: float, reply_bytes: int) -> tuple[int, bytes]:
+        """Send a request, if not empty, and return the kind and content of the next message."""
+        received, outgoing = bytearray(), memoryview(request)
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(self.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if question else 0))
+            selector.register(self.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if request else 0))
             selector.register(self.process.stdout, selectors.EVENT_READ)
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise ChildError("time", f"did not finish within {seconds:,.0f} s", self._printed())
+                    raise ChildError("time", f"did not finish within {seconds:,.0f} s", self._output_tail())
                 for key, events in selector.select(left):
                     if key.fileobj is self.process.stdout:
                         if not self._drain():
@@ -229,7 +224,7 @@ class _Running:
                     if events & selectors.EVENT_READ:
                         message = self._receive(received, reply_bytes)
                         if message is not None and outgoing:
-                            raise ChildError("reply", "answered before it had the question", self._printed())
+                            raise ChildError("reply", "replied before it had read the request", self._output_tail())
                         if message is not None:
                             return message
 
@@ -239,10 +234,10 @@ class _Running:
         except BlockingIOError:
             return 0
         except OSError:
-            raise self._ended() from None
+            raise self._exit_error() from None
 
     def _receive(self, received: bytearray, reply_bytes: int) -> tuple[int, bytes] | None:
-        """Add what has come to `received`; return the message once it is complete."""
+        """Append available bytes to `received`; return the message once it is complete."""
         try:
             chunk = self.socket.recv(CHUNK)
         except BlockingIOError:
@@ -250,47 +245,48 @@ class _Running:
         except OSError:
             chunk = b""
         if not chunk:
-            raise self._ended()
+            raise self._exit_error()
         received += chunk
-        if len(received) < ANSWER.size:
+        if len(received) < REPLY_HEADER.size:
             return None
-        kind, length = ANSWER.unpack_from(received)
+        kind, length = REPLY_HEADER.unpack_from(received)
         if length > reply_bytes:
-            raise ChildError("reply", f"sent a reply of {length:,} bytes", self._printed())
-        if len(received) < ANSWER.size + length:
+            problem = f"sent a reply of {length:,} bytes; expected at most {reply_bytes:,}"
+            raise ChildError("reply", problem, self._output_tail())
+        if len(received) < REPLY_HEADER.size + length:
             return None
-        if len(received) > ANSWER.size + length:
-            raise ChildError("reply", "sent more than one reply", self._printed())
-        return kind, bytes(received[ANSWER.size :])
+        if len(received) > REPLY_HEADER.size + length:
+            raise ChildError("reply", "sent more than one reply", self._output_tail())
+        return kind, bytes(received[REPLY_HEADER.size :])
 
-    def _ended(self) -> ChildError:
-        """Return why the process has closed the connection."""
+    def _exit_error(self) -> ChildError:
+        """Return the error for a process that has closed the connection."""
         try:
             code = self.process.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
-            return ChildError("reply", "closed the connection", self._printed())
-        output = self._printed()
+            return ChildError("reply", "closed the connection", self._output_tail())
+        output = self._output_tail()
         if code == -signal.SIGKILL:
-            return ChildError("memory", "was killed (SIGKILL), as the system does where memory runs out", output)
+            return ChildError("memory", "was killed (SIGKILL), probably for lack of memory", output)
         if code and NO_MEMORY.search(output):
             return ChildError("memory", self._out_of_memory(), output)
         if code < 0:
             return ChildError("crash", f"crashed ({_signal_name(-code)})", output)
-        return ChildError("exit", f"ended with exit code {code}", output)
+        return ChildError("exit", f"exited with code {code}", output)
 
     def _out_of_memory(self) -> str:
         limit = self.limits.memory_bytes
         return "ran out of memory" + ("" if limit is None else f" (limit: {limit / GIB:,.1f} GiB)")
 
     def _drain(self) -> bool:
-        """Take some of what was printed, of which the end is kept; return whether there may be more."""
+        """Read some of the child's output, storing its end; return whether there may be more."""
         assert self.process.stdout is not None
         chunk = self.process.stdout.read(CHUNK)
         self.output = (self.output + (chunk or b""))[-TAIL_BYTES:]
         return chunk != b""
 
-    def _printed(self) -> str:
-        """Return the end of what was printed up to now, by a process that may go on printing."""
+    def _output_tail(self) -> str:
+        """Return the end of the output so far; the process may still be printing."""
         for _ in range(16):
             if not self._drain():
                 break
@@ -298,12 +294,12 @@ class _Running:
 
 
 def _end(owner: int, process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int) -> None:
-    """End a process and what it has started, and wait for it: no zombie stays."""
+    """Kill a process and its process group, and wait for it, so that no zombie is left."""
     connection.close()
     os.close(lifeline)
     if process.stdout is not None:
         process.stdout.close()
-    if owner != os.getpid():  # a forked copy: the process is not its own
+    if owner != os.getpid():  # in a forked copy, which is not the parent of the process
         process.returncode = 0
         return
     if process.returncode is None:

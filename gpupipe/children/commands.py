@@ -1,4 +1,4 @@
-"""Commands and environments of child Python processes, without the current folder on their path."""
+"""Commands and environments of child Python processes, without the current folder on their import path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-# What Python, its libraries and gpupipe itself are set up by; everything else may be a secret.
+# Variables that configure Python, its libraries and gpupipe; any other variable may be a secret.
 PUBLIC_NAMES = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "TEMP", "TMP", "VIRTUAL_ENV", "CONDA_PREFIX", "XDG_CACHE_HOME"}
 PUBLIC_PREFIXES = (
     "LC_", "LD_", "DYLD_", "PYTHON", "GPUPIPE_", "OMP_", "KMP_", "GOMP_", "OPENBLAS_", "MKL_", "BLIS_", "VECLIB_",
@@ -30,7 +30,7 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def script_command(script: str | os.PathLike[str], *arguments: str) -> list[str]:
-    """Return the command that runs a script of the user's, which may import from its own folder.
+    """Return the command that runs a user's script, which may import from its own folder.
 
     Use it with `script_environment`.
     """
@@ -38,15 +38,15 @@ def script_command(script: str | os.PathLike[str], *arguments: str) -> list[str]
 
 
 def script_environment() -> dict[str, str]:
-    """Return the environment of a script of the user's: without what gpupipe sets for processes of libraries."""
+    """Return the environment of a user's script, without the import restrictions of gpupipe's own child processes."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child that imports the packages of this process, its gpupipe included.
+    """Return the environment of a child that imports the same packages as this process, including gpupipe.
 
-    ``PYTHONPATH`` is ``sys.path`` without the current folder, and ``PYTHONSAFEPATH`` keeps the current folder out of
-    the path of processes that the child starts.
+    ``PYTHONPATH`` is ``sys.path`` without the current folder; ``PYTHONSAFEPATH`` also keeps the current folder off the
+    import path of processes that the child starts.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def child_environment(settings: Mapping[str, str] | None = None) -> dict[str, st
 
 
 def private_environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `child_environment` without the variables that may hold secrets: a child that is taken over sees none.
+    """Return `child_environment` without variables that may contain secrets.
 
-    Kept are those of `PUBLIC_NAMES` and `PUBLIC_PREFIXES`.
+    Only the variables in `PUBLIC_NAMES` and with `PUBLIC_PREFIXES` remain.
 
     Parameters
     ----------
@@ -77,13 +77,13 @@ def _is_importable_for_children(folder: str) -> bool:
         return False
     try:
         is_current = os.path.samefile(folder, os.curdir)
-    except OSError:  # zip archives are files, and folders may be absent
+    except OSError:  # zip archives are files, and folders may be missing
         return True
     return not is_current or any(os.path.samefile(folder, root) for root in _our_roots())
 
 
 def _our_roots() -> list[Path]:
-    """Return the folders that hold gpupipe and gpupipe_kernels: a checkout may be the current folder."""
+    """Return the folders that contain gpupipe and gpupipe_kernels; in a checkout, one may be the current folder."""
     kernels = find_spec("gpupipe_kernels")
     found = [] if kernels is None else [Path(path).parent for path in kernels.submodule_search_locations or ()]
     return [Path(__file__).parents[2], *found]

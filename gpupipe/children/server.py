@@ -1,4 +1,4 @@
-"""Server in the child process: sets the limits and answers questions. A message is a header, then bytes."""
+"""Server loop of a child process: sets the limits, then replies to requests. A message is a header, then bytes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from typing import NoReturn
 
 from gpupipe.units import MIB
 
-QUESTION = struct.Struct("!dQ")  # seconds allowed, bytes that follow
-ANSWER = struct.Struct("!BQ")  # kind, bytes that follow
+REQUEST_HEADER = struct.Struct("!dQ")  # time limit in seconds, length of the content in bytes
+REPLY_HEADER = struct.Struct("!BQ")  # kind, length of the content in bytes
 READY, REPLY, OUT_OF_MEMORY = 1, 2, 3
-CHUNK = MIB  # bytes moved at once
+CHUNK = MIB  # bytes per send or receive
+
+GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which ends a hanging orphan
 
 
-GRACE_SECONDS = 5.0  # between the parent's time limit and the timer here, which ends an orphan that hangs
+def serve(handle: Callable[[bytes], bytes]) -> NoReturn:
+    """Reply to the requests of the parent process, and exit when it closes the connection.
 
-
-def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
-    """Answer the questions of the process that started this one, and exit when it closes the connection.
-
-    The last thing that the module of a `Child` does: limits are set here, so that imports are not counted.
+    Call it last in the main module of a `Child`: it sets the limits, which do not count imports made before.
 
     Parameters
     ----------
-    answer : callable
-        Takes a message and returns the reply. What it raises ends the process, as `ChildError` of the other side.
+    handle : callable
+        Takes a message and returns the reply. An exception ends the process, which the parent sees as a `ChildError`.
     """
     connection_fd, lifeline, memory_bytes = map(int, sys.argv[1:4])
     for fd in (connection_fd, lifeline):
@@ -39,25 +38,25 @@ def serve(answer: Callable[[bytes], bytes]) -> NoReturn:
     _end_with_parent(lifeline)
     _limit_memory(memory_bytes)
     with socket.socket(fileno=connection_fd) as connection, suppress(BrokenPipeError, ConnectionResetError):
-        connection.sendall(ANSWER.pack(READY, 0))
-        while header := _received(connection, QUESTION.size):
-            seconds, length = QUESTION.unpack(header)
-            message = _received(connection, length)
-            # Its default action ends the process without Python: the parent may be gone, and native code may hang.
+        connection.sendall(REPLY_HEADER.pack(READY, 0))
+        while header := _receive(connection, REQUEST_HEADER.size):
+            seconds, length = REQUEST_HEADER.unpack(header)
+            message = _receive(connection, length)
+            # The default action of SIGALRM ends the process without Python, even if native code hangs.
             signal.setitimer(signal.ITIMER_REAL, seconds + GRACE_SECONDS)
             try:
-                kind, reply = REPLY, answer(message)
+                kind, reply = REPLY, handle(message)
             except MemoryError:
                 kind, reply = OUT_OF_MEMORY, b""
             signal.setitimer(signal.ITIMER_REAL, 0)
-            connection.sendall(ANSWER.pack(kind, len(reply)))
+            connection.sendall(REPLY_HEADER.pack(kind, len(reply)))
             connection.sendall(reply)
     sys.stdout.flush()
-    os._exit(0)  # threads of libraries have nothing to finish
+    os._exit(0)  # do not wait for threads of libraries
 
 
-def _received(connection: socket.socket, length: int) -> bytes:
-    """Return that many bytes; none if the connection is closed."""
+def _receive(connection: socket.socket, length: int) -> bytes:
+    """Return `length` bytes from the connection; no bytes if it is closed."""
     received = bytearray()
     while len(received) < length:
         chunk = connection.recv(min(CHUNK, length - len(received)))
@@ -68,31 +67,31 @@ def _received(connection: socket.socket, length: int) -> bytes:
 
 
 def _end_with_parent(lifeline: int) -> None:
-    """Have the kernel end this process when its parent is gone, and when its timer runs out."""
+    """Make the kernel end this process when its parent ends, and when its timer expires."""
     import fcntl
 
     endings = (signal.SIGALRM, signal.SIGIO)
     for number in endings:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, endings)
-    if sys.platform == "linux":  # elsewhere it ends after its answer, or when its time is over
+    if sys.platform == "linux":  # elsewhere it ends after its reply, or when the timer expires
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """Set the limits of this process: no core file, and `memory_bytes` more than it has now unless below 0."""
+    """Disable core files, and limit memory to `memory_bytes` more than is allocated now, unless it is negative."""
     import resource
 
     _lower(resource.RLIMIT_CORE, 0)
     if sys.platform != "linux":
         return
-    with suppress(OSError):  # where memory runs out all the same, the kernel is to choose this process
+    with suppress(OSError):  # if the system runs out of memory, the kernel kills this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
     if memory_bytes < 0:
         return
     fields = Path("/proc/self/statm").read_text().split()
-    # RLIMIT_AS would count the libraries that are loaded later, mapped files, and what allocators reserve.
+    # RLIMIT_AS would also count libraries that are loaded later, mapped files, and reserved address space.
     data = int(fields[5]) * os.sysconf("SC_PAGE_SIZE")
     _lower(resource.RLIMIT_DATA, data + memory_bytes)
 

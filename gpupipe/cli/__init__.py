@@ -1,4 +1,4 @@
-"""The command line. A command is one file here and one line in `COMMANDS`, imported when it is invoked."""
+"""Command line. Each command is one module here and one line in `COMMANDS`, imported when it is invoked."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from gpupipe.cli.errors import INTERRUPTED, show_error
 from gpupipe.cli.streams import standard_streams
 from gpupipe.errors import did_you_mean
 
-PIPE_CLOSED = 0  # the exit code of `gpupipe schema | head -1`, whose reader has all that it wants
+PIPE_CLOSED = 0  # exit code of `gpupipe schema | head -1`, whose reader closes the pipe early
 
 COMMANDS = {
-    "run": "Take a table to a trained, evaluated, portable model.",
+    "run": "Train, evaluate and export models as a configuration describes.",
     "predict": "Score a table with a trained model.",
-    "export": "Copy a trained model into a folder of its own, verified.",
-    "verify": "Check a model's files, and that it gives here what it gave where it was trained.",
+    "export": "Copy a trained model into a separate folder and verify it.",
+    "verify": "Check that a model predicts on this machine what it predicted in training.",
     "init": "Read a table and write a starter configuration for it.",
-    "check": "Check a configuration against its data: every mistake at once.",
-    "plan": "Say what a run would do and need, before it runs: devices, memory, parts.",
-    "doctor": "Say what this machine offers, what is broken, and how to mend it.",
-    "bench": "Measure a configuration, cold and warm, against hand-written peers.",
-    "kernels": "List the feature kernels with their contracts; test, compile or inspect them.",
+    "check": "Check a configuration and a sample of its data, without training.",
+    "plan": "Predict the stages, devices and memory of a run.",
+    "doctor": "Report the hardware and libraries of this machine, with fixes for what is broken.",
+    "bench": "Time a configuration against hand-written scripts.",
+    "kernels": "List, test or compile the feature kernels.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 
 
 class LazyGroup(click.Group):
-    """The commands of `COMMANDS`; the code of each is ``command`` in ``gpupipe/cli/NAME.py``, imported when invoked."""
+    """Group of the commands in `COMMANDS`, each the ``command`` of ``gpupipe/cli/NAME.py``, imported when invoked."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the table."""
+        """Return the names of the commands, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return the command, or None where there is none of that name."""
+        """Import and return a command; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"gpupipe.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing any."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was meant; an unknown name is answered with the nearest."""
+        """Return the command for `args`; the error about an unknown name suggests the closest one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             hint = did_you_mean(args[0], COMMANDS) or f"the commands are {', '.join(COMMANDS)}"
             ctx.fail(f"there is no command {args[0]!r}; {hint}")
@@ -63,31 +63,31 @@ class LazyGroup(click.Group):
 
 @dataclass
 class Invocation:
-    """What the options of the group said."""
+    """Options of the command group."""
 
     debug: bool = False
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 @click.version_option(__version__, message="gpupipe %(version)s")
 @click.pass_obj
 def cli(invocation: Invocation, debug: bool) -> None:
     """Tables to a trained, portable model: one YAML for the GPU, the laptop and the cluster.
 
-    Begin with `gpupipe init DATA --target COLUMN`, then `gpupipe run CONFIG`.
+    Start with `gpupipe init DATA --target COLUMN`, then `gpupipe run CONFIG`.
     """
     invocation.debug = debug
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line `args` (the process's own by default) and return the exit code.
+    """Run the command line `args` (default: ``sys.argv``) and return the exit code.
 
-    0 done, 1 internal error, 2 configuration or usage, 3 does not fit, 4 no such device, 5 data; 130 interrupted, 143
-    terminated.
+    0 success, 1 internal error, 2 configuration or usage, 3 does not fit, 4 device requirement not met, 5 data, 130
+    interrupted, 143 terminated.
     """
     invocation = Invocation()
-    if args is None:  # Dask, joblib and multiprocessing start Python too: not with modules of the current folder
+    if args is None:  # keep the current folder off sys.path of Python processes that Dask, joblib and others start
         os.environ.setdefault("PYTHONSAFEPATH", "1")
     with standard_streams():
         code = _run(args, invocation)
@@ -105,11 +105,11 @@ def _run(args: Sequence[str] | None, invocation: Invocation) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        if isinstance(error.__cause__, EOFError):  # click takes it for the end of what a user types
+        if isinstance(error.__cause__, EOFError):  # click assumes that the user ended the input
             return show_error(error.__cause__, invocation.debug)
         click.echo("interrupted", err=True)
-        return getattr(error.__cause__, "exit_code", INTERRUPTED)  # click's Abort comes of what was raised
-    except SystemExit as error:  # by click, when a pipe is closed; or by a user's code
+        return getattr(error.__cause__, "exit_code", INTERRUPTED)  # click raises Abort from the original exception
+    except SystemExit as error:  # from click, when a pipe is closed, or from user code
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     except Exception as error:
         return _failed(error, invocation)

@@ -1,4 +1,4 @@
-"""``gpupipe bench CONFIG``: the honest card."""
+"""Command ``gpupipe bench CONFIG``."""
 
 from __future__ import annotations
 
@@ -7,45 +7,58 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option
+from gpupipe.cli.options import device_override_option, override_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
 
 
 def sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
-    """Return the numbers in ``10000,100_000``."""
+    """Parse row counts such as ``10000,100_000``."""
     words = [word.strip().replace("_", "") for word in value.split(",")] if value else []
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise click.BadParameter(f"{value!r}: write whole numbers above 0, as in 10000,100000")
+        raise click.BadParameter(f"expected positive whole numbers such as 10000,100000, got {value!r}")
     return tuple(int(word) for word in words)
 
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@override_option
 @device_override_option
-@click.option("--repeat", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each; medians count.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Runs of CONFIG and each peer; medians are shown.",
+)
 @click.option(
     "--peer",
     "peers",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A Python script that does the same work: --data FILE --model lr|hgb|rf|xgb|none --json OUT. Repeatable.",
+    help="A Python script that does the same work, called with --data FILE --model lr|hgb|rf|xgb|none --json OUT. "
+    "Repeatable.",
 )
-@click.option("--data", type=click.Path(path_type=Path), help="The file to measure on, instead of the source.")
-@click.option("--model", metavar="NAME", help="A model of CONFIG, lr|hgb|rf|xgb as the peers train them, or none.")
+@click.option("--data", type=click.Path(path_type=Path), help="Measure on this file instead of the source.")
+@click.option(
+    "--model", metavar="NAME", help="The model to train: one of CONFIG, lr|hgb|rf|xgb as the peers train them, or none."
+)
 @click.option(
     "--steady/--fresh",
     default=False,
-    help="Also measure the stages warm, repeated in one process, and compare with that.  [default: fresh]",
+    help="Also measure the stages warm, repeated in one process, and compare those times.  [default: fresh]",
 )
 @click.option(
-    "--rows", metavar="N,N,...", default="", callback=sizes, help="Sizes of the generated table: where is break-even?"
+    "--rows",
+    metavar="N,N,...",
+    default="",
+    callback=sizes,
+    help="Numbers of rows of the generated table, to find the break-even point.",
 )
-@click.option("--serve", is_flag=True, help="Ask the peers for a transform of all rows too (they must know --serve).")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every run and figure here.")
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@click.option("--serve", is_flag=True, help="Also time the transform of all rows; peers must support --serve.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all runs and figures to this file.")
+@click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 def command(
     config: Path,
     overrides: tuple[str, ...],
@@ -60,10 +73,10 @@ def command(
     json_file: Path | None,
     quiet: bool,
 ) -> None:
-    """Measure CONFIG stage by stage, against hand-written peers.
+    """Time CONFIG stage by stage and compare it with hand-written scripts (--peer).
 
-    Everybody runs in turn, each time in a fresh process, and the medians are compared. Nothing is written but the
-    file of --json.
+    CONFIG and the peers run in turn, each run in a fresh process, and the medians are compared. No file is written
+    except that of --json.
     """
     import sys
 
@@ -76,7 +89,7 @@ def command(
     from gpupipe.pipeline.run_inputs import run_inputs
 
     extra = () if device is None else (f"device={device}",)
-    if json_file is not None:  # before the work, not after it
+    if json_file is not None:  # fail before the measurement, not after it
         require_writable_file(json_file)
         inputs = run_inputs(load_config(config, [*overrides, *extra]))
         inputs += [ProtectedInput(str(path), "the peer") for path in peers]

@@ -1,4 +1,4 @@
-"""``gpupipe check CONFIG``: validate the configuration, and resolve it against some rows of its tables."""
+"""Command ``gpupipe check CONFIG``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpupipe.cli.options import no_code_option, override_option
 from gpupipe.report.text import printable
 
 if TYPE_CHECKING:
@@ -15,15 +16,30 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
-@click.option("--no-data", is_flag=True, help="Validate the configuration alone: open no table, import nothing.")
-@click.option("--no-code", is_flag=True, help="Refuse a configuration that names Python code, instead of running it.")
+@override_option
+@click.option("--no-data", is_flag=True, help="Check the configuration alone: open no table and run no code.")
+@no_code_option
 def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bool) -> None:
-    """Validate CONFIG: every mistake at once, each with its line, and a "did you mean".
+    """Check CONFIG, then CONFIG against a sample of its data, and report all errors at once, each with its line.
 
-    Columns, kinds, ops, metrics and models are resolved against some 20,000 rows of the tables. For that, the Python
-    code that CONFIG names is run: prepare hooks, kernels, estimators. No library of a GPU is imported, and nothing is
-    trained. Exit code 5: a table cannot be read, or contradicts the configuration.
+    1. The configuration alone: YAML syntax, keys, values, and the names of ops, models and metrics. If it has errors,
+    the check ends here.
+
+    2. About 20,000 rows of each table, unless --no-data is given: columns and their kinds, the target, the rules of
+    `data:`, every feature op (fitted to these rows), metrics, models and the split. If these rows are too few to
+    decide, up to 1,000,000 are read. This step runs the Python code that CONFIG names: prepare hooks, kernels and
+    estimators.
+
+    Not checked: the other rows, the GPU (see `gpupipe doctor`), the cluster, and whether the run fits into memory (see
+    `gpupipe plan`). A problem that the other rows may resolve is a warning. No model is trained, no GPU library is
+    imported, and no file is written.
+
+    \b
+    Exit codes:
+      0  no errors; there may be warnings
+      2  errors in the configuration
+      3  a feature op exceeds its limit
+      5  a table cannot be read, or contradicts the configuration
     """
     from gpupipe.config import load_config
 
@@ -46,7 +62,7 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
 
 
 def _of_the_data(config: Config) -> list[str]:
-    """Return lines on what the rows show."""
+    """Return the lines about the sampled rows: their number, task, matrix widths and warnings."""
     from gpupipe.config.redacted_output import redact_output
     from gpupipe.pipeline.data_check import check_data
     from gpupipe.pipeline.run_inputs import code_line

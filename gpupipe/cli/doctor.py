@@ -1,4 +1,4 @@
-"""``gpupipe doctor``: what this machine offers, what is broken, and how to mend it."""
+"""Command ``gpupipe doctor``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import click
 if TYPE_CHECKING:
     from gpupipe.doctor import Finding
 
-PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
+PIPE_WIDTH = 160  # columns of a table without a terminal
 STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
 @click.command
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(as_json: bool) -> int:
-    """Say what this machine offers, what is broken, and how to mend it.
+    """Report the hardware and libraries of this machine, what is broken, and how to fix it.
 
-    The driver, each GPU, the GPU packages and whether they import, the versions that fit together, the CPU's side. The
-    exit code is 0 where nothing is broken, also without a GPU; 4 where something is. Warnings do not count.
+    It checks the NVIDIA driver, each GPU, the GPU packages (installed, importable, compatible versions), and the
+    libraries for the CPU.
+
+    \b
+    Exit codes:
+      0  nothing is broken; there may be warnings, and no GPU
+      4  something is broken
     """
     import json
     from dataclasses import asdict
@@ -51,8 +56,8 @@ def _show(findings: Sequence[Finding]) -> None:
     table.add_column("found", overflow="fold")
     for finding in findings:
         fix = f"\nto do: {finding.fix}" if finding.fix else ""
-        said = printable(finding.found + fix, keep="\n")  # a library's last words may hold anything
-        table.add_row(Text(finding.level, STYLES[finding.level]), finding.check, said)
+        text = printable(finding.found + fix, keep="\n")  # a library's output may contain control characters
+        table.add_row(Text(finding.level, STYLES[finding.level]), finding.check, text)
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False, markup=False)
     console.print(table)
     console.print(f"\n{_verdict(findings)}")
@@ -62,5 +67,5 @@ def _verdict(findings: Sequence[Finding]) -> str:
     levels = [finding.level for finding in findings]
     broken, doubtful = levels.count("error"), levels.count("warning")
     if broken:
-        return f"{broken} broken, {doubtful} to look at: begin with the first"
-    return f"nothing is broken, {doubtful} to look at" if doubtful else "nothing is broken"
+        return f"{broken} broken, {doubtful} with a warning: fix the first one first"
+    return f"nothing is broken, {doubtful} with a warning" if doubtful else "nothing is broken"

@@ -1,4 +1,4 @@
-"""Show an error on one screen: what is wrong, where, and what to do."""
+"""Display of an error on one screen: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpupipe.report.text import printable
 from gpupipe.system_errors import translate
 
 MOST = 800  # characters of a line
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, the convention of shells
 
 
 def show_error(error: Exception, debug: bool) -> int:
-    """Write `error` to standard error, as a panel on a terminal and as plain text elsewhere; return its exit code."""
+    """Print `error` to stderr, as a panel on a terminal and as plain text elsewhere, and return its exit code."""
     if debug:
         traceback.print_exception(error)
     if not isinstance(error, GpupipeError):
@@ -25,9 +25,9 @@ def show_error(error: Exception, debug: bool) -> int:
     else:
         title, text, code = GpupipeError.title, f"{type(error).__name__}: {error}", GpupipeError.exit_code
     if code == GpupipeError.exit_code and not debug:
-        text += "\n  to do: run `gpupipe --debug ...` for the traceback, and report it: this is a bug of gpupipe"
-    text = printable(_masked(text), keep="\n")  # it may quote data, and data must not steer a terminal
-    text = "\n".join(line if len(line) <= MOST else f"{line[:MOST]}..." for line in text.split("\n"))  # nor fill it
+        text += "\n  to do: this is a bug in gpupipe; run `gpupipe --debug ...` for the traceback, and report it"
+    text = printable(_masked(text), keep="\n")  # quoted data must not control the terminal
+    text = "\n".join(line if len(line) <= MOST else f"{line[:MOST]}..." for line in text.split("\n"))
     if sys.stderr.isatty():
         _show_panel(title, text)
     else:
@@ -36,10 +36,10 @@ def show_error(error: Exception, debug: bool) -> int:
 
 
 def _masked(text: str) -> str:
-    """Return a text without the secrets in its URLs."""
+    """Return a text without the credentials in its URLs."""
     try:
-        from gpupipe.io.files import mask  # here: `--help` has no need of it
-    except (ImportError, MemoryError):  # no library can be loaded any more, which may be the very error
+        from gpupipe.io.files import mask  # here: `--help` does not need it
+    except (ImportError, MemoryError):  # no further library can be loaded, which may be the error itself
         return re.sub(r"://\S+", "://***", text)
     return mask(text)
 

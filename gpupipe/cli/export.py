@@ -1,4 +1,4 @@
-"""``gpupipe export RUN_OR_MODEL -o FOLDER``: a model in a folder of its own, verified there."""
+"""Command ``gpupipe export RUN_OR_MODEL -o FOLDER``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_option
+from gpupipe.cli.options import allow_code_option, device_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A folder: new, or empty.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The folder to write; new, or empty.",
+)
 @device_option
-@click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
+@allow_code_option
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(model: Path, output: Path, device: Device, allow_code: bool, quiet: bool) -> None:
-    """Copy a model into FOLDER, after it has been verified there; the folder is complete or not there at all."""
+    """Copy the model of a run directory, or a model directory, into FOLDER and verify it there.
+
+    FOLDER appears only when the copy is complete and verified.
+    """
     from gpupipe.cli.verify import summary
     from gpupipe.pipeline.model.copy import copy_model
 

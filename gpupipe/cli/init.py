@@ -1,4 +1,4 @@
-"""``gpupipe init DATA --target COLUMN``: a starter configuration for a table."""
+"""Command ``gpupipe init DATA --target COLUMN``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from gpupipe.errors import ConfigError
 
 @click.command
 @click.argument("data")
-@click.option("--target", metavar="COLUMN", help="The column to predict; its position where the file has no header.")
-@click.option("--clustering", is_flag=True, help="Predict nothing: find groups of like rows.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="CONFIG", help="Default: DATA's name + .yaml.")
-@click.option("--force", is_flag=True, help="Overwrite CONFIG, if it is a configuration.")
+@click.option("--target", metavar="COLUMN", help="The column to predict, or its position if the file has no header.")
+@click.option("--clustering", is_flag=True, help="Group similar rows; there is no column to predict.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="CONFIG",
+    help="The configuration file to write. Default: the name of DATA with .yaml.",
+)
+@click.option("--force", is_flag=True, help="Overwrite CONFIG if it is a configuration or empty.")
 @source_option
 def command(
     data: str,
@@ -27,15 +33,16 @@ def command(
     force: bool,
     source_options: tuple[str, ...],
 ) -> None:
-    """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs as it is.
+    """Read DATA (a file, glob, folder or URL) and write a configuration for it that runs without changes.
 
-    The configuration says beside each setting what was found in the data: identifiers, dates, columns that restate the
-    target, marks for missing values. What --source states is not guessed and goes into the configuration. On a machine
-    with a GPU, the models are ones that train there. Without --target, nothing is written: the columns are listed, and
-    those that look like a target.
+    Comments in the configuration explain what was found in the data: identifiers, dates, columns that leak the target,
+    markers of missing values. Options given with --source are not guessed but copied into the configuration. On a
+    machine with a GPU, the models are ones that train on it.
+
+    Without --target, no file is written; the columns are listed, with candidates for the target.
     """
     if clustering and target is not None:
-        raise ConfigError("--clustering has no target", where="the command line", fix="leave out one of the two")
+        raise ConfigError("--clustering and --target exclude each other", where="the command line", fix="remove one")
     source = None
     if source_options:
         from gpupipe.io.settings import TableSource
@@ -48,7 +55,7 @@ def command(
         click.echo(list_columns(data, source))
         return
     if os.path.lexists(config) and not force:
-        raise ConfigError(f"{config} already exists", fix="--force overwrites it; -o writes another")
+        raise ConfigError(f"{config} already exists", fix="overwrite it with --force, or choose another file with -o")
     from gpupipe.io.output_conflicts import ProtectedInput, require_no_conflict
     from gpupipe.pipeline.atomic.file import require_writable_file, write_text
 
@@ -71,16 +78,16 @@ def command(
 
 
 def _require_configuration(config: Path) -> None:
-    """Raise ConfigError unless a file is empty or a configuration: --force overwrites nothing else."""
+    """Raise ConfigError unless a file is empty or a configuration."""
     from gpupipe.config.load import is_configuration
 
     if not is_configuration(config):
-        fix = "delete it yourself if it is not needed, or name another file with -o"
-        raise ConfigError("--force overwrites configurations only, and this is not one", where=str(config), fix=fix)
+        fix = "delete the file if it is not needed, or choose another one with -o"
+        raise ConfigError("--force overwrites configurations only; this is another file", where=str(config), fix=fix)
 
 
 def _stem(data: str) -> str:
-    """Return the name of the table without its endings, as a file name: ``sales.csv.gz`` is ``sales``."""
+    """Return the name of the table without its suffixes, as a file name: ``sales`` for ``sales.csv.gz``."""
     name = data.split("?")[0].rstrip("/").rpartition("/")[2]
     stem = name.split(".")[0] if not name.startswith(".") else name
     return "".join(letter for letter in stem if letter not in '*?[]<>|:"').strip() or "table"

@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second ends it now.
+"""Handling of Ctrl-C and SIGTERM: the first signal stops a run at its next safe point, the second ends it at once.
 
-The kernel acts on the second one: a handler of Python's waits for native code that holds the GIL. POSIX knows handlers
-that are called once (``SA_RESETHAND``): the kernel puts the default action back as it calls them, and that of Ctrl-C
-and SIGTERM ends the process. Python does not offer the flag, so it is set by ``sigaction`` of the C library. Where that
-is not possible, and where two signals come at once, Python acts, as soon as native code lets it.
+The operating system acts on the second signal, because a Python handler waits for native code that holds the GIL.
+POSIX has one-shot handlers (``SA_RESETHAND``): the kernel restores the default action when it calls them, and the
+default action of Ctrl-C and SIGTERM ends the process. Python does not offer this flag, so it is set with ``sigaction``
+of the C library. Where that is not possible, and when two signals arrive together, Python ends the process as soon as
+native code lets it.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from gpupipe.pipeline.limits.safe_points import StopSignal
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
-GRACE = 3.0  # seconds from "now" until the process ends even if native code does not return
+GRACE = 3.0  # seconds from the second signal until the process ends even if native code does not return
 ROOM = 256  # bytes; a `struct sigaction` has 152 on Linux, 16 on macOS
-# Where its flags are, and the flag.
+# Offset of its flags, and the flag.
 PLACES = {"linux": (136, 0x8000_0000), "darwin": (12, 0x0000_0004)}
 
 
 class ImmediateExit(KeyboardInterrupt):
-    """The run was told twice to end, and Python heard it.
+    """Second signal, handled by Python.
 
-    A class of its own: Python ends by SIGINT, whatever becomes of a plain one.
+    A separate class, because Python re-raises SIGINT for a plain KeyboardInterrupt even if it is caught.
     """
 
     def __init__(self, exit_code: int) -> None:
@@ -41,39 +42,39 @@ class ImmediateExit(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Who listens to the signals of a run.
+    """Signal state of a run.
 
-    A handler of Python's runs between two of its instructions: not before a library's loop in C has ended. So a thread
-    hears of signals by a socket, at once.
+    Python handlers run between two bytecode instructions, so not before a library's loop in C has ended. A thread
+    therefore receives signals through a socket, at once.
 
     Parameters
     ----------
-    told : callable
+    on_first : callable
         Called by that thread at the first signal.
     """
 
-    def __init__(self, told: Callable[[], None]) -> None:
-        self.told = told
-        self._first = 0  # the signal that asked first
+    def __init__(self, on_first: Callable[[], None]) -> None:
+        self.on_first = on_first
+        self._first = 0  # number of the first signal
         self._heard = self._handled = 0
         self._over = threading.Event()
 
     def check(self, where: str) -> None:
-        """Raise a StoppedError if the run was asked to stop; `where` is the safe point that it is at."""
+        """Raise a StoppedError if a signal has arrived; `where` is the current safe point."""
         if self._first:
             by = NAMES[signal.Signals(self._first)]
-            fix = "go on with --resume, by the same command: what was done is kept"
+            fix = "resume it from its checkpoints: run the same command with --resume"
             raise StoppedError(f"the run was stopped by {by}", self._first, where=where, fix=fix)
 
     def listen(self, socket_: socket.socket) -> None:
-        """Hear signals until the socket is closed."""
+        """Receive signals until the socket is closed."""
         while number := socket_.recv(1):
             if number[0] not in SIGNALS:
                 continue
             self._heard += 1
             if self._heard == 1:
                 self._first = number[0]
-                self.told()
+                self.on_first()
             elif not self._over.wait(GRACE):
                 os._exit(128 + number[0])
 
@@ -86,14 +87,14 @@ class Interrupts:
             raise ImmediateExit(128 + number)
 
     def end(self) -> bool:
-        """Have a further signal end the process; return whether there was any, and so whether one may come."""
+        """Let a further signal end the process; return whether any signal has arrived."""
         self._over.set()
         return bool(self._heard)
 
 
 @contextmanager
-def stopped_by_signals(stop_signal: StopSignal, told: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM stop the run of the ``with`` block; elsewhere than in the main thread nothing happens.
+def stopped_by_signals(stop_signal: StopSignal, on_first: Callable[[], None]) -> Iterator[None]:
+    """Stop the run in the ``with`` block on Ctrl-C and SIGTERM; no effect outside the main thread.
 
     Raises
     ------
@@ -104,12 +105,12 @@ def stopped_by_signals(stop_signal: StopSignal, told: Callable[[], None]) -> Ite
         yield
         return
 
-    def leave_the_next_to_the_kernel() -> None:
+    def restore_default_actions() -> None:
         for number in SIGNALS:
             end_at(number)
-        told()
+        on_first()
 
-    interrupts = Interrupts(leave_the_next_to_the_kernel)
+    interrupts = Interrupts(restore_default_actions)
     stop_signal.watch(interrupts.check)
     here, there = socket.socketpair()
     there.setblocking(False)
@@ -132,17 +133,17 @@ def stopped_by_signals(stop_signal: StopSignal, told: Callable[[], None]) -> Ite
 
 
 def is_available() -> bool:
-    """Return whether the kernel can end this process: not on other systems, nor the first one of a container.
+    """Return whether the operating system can end this process: on 64-bit Linux and macOS, unless it is process 1.
 
-    The default action of signals is not taken for process 1.
+    Process 1 (the first of a container) ignores the default action of signals.
     """
     return sys.platform in PLACES and sys.maxsize > 2**32 and os.getpid() != 1
 
 
 def handle_once(number: int) -> None:
-    """Have the handler of a signal, as it is set now, called for the first signal only; a second one ends the process.
+    """Make the current handler of a signal one-shot, so that a second signal ends the process.
 
-    Does nothing where `is_available` says no. ``signal.signal`` takes it back.
+    No effect unless `is_available`. ``signal.signal`` undoes it.
     """
     if not is_available():
         return
@@ -155,6 +156,6 @@ def handle_once(number: int) -> None:
 
 
 def end_at(number: int) -> None:
-    """Have a signal end the process; unlike ``signal.signal`` from any thread. Nothing where `is_available` says no."""
+    """Restore the default action of a signal, from any thread (unlike ``signal.signal``), if `is_available`."""
     if is_available():
         ctypes.CDLL(None).sigaction(number, ctypes.create_string_buffer(ROOM), None)  # zeros: the default action

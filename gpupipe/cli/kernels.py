@@ -1,4 +1,4 @@
-"""``gpupipe kernels``: what the kernels promise, and whether they keep it."""
+"""Command ``gpupipe kernels``: contracts of the kernels, their tests and compilation."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
     from gpupipe_kernels.contract import KernelDeclaration
 
-PIPE_WIDTH = 160  # columns of a table where there is no terminal to ask
+PIPE_WIDTH = 160  # columns of a table without a terminal
 
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--machine-code", is_flag=True, help="Compile every device loop for real GPUs, without one.")
+@click.option("--machine-code", is_flag=True, help="Compile every device loop for several GPU types; needs no GPU.")
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
-    """List the kernels: signature, what they make of nulls, tolerance.
+    """List the kernels with their signature, null handling and tolerance.
 
-    With --machine-code: registers, spills, shared memory and occupancy of each device loop, by NVIDIA's own assembler.
+    With --machine-code, list the registers, spills, shared memory and occupancy of each device loop instead, as
+    NVIDIA's assembler reports them.
     """
     if ctx.invoked_subcommand is not None:
         if as_json or machine_code:
-            raise click.UsageError(f"--json and --machine-code do not go with {ctx.invoked_subcommand}")
+            raise click.UsageError(f"--json and --machine-code cannot be combined with {ctx.invoked_subcommand}")
         return
     document: Any = _machine_code() if machine_code else _declarations()
     if as_json:
@@ -46,17 +47,25 @@ def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
 
 @command.command("test")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--rows", type=click.IntRange(min=2), default=10_000, show_default=True, help="The largest size.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the inputs.")
+@click.option(
+    "--rows", type=click.IntRange(min=2), default=10_000, show_default=True, help="Rows of the largest input."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the inputs.")
 def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
-    """Compare kernels with their references, on the CPU and on the GPU.
+    """Compare kernels with their references.
 
-    Sizes around that of a block; nulls, infinities, -0.0, the ends of the integers; rows that lie apart. Without a GPU
-    the device's side runs in Numba's simulator, on few rows: it finds wrong indices and wrong results, no races.
+    Each named kernel (default: all) runs on the CPU and on the GPU. The inputs have sizes around that of a block,
+    nulls, infinities, -0.0, the limits of integers, and rows that are not contiguous. Without a GPU the device code
+    runs in Numba's simulator on few rows, which finds wrong indices and wrong results but no races.
+
+    \b
+    Exit codes:
+      0  all kernels agree with their references
+      1  a kernel differs
     """
     _refuse_unknown(names)
     is_there, why = _gpu()
-    click.echo(f"GPU: {why}" if is_there else f"no GPU ({why}): Numba's simulator stands in for it")
+    click.echo(f"GPU: {why}" if is_there else f"no GPU ({why}): device code runs in Numba's simulator")
     failed = False
     for outcome in _outcomes(names, rows, seed, simulated=not is_there):
         failed |= bool(outcome["cpu"]["failure"] or outcome["device"]["failure"])
@@ -67,29 +76,30 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
 
 @command.command
 def warm() -> None:
-    """Compile all kernels ahead, for the CPU and for the GPU if there is one, and keep them on disk."""
+    """Compile all kernels ahead of time.
+
+    They are compiled for the CPU, and for the GPU if there is one, and cached on disk.
+    """
     from gpupipe.errors import ConfigError
     from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, can_keep, exposure
     from gpupipe_kernels.proof.warm_up import warm_all
 
     if problem := exposure():
-        raise ConfigError(f"compiled code must not be kept: {problem}", where=str(cache_folder()), fix=PRIVATE_FOLDER)
+        raise ConfigError(f"unsafe folder for compiled code: {problem}", where=str(cache_folder()), fix=PRIVATE_FOLDER)
     if not can_keep():
-        fix = "set NUMBA_CACHE_DIR to a folder that can be written"
-        raise ConfigError(
-            "compiled code cannot be kept: its folder cannot be written", where=str(cache_folder()), fix=fix
-        )
+        fix = "set NUMBA_CACHE_DIR to a writable folder"
+        raise ConfigError("the folder for compiled code is not writable", where=str(cache_folder()), fix=fix)
     total, n_compiled = 0.0, 0
     for done in warm_all(with_device=_gpu()[0]):
-        made = f"compiled {done.n_compiled}" if done.n_compiled else "was there"
+        made = f"compiled {done.n_compiled}" if done.n_compiled else "in the cache"
         click.echo(f"{done.name:<28} {done.seconds:8.2f} s  {made}")
         total, n_compiled = total + done.seconds, n_compiled + done.n_compiled
-    what = f"compiled {n_compiled} loops" if n_compiled else "all were there"
-    click.echo(f"{what}, in {total:.1f} s: {cache_folder()}")
+    what = f"compiled {n_compiled} loops" if n_compiled else "all loops are in the cache"
+    click.echo(f"{what} ({total:.1f} s): {cache_folder()}")
 
 
 def _gpu() -> tuple[bool, str]:
-    """Return whether kernels can run on a GPU here, and its name or why not."""
+    """Return whether kernels can run on a GPU here, and its name or the reason why not."""
     from gpupipe.backends import device_report
 
     gpu = device_report().gpu
@@ -105,7 +115,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
     for name in names:
         if name not in kernels():
             fix = did_you_mean(name, kernels()) or f"the kernels are {', '.join(kernels())}"
-            raise ConfigError(f"there is no kernel {name!r}", fix=fix)
+            raise ConfigError(f"unknown kernel {name!r}", fix=fix)
 
 
 def _declarations() -> list[dict[str, Any]]:
@@ -140,12 +150,12 @@ def _tolerance(rtol: float, atol: float) -> str:
 
 
 def _machine_code() -> Any:
-    """Return what `gpupipe_kernels.proof.machine_code` prints."""
+    """Return the document that `gpupipe_kernels.proof.machine_code` prints."""
     from gpupipe.errors import ConfigError, GpupipeError
     from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 
     if missing := missing_compiler():
-        raise ConfigError(f"the device loops cannot be compiled: {missing}", fix=INSTALL)
+        raise ConfigError(f"cannot compile the device loops: {missing}", fix=INSTALL)
     command = python_command("-m", "gpupipe_kernels.proof.machine_code")
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -161,12 +171,12 @@ def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
         cells = [f"{row[a]['registers']} · {row[a]['occupancy']:.0%}" for a in ARCHITECTURES]
         fields = ("spill_stores", "stack", "shared", "f64")
         table.add_row(name, *cells, *(str(max(code[field] for code in row.values())) for field in fields))
-    table.caption = "registers of a thread · share of a multiprocessor's warps that fit; bytes; float64 instructions"
+    table.caption = "registers per thread · occupancy of a multiprocessor; bytes; float64 instructions"
     return table
 
 
 def _outcomes(names: Sequence[str], rows: int, seed: int, simulated: bool) -> Iterator[dict[str, Any]]:
-    """Yield what the fuzzer prints, as it comes: in a process of its own, as Numba fixes its device when imported."""
+    """Yield the results of the fuzzer, run in a child process because Numba fixes its device on import."""
     from gpupipe.errors import GpupipeError
 
     environment = child_environment({"NUMBA_ENABLE_CUDASIM": str(int(simulated))})

@@ -1,4 +1,4 @@
-"""Options that several commands have: ``--device``, ``--untrusted`` and ``--limit``."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -11,46 +11,65 @@ from gpupipe.errors import ConfigError
 
 CHOICE = click.Choice(["auto", "cpu", "gpu"])
 
-device_option = click.option("--device", type=CHOICE, default="auto", show_default=True)
-"""Of commands that take a model."""
+device_option = click.option(
+    "--device",
+    type=CHOICE,
+    default="auto",
+    show_default=True,
+    help="The device to use. gpu: fail with exit code 4 if it cannot be used.",
+)
+"""Device option of commands that take a model."""
 
-device_override_option = click.option("--device", type=CHOICE, help="Where to run; gpu means there or an error.")
-"""Of commands that take a configuration, which names a device itself."""
+device_override_option = click.option(
+    "--device", type=CHOICE, help="Device to run on, instead of that of CONFIG. gpu: exit code 4 if it cannot be used."
+)
+"""Device option of commands that take a configuration."""
 
+override_option = click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Set a field of CONFIG: --set seed=8. Repeatable."
+)
+no_code_option = click.option(
+    "--no-code",
+    is_flag=True,
+    help="Fail if CONFIG names Python code (hooks, kernels, estimators) instead of running it.",
+)
+allow_code_option = click.option(
+    "--allow-code", is_flag=True, help="Run the Python code in the model: kernels written by its author."
+)
 
 untrusted_option = click.option(
     "--untrusted",
     is_flag=True,
-    help="Use the model in a child process with limits: one that crashes it, hangs or takes too much memory ends with "
-    "exit code 5. For models from people you do not trust.",
+    help="Run the model in a child process with limits, for models from untrusted sources. A model that crashes, hangs "
+    "or needs too much memory ends with exit code 5.",
 )
 limit_option = click.option(
     "--limit",
     "limits",
     metavar="memory=SIZE|time=DURATION",
     multiple=True,
-    help="A limit of --untrusted. Default: half of the available memory; 120 s, and 2 ms more for each row, for each "
-    "answer about up to 1,048,576 rows.",
+    help="A limit of --untrusted, repeatable. Defaults: half of the available memory; per batch of up to 1,048,576 "
+    "rows, 120 s plus 2 ms per row.",
 )
 
 
 def parse_limits(options: Sequence[str], untrusted: bool) -> dict[str, str | float] | None:
-    """Return the limits of ``--limit memory=4GiB --limit time=5min`` by name; None without ``--untrusted``.
+    """Parse ``--limit memory=4GiB --limit time=5min`` to limits by name; None without ``--untrusted``.
 
     Raises
     ------
     ConfigError
-        If there are limits and the model is trusted.
+        If there are limits without ``--untrusted``.
     """
     if options and not untrusted:
-        raise ConfigError(f"--limit {options[0]} does not work without --untrusted", fix="add --untrusted")
+        raise ConfigError(f"--limit {options[0]} requires --untrusted", fix="add --untrusted")
     found: dict[str, str | float] = {}
     for option in options:
         name, equals, value = option.partition("=")
         if not (name and equals and value):
-            raise click.BadParameter(f"{option!r} is not NAME=VALUE", param_hint="--limit")
+            raise click.BadParameter(f"expected NAME=VALUE, got {option!r}", param_hint="--limit")
         found[name] = value
         if name == "time":
-            with suppress(ValueError):  # seconds
+            with suppress(ValueError):  # a number is seconds
                 found[name] = float(value)
     return found if untrusted else None

@@ -1,4 +1,4 @@
-"""``gpupipe plan CONFIG``: what a run would do and need."""
+"""Command ``gpupipe plan CONFIG``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option
+from gpupipe.cli.options import device_override_option, no_code_option, override_option
 from gpupipe.units import GIB, parse_size
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
     from gpupipe.pipeline.plan.run_plan import RunPlan
 
-PIPE_WIDTH = 140  # columns of a table where there is no terminal to ask
+PIPE_WIDTH = 140  # columns of a table without a terminal
 
 
 def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Return ``16GiB`` in bytes."""
+    """Parse a size such as ``16GiB`` to bytes."""
     if value is None:
         return None
     try:
@@ -26,16 +26,21 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None) -> int |
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if n_bytes <= 0:
-        raise click.BadParameter(f"{value!r} is no memory")
+        raise click.BadParameter(f"expected a positive size, got {value!r}")
     return n_bytes
 
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--assume-gpu", metavar="SIZE", callback=size, help="Plan for a GPU with so much memory, as in 16GiB.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@click.option(
+    "--assume-gpu",
+    metavar="SIZE",
+    callback=size,
+    help="Plan for a GPU with this much memory, such as 16GiB; needs no GPU.",
+)
+@override_option
 @device_override_option
-@click.option("--no-code", is_flag=True, help="Refuse a configuration that names Python code, instead of running it.")
+@no_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(
     config: Path,
@@ -45,10 +50,18 @@ def command(
     no_code: bool,
     as_json: bool,
 ) -> None:
-    """Say what a run of CONFIG would do and need, stage by stage: device and reason, rows, memory, parts.
+    """Predict the stages of a run of CONFIG: device with the reason, rows, peak memory and number of parts.
 
-    Footers, sizes and some rows are read, and the Python code that CONFIG names is run on these rows: prepare hooks,
-    kernels, estimators. Exit code 3: it would not fit into memory.
+    It reads file footers, file sizes and a sample of the rows, and runs the Python code that CONFIG names on the
+    sample: prepare hooks, kernels and estimators. No model is trained.
+
+    \b
+    Exit codes:
+      0  the run fits into memory, or its rows fit onto the disk
+      2  errors in the configuration
+      3  the run does not fit
+      4  `device: gpu`, and the GPU cannot run every step
+      5  a table cannot be read, or contradicts the configuration
     """
     import json
 
@@ -92,9 +105,9 @@ def _show(plan: RunPlan) -> None:
     for name in ("rows", "host GiB", *(["device GiB"] if on_gpu else []), "parts"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    said = ""
+    last = ""
     for stage in plan.stages:
-        reason, said = stage.reason if stage.reason != said else "", stage.reason
+        reason, last = stage.reason if stage.reason != last else "", stage.reason
         notes = "; ".join(printable(text) for text in (reason, *stage.notes) if text)
         rows = "" if stage.rows is None else f"{stage.rows:,}"
         device = [_gib(stage.peak_device_bytes)] if on_gpu else []
@@ -110,11 +123,11 @@ def _show(plan: RunPlan) -> None:
     for warning in plan.warnings:
         console.print(f"warning: {printable(warning)}", style="yellow", soft_wrap=True)
     if plan.on_disk:
-        disk = f"{_gib(plan.disk_bytes)} GiB of partitions on the disk, one at a time in memory"
-        console.print(f"{disk}: {plan.on_disk}")
+        disk = f"out of core: {_gib(plan.disk_bytes)} GiB of partitions on disk, one at a time in memory"
+        console.print(f"{disk}; {plan.on_disk}")
     if plan.limits:
         limits = ", ".join(f"{name} {format_amount(name, limit)}" for name, limit in plan.limits.items())
-        console.print(f"the run stops where it reaches: {limits}; how much it takes is known when it runs")
+        console.print(f"limits of the run: {limits}; their use is measured only when it runs")
 
 
 def _gib(n_bytes: int | None) -> str:

@@ -1,4 +1,4 @@
-"""``gpupipe predict RUN_OR_MODEL INPUT -o FILE``: batch scoring; with ``--cluster``, into a folder."""
+"""Command ``gpupipe predict RUN_OR_MODEL INPUT -o FILE``: batch scoring."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpupipe.cli.options import device_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import allow_code_option, device_option, limit_option, parse_limits, untrusted_option
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="A .csv or .parquet file; with --cluster, a new folder of Parquet files.",
+    help="The .csv or .parquet file to write; with --cluster, a new folder of Parquet files.",
 )
 @click.option(
     "--id",
     "ids",
     metavar="COLUMN",
     multiple=True,
-    help="Copy this identifier into the output, first; repeatable. Default: those that the model knows of.",
+    help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
+    "training data.",
 )
-@click.option("--no-id", is_flag=True, help="Copy no identifier.")
+@click.option("--no-id", is_flag=True, help="Copy no identifiers.")
 @click.option(
     "--keep",
     metavar="COLUMNS",
     multiple=True,
-    help='Copy further columns, unchanged: names and globs, such as "plan,signup_*".',
+    help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
 )
 @source_option
 @click.option(
@@ -46,24 +47,28 @@ if TYPE_CHECKING:
     type=click.Choice(["error", "reject", "null"]),
     default="error",
     show_default=True,
-    help="What to do with rows that cannot be scored as they are. error: exit with code 5. reject: write them to "
-    "OUTPUT.rejected.csv with the reason. null: score them with the bad cells missing. The last two add the column "
-    "`row`, the place in INPUT from 0.",
+    help="Handling of rows with invalid values. error: exit with code 5. reject: write them to OUTPUT.rejected.csv "
+    "with the reason. null: score them with the invalid cells missing. reject and null add the column `row`, the "
+    "position in INPUT, counted from 0.",
 )
 @click.option(
-    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table that the features are made of."
+    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
 )
 @click.option(
     "--safe-csv",
     is_flag=True,
-    help="Put an apostrophe before texts and column names of CSV outputs that a spreadsheet would take for a formula.",
+    help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
 )
-@click.option("--as-of", metavar="DATE", help="Score as of this date instead of the training cut-offs.")
+@click.option(
+    "--as-of", metavar="DATE", help="Score as of this date, such as 2024-06-30, instead of the training cut-offs."
+)
 @device_option
 @click.option(
-    "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the rows: started here, or a scheduler's."
+    "--cluster",
+    metavar="local|ADDRESS|FILE",
+    help="Score on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
-@click.option("--allow-code", is_flag=True, help="Run the Python code that the model holds: users' kernels.")
+@allow_code_option
 @untrusted_option
 @limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary of the scoring.")
@@ -90,24 +95,24 @@ def command(
 ) -> None:
     """Score INPUT (a file, glob, folder or URL) with the model of a run directory, or a model directory.
 
-    One row out for each row in, in the same order: the copied columns, the prediction, and the probability of each
-    class. The workers of a cluster must reach INPUT and the output folder under the same paths.
+    The output has one row for each row of INPUT, in the same order: the copied columns, the prediction, and the
+    probability of each class. With --cluster, the workers must reach INPUT and the output folder under the same paths.
 
-    Without INPUT, every key with an event before --as-of is scored; for models whose rows were made of events.
+    Without INPUT, every key with an event before --as-of is scored; this needs a model trained on event tables.
     """
     if no_id and ids:
-        raise click.UsageError("--no-id does not go with --id")
+        raise click.UsageError("--no-id cannot be combined with --id")
     with use_command_line_terms():
         if cluster is not None and on_error != "error":
             raise ConfigError(
-                f"--on-error {on_error} does not work with --cluster: each worker sees a part of the rows",
-                fix="score on one machine, or leave --on-error out",
+                f"--on-error {on_error} is not supported with --cluster: each worker has only some of the rows",
+                fix="score on one machine, or remove --on-error",
             )
         if safe_csv and (cluster is not None or output.suffix == ".parquet"):
-            raise ConfigError("--safe-csv is for CSV outputs, and this one is Parquet", fix="leave --safe-csv out")
+            raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
         if cluster is not None and untrusted:
             raise ConfigError(
-                "--untrusted does not work with --cluster: workers load models in their own processes",
+                "--untrusted is not supported with --cluster: workers load models in their own processes",
                 fix="score on one machine",
             )
         model_limits = parse_limits(limits, untrusted)
@@ -119,9 +124,9 @@ def command(
         from gpupipe.report.text import printable
 
         if cluster is not None and data is None:
-            raise click.UsageError("--cluster needs INPUT: a table of the rows to score")
+            raise click.UsageError("--cluster requires INPUT")
         adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data or "INPUT"))  # an option that is wrong is reported before the model is loaded
+        adjust(TableSource(path=data or "INPUT"))  # report invalid options before the model is loaded
 
         def say(text: str) -> None:
             if not quiet:
@@ -159,5 +164,5 @@ def _require_date(as_of: str | None) -> None:
 def _named(table: str) -> tuple[str, str]:
     name, equals, path = table.partition("=")
     if not (name and equals and path):
-        raise click.BadParameter(f"{table!r} is not NAME=FILE", param_hint="--table")
+        raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
     return name, path

@@ -1,4 +1,4 @@
-"""``gpupipe run CONFIG``: the main job."""
+"""Command ``gpupipe run CONFIG``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_override_option
+from gpupipe.cli.options import device_override_option, override_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -15,14 +15,26 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change a field: --set seed=8.")
+@override_option
 @device_override_option
 @click.option(
-    "--cluster", metavar="local|ADDRESS|FILE", help="Workers that share the run: started here, or a scheduler's."
+    "--cluster",
+    metavar="local|ADDRESS|FILE",
+    help="Run on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="The run directory itself.")
-@click.option("--resume", is_flag=True, help="Take up what an interrupted run has kept of the same stages.")
-@click.option("--nproc", type=click.IntRange(min=1), default=1, help="Processes that share the training of a network.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The run directory to write. Default: a new one in the output folder of CONFIG (runs/).",
+)
+@click.option("--resume", is_flag=True, help="Resume an interrupted run from its checkpoints.")
+@click.option(
+    "--nproc",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that train each neural network.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -36,13 +48,15 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Take the table of CONFIG to a trained, evaluated, portable model.
+    """Train, evaluate and export the models of CONFIG.
 
-    Shows each stage as it runs, ends with the leaderboard, and leaves a run directory with the model, the metrics, the
-    predictions, a timeline and a report.
+    Prints each stage as it runs and the leaderboard at the end. The run directory has the exported model, metrics,
+    predictions, timeline and report.
+
+    Ctrl-C stops the run at the next safe point; a second Ctrl-C ends it at once. Resume it with --resume.
     """
     if cluster is not None and nproc > 1:
-        raise click.UsageError("--nproc does not go with --cluster: there the workers share the training")
+        raise click.UsageError("--nproc cannot be combined with --cluster, whose workers share the training")
     from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of

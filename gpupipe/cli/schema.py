@@ -1,4 +1,4 @@
-"""``gpupipe schema``: the JSON Schema of the configuration."""
+"""Command ``gpupipe schema``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import click
 def command() -> None:
     """Print the JSON Schema of the configuration (draft 2020-12).
 
-    An editor with a YAML language server completes and explains with it: `gpupipe schema > gpupipe.schema.json`, and
-    `# yaml-language-server: $schema=gpupipe.schema.json` as the first line of a configuration.
+    Editors with a YAML language server use it for completion and documentation. Write it to a file and name the file
+    in the first line of the configuration:
+
+    \b
+      gpupipe schema > gpupipe.schema.json
+      # yaml-language-server: $schema=gpupipe.schema.json
     """
     import json
 

@@ -1,7 +1,7 @@
-"""``--source KEY=VALUE`` and ``--isolate``: reader options on the command line, shared by ``init`` and ``predict``.
+"""Reader options on the command line, shared by ``init`` and ``predict``: ``--source KEY=VALUE`` and ``--isolate``.
 
-The keys are those of the ``source:`` section that say how files are read: ``--source format=csv``, ``--source
-csv.delimiter=";"``, ``--source csv.encoding=latin-1``. ``--isolate`` is short for ``--source isolate=true``.
+The keys are the reader options of the ``source:`` section: ``--source format=csv``, ``--source csv.delimiter=";"``,
+``--source csv.encoding=latin-1``. ``--isolate`` is short for ``--source isolate=true``.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from gpupipe.config.document import Node
     from gpupipe.io.settings import TableSource
 
-MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # one character each: often YAML syntax
+MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # single characters, often YAML syntax
 ESCAPED = {"\\t": "\t", "tab": "\t"}
-# Settings of readers in messages, as the configuration has them, and as options: a model has no configuration.
+# Advice about configurations in messages of readers, and its equivalent on the command line.
 REWRITES = (
-    (r"or leave such rows out: csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
+    (r"or [\w ]+: csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
     (r"source: \{isolate: true\}", "--isolate"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),
-    (r",? or leave the column out with drop", ""),
-    (r", or take it out of columns, target and where", ""),
+    (r",? or (?:leave the column out with drop|drop the column[^;]*)", ""),
+    (r", or (?:take it out of|remove it from) columns, target and where", ""),
 )
 
 
 def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--source KEY=VALUE`` and ``--isolate`` to a click command, whose parameter is `source_options`."""
+    """Add ``--source KEY=VALUE`` and ``--isolate`` to a click command as the parameter `source_options`."""
 
     @click.option(
         "--source",
         "source_options",
         multiple=True,
         metavar="KEY=VALUE",
-        help='How the files are read, repeatable: --source csv.delimiter=";" --source format=csv.',
+        help='Set a reader option: --source csv.delimiter=";" --source format=csv. Repeatable.',
     )
     @click.option(
         "--isolate",
         is_flag=True,
-        help="Read the files in a child process first: one that crashes or floods its reader is an error, not the end. "
-        "For files that you do not trust; they are read twice.",
+        help="Read the files in a child process first, for untrusted files: a file that crashes the reader or exhausts "
+        "its memory is an error instead of a crash. The files are read twice.",
     )
     @wraps(command)
     def with_options(*args: Any, source_options: tuple[str, ...], isolate: bool, **options: Any) -> Any:
@@ -61,22 +61,23 @@ def source_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_source_options(values: Sequence[str], base: TableSource) -> TableSource:
-    """Return `base` with the options of ``--source`` applied in order.
+    """Return `base` with the ``--source`` options applied in order.
 
     Parameters
     ----------
     values : sequence of str
-        ``"csv.delimiter=;"``. A value is read as YAML, except for the one-character marks of ``csv``, which are taken
-        literally (``\\t`` and ``tab`` mean a tab).
+        ``"csv.delimiter=;"``. Values are parsed as YAML, except for the single-character options of ``csv``, which are
+        taken literally (``\\t`` and ``tab`` mean a tab).
     base : TableSource
 
     Raises
     ------
     ConfigError
-        With one line in ``problems`` for each option that is unknown, malformed or out of range.
+        With one line in ``problems`` per option that is unknown, malformed or out of range.
 
     Examples
     --------
+    >>> from gpupipe.io.settings import TableSource
     >>> parse_source_options(["csv.delimiter=;", "isolate=true"], TableSource(path="sales.csv")).csv.delimiter
     ';'
     """
@@ -89,7 +90,7 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
     options: dict[str, Node] = {}
     problems: list[str] = []
     keys = _keys()
-    composer = Composer({}, problems=[])  # ${NAME}: the shell has replaced what it should
+    composer = Composer({}, problems=[])  # no variables: ${NAME} is up to the shell
     for option in values:
         key, equals, text = option.partition("=")
         key, where = key.strip(), f"--source {option}"
@@ -111,12 +112,11 @@ def parse_source_options(values: Sequence[str], base: TableSource) -> TableSourc
         problems += [str(problem) for problem in problems_of(error, root, type(base))]
     if not problems:
         return adjusted
-    count = "an option" if len(problems) == 1 else f"{len(problems)} options"
-    raise ConfigError(f"{count} of --source cannot be used:", problems=problems)
+    raise ConfigError(f"{len(problems)} invalid --source option{'s' * (len(problems) != 1)}:", problems=problems)
 
 
 def _keys() -> tuple[str, ...]:
-    from gpupipe.io.settings import CsvSettings  # here: `--help` needs no pydantic
+    from gpupipe.io.csv_settings import CsvSettings  # here: `--help` needs no pydantic
 
     return ("format", *(f"csv.{name}" for name in CsvSettings.model_fields), "isolate")
 
@@ -130,7 +130,7 @@ def _value(key: str, text: str, where: str, composer: Composer) -> Node:
 
 
 def _merged(options: dict[str, Node], base: TableSource) -> Node:
-    """Return the section as a tree in which each option remembers that it came from the command line."""
+    """Return the section as a tree in which the location of each option is the command line."""
     from gpupipe.config.document import Node, build_tree
 
     root = build_tree(base.model_dump(by_alias=True, exclude_unset=True), where="--source")
@@ -145,7 +145,7 @@ def _merged(options: dict[str, Node], base: TableSource) -> Node:
 
 @contextmanager
 def use_command_line_terms() -> Iterator[None]:
-    """Raise every error of the block in the words of the command line."""
+    """Reword errors raised in the ``with`` block for the command line."""
     try:
         yield
     except GpupipeError as error:
@@ -156,11 +156,11 @@ def use_command_line_terms() -> Iterator[None]:
 
 
 def rewrite_terms(text: str) -> str:
-    """Return a text with the settings of a configuration as options.
+    """Return `text` with settings of a configuration rewritten as command-line options.
 
-    >>> rewritten("state the encoding, as in csv: {encoding: latin-1}")
-    'state the encoding, as in --source csv.encoding=latin-1'
-    >>> rewritten("sales.csv.gz: csv.decimal is ','")
+    >>> rewrite_terms("set the encoding, as in csv: {encoding: latin-1}")
+    'set the encoding, as in --source csv.encoding=latin-1'
+    >>> rewrite_terms("sales.csv.gz: csv.decimal is ','")
     "sales.csv.gz: --source csv.decimal is ','"
     """
     for pattern, replacement in REWRITES:

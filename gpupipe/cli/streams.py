@@ -1,4 +1,4 @@
-"""Standard streams that commands can rely on: open, able to show any text, and no reason for a run to end."""
+"""Robust standard streams: always open, able to print any text, and tolerant of write errors on stderr."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any, TextIO
 def standard_streams() -> Iterator[None]:
     """Prepare stdin, stdout and stderr for the ``with`` block.
 
-    Closed ones become the null device; otherwise the next file that is opened takes their number, and what is printed
-    ends up in it. Text that the encoding lacks, such as names that are not UTF-8, is printed as an escape. What cannot
-    be written to stderr (a full disk, a closed terminal) is dropped: a run does not end because nobody sees it. Streams
-    that a program has put in place of the system's are left alone.
+    Closed streams become the null device; otherwise the next opened file would get their number, and printed text would
+    end up in it. Characters that the encoding does not have are printed as escapes. Text that cannot be written to
+    stderr (full disk, closed terminal) is dropped, so that it does not end a run. Streams that a program has replaced
+    are not changed.
     """
     _open_descriptors()
     out, err = sys.stdout, sys.stderr
@@ -36,7 +36,7 @@ def _open_descriptors() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)  # the lowest free number
 
 
 def _stream(number: int, like: TextIO | None, name: str | None) -> TextIO:
@@ -47,7 +47,7 @@ def _stream(number: int, like: TextIO | None, name: str | None) -> TextIO:
 
 
 class _Descriptor(io.FileIO):
-    """A descriptor whose errors name it; or, without a name, one that drops what cannot be written."""
+    """File descriptor whose errors contain its name; without a name, it drops text that cannot be written."""
 
     def __init__(self, number: int, name: str | None) -> None:
         super().__init__(number, "w", closefd=False)
@@ -57,7 +57,7 @@ class _Descriptor(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            name, self._shown_name = self._shown_name, None  # what is still buffered is not tried again at exit
+            name, self._shown_name = self._shown_name, None  # buffered text is not retried at exit
             if name is None:
                 return len(data)
             raise OSError(error.errno, error.strerror, name) from None

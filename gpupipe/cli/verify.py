@@ -1,4 +1,4 @@
-"""``gpupipe verify RUN_OR_MODEL``: does a model give here what it gave where it was trained?"""
+"""Command ``gpupipe verify RUN_OR_MODEL``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import device_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import allow_code_option, device_option, limit_option, parse_limits, untrusted_option
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -19,7 +19,7 @@ PROBLEMS_SHOWN = 8
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
 @device_option
-@click.option("--allow-code", is_flag=True, help="Let the Python code run that the model holds: users' kernels.")
+@allow_code_option
 @untrusted_option
 @limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the summary.")
@@ -31,10 +31,12 @@ def command(
     limits: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Check the files of a model, and replay here the rows that were recorded where it was trained.
+    """Check the files of a model, and compare its output on recorded rows with the output recorded in training.
 
-    The exit code is 0 where features and predictions are what was recorded, within the model's tolerance; 5 where they
-    are not, where a file is damaged, or where nothing was recorded.
+    \b
+    Exit codes:
+      0  features and predictions match within the model's tolerance
+      5  they differ, a file is corrupt, or no rows were recorded
     """
     import json
 
@@ -53,7 +55,7 @@ def command(
 
 
 def summary(found: Verification, where: str) -> list[str]:
-    """Return a verification as lines of text, one screen of them."""
+    """Return a verification as one screen of text lines."""
     from gpupipe.report.text import number, printable
 
     alone, whole, worst = found.estimator, found.predictions, found.worst
@@ -70,7 +72,7 @@ def summary(found: Verification, where: str) -> list[str]:
     lines += [f"not covered  {note}" for note in found.not_covered]
     lines += [f"DIFFERS      {problem}" for problem in found.problems[:PROBLEMS_SHOWN]]
     if more := len(found.problems) - PROBLEMS_SHOWN:
-        lines += [f"             and {more} more: --json has each column"] if more > 0 else []
+        lines += [f"             and {more} more: --json lists each column"] if more > 0 else []
     return [*(printable(line) for line in lines), "as recorded" if found.passed else "not as recorded"]
 
 

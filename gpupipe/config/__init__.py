@@ -1,17 +1,17 @@
-"""The configuration: YAML in, one checked and immutable `Config` out.
+"""Configuration: from YAML to one validated, immutable `Config`.
 
-``load``         `load_config`: the stages below in their order, and all their mistakes in one error
-``composer``     YAML text to a ``document`` whose values know their line; ``scalars``, ``environment``: its words
-``shorthand``    short forms of ops and models, written in full
+``load``         `load_config`: the stages below in order, with all their errors in one exception
+``composer``     YAML text to a ``document`` of values with their line; ``scalars`` and ``environment`` parse values
+``shorthand``    expansion of short forms of ops and models
 ``overrides``    ``--set a.b.c=value``
-``paths``        what a relative path is relative to
-``sections``     `Config`; its ``features`` and ``models`` find their ``registered_parts`` by name; ``cluster``: workers
-``problems``     pydantic's findings at their line and column, in the ``error_text`` of YAML or of Python
-``advice``       what messages advise, in Python's notation
-``redaction``    hides values of the environment in text, ``redacted_output`` in errors, logs and warnings;
-                 ``model_contents`` refuses them where the model would contain them
-``resolved_yaml``  the configuration back to YAML: every default filled in, or only what differs from the defaults
-``schema``       its JSON Schema
+``paths``        resolution of relative paths
+``sections``     `Config`; ``features`` and ``models`` look up ``registered_parts`` by name; ``cluster``, ``limits``
+``problems``     pydantic's errors with line and column, worded for YAML or Python by ``error_text``
+``advice``       advice in messages, translated to Python's notation
+``redaction``    hiding of environment values in text, and in errors, logs and warnings (``redacted_output``);
+                 ``model_contents`` refuses them where they would end up in the model
+``resolved_yaml``  configuration to YAML: with every default filled in, or only what differs from the defaults
+``schema``       JSON Schema
 """
 
 from __future__ import annotations

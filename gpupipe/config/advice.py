@@ -1,4 +1,4 @@
-"""Advice in error messages, from the notation of the command line and of YAML to Python's."""
+"""Translation of advice in error messages from command-line and YAML notation to Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-# Options of the command line and the arguments of `gpupipe.Pipeline` that do the same.
+# Command-line options and the equivalent arguments of `gpupipe.Pipeline`.
 OPTIONS = (
     (re.compile(r"--(device|assume-gpu) ([\w.]+)"), lambda m: f'{m[1].replace("-", "_")}="{m[2]}"'),
     (re.compile(r"--set ([\w.\[\]]+=[^\s,;]+)"), lambda m: f'overrides=["{m[1]}"]'),
@@ -21,11 +21,11 @@ _SCALAR = re.compile(
     r"\b(source\.)?(fallback|strategy|cardinality|format|cache|unit|value|stratify|calibrate|prefix|as): ([\w.-]*\w)"
 )
 _ITEM = re.compile(r"(?:^|(?<=[\s`]))- ([a-z_]\w*): (@?\w[\w.-]*\w|\w)")
-READER_OPTIONS = ("csv",)  # of the `source` section, without an argument of their own
+READER_OPTIONS = ("csv",)  # keys of the `source` section that `Pipeline` has no argument for
 
 
 def cli_to_python(text: str) -> str:
-    """Return `text` with options of the command line as arguments.
+    """Return `text` with command-line options rewritten as Python arguments.
 
     >>> cli_to_python("run with --device cpu, or again with --resume")
     'run with device="cpu", or again with resume=True'
@@ -36,16 +36,16 @@ def cli_to_python(text: str) -> str:
 
 
 def yaml_to_python(text: str) -> str:
-    """Return `text` with the settings that it shows in YAML as they are given to `gpupipe.Pipeline`.
+    """Return `text` with YAML settings rewritten as arguments of `gpupipe.Pipeline`.
 
     >>> yaml_to_python("declare it: schema: {paid: float}, or set fallback: allow")
     "declare it: schema={'paid': 'float'}, or set fallback='allow'"
     >>> yaml_to_python("first - datetime_parts: {columns: at, parts: [hour]}, then use it")
     "first {'datetime_parts': {'columns': 'at', 'parts': ['hour']}}, then use it"
-    >>> yaml_to_python("make numbers of it: - encode: plan")
-    "make numbers of it: {'encode': 'plan'}"
-    >>> yaml_to_python("state it, as in csv: {encoding: cp1252}, or set stratify: false")
-    "state it, as in {'path': ..., 'csv': {'encoding': 'cp1252'}}, or set stratify=False"
+    >>> yaml_to_python("encode it first: - encode: plan")
+    "encode it first: {'encode': 'plan'}"
+    >>> yaml_to_python("set csv: {encoding: cp1252}, or set stratify: false")
+    "set {'path': ..., 'csv': {'encoding': 'cp1252'}}, or set stratify=False"
     """
     text = text.replace("relative to the configuration", "relative to the working directory")
     parts, at = [], 0
@@ -84,6 +84,6 @@ def _in_python(key: str, text: str, is_item: bool) -> str:
 def _scalar(found: re.Match[str]) -> str:
     section, key, word = found.groups()
     value = yaml.safe_load(word)
-    if key == "as":  # a keyword of Python, so it has to stay a key
+    if key == "as":  # a Python keyword cannot be an argument name
         return f"{key!r}: {value!r}"
     return f"{{'path': ..., {key!r}: {value!r}}}" if section else f"{key}={value!r}"

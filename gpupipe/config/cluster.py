@@ -1,4 +1,4 @@
-"""The ``cluster:`` section: which workers share a run, and how long they may keep it waiting."""
+"""The ``cluster:`` section: workers of a distributed run, their resources, and timeouts."""
 
 from __future__ import annotations
 
@@ -15,48 +15,62 @@ SCHEMES = ("tcp://", "tls://", "ucx://", "ucxx://", "ws://", "wss://")
 
 
 class ClusterSettings(Settings):
-    """Workers on Dask, under dask-cuda's own names; with `scheduler` left out, a run has none.
+    """Dask workers that share a run. Without `scheduler` the run uses this process only.
 
-    What describes the workers is for those that are started here (``scheduler: local``). Those of a scheduler that runs
-    already are as whoever started them made them; only how many to wait for is ours.
+    The keys have the names of dask-cuda. Those that describe workers (`threads`, `memory_limit`, `protocol`, ...) apply
+    to workers that gpupipe starts (``scheduler: local``). Workers of a running scheduler keep the settings that they
+    were started with; of these keys only `workers` applies to them, as the number to wait for.
     """
 
     scheduler: str | None = Field(
         default=None,
         min_length=1,
-        description="local: workers are started here, for this run. tcp://host:8786: those of a scheduler that runs. "
-        "A file: the one that its --scheduler-file wrote.",
+        description="Scheduler to connect to. `local`: start workers on this machine for this run. An address such as "
+        "`tcp://host:8786`: use the workers of a running scheduler. A path: the file that `dask scheduler "
+        "--scheduler-file` wrote. Null: run in this process.",
     )
     workers: int | None = Field(
         default=None,
         ge=1,
-        description="Processes; default: one for each GPU, else as many as suit the cores. Of a scheduler that runs: "
-        "how many to wait for; default: 1.",
+        description="Number of worker processes. Null: one per GPU, or on the CPU a number that suits the cores. With "
+        "a running scheduler: the number of workers to wait for; null waits for 1.",
     )
     threads: int | None = Field(
         default=None,
         ge=1,
-        description="Partitions that a worker works on at a time; default: 1 on a GPU, else its share of the cores.",
+        description="Threads per worker, each working on one partition at a time. Null: 1 on a GPU, otherwise the "
+        "cores divided by the number of workers.",
     )
     memory_limit: Size | None = Field(
         default=None,
-        description="Host memory of a worker, as in 2GiB: it spills to the disk before that, and is ended beyond; "
-        "default: its share of the machine.",
+        description="Host memory per worker: bytes, or text such as `2GiB`. A worker spills to disk as it approaches "
+        "the limit and is restarted if it exceeds it. Null: the machine's memory divided by the number of workers.",
     )
-    protocol: Literal["tcp", "ucx"] = Field(default="tcp", description="How workers talk; ucx: by NVLink, InfiniBand.")
-    rmm_pool_size: Size | None = Field(default=None, description="Device memory that a worker sets aside at once.")
+    protocol: Literal["tcp", "ucx"] = Field(
+        default="tcp", description="Transport between workers: `tcp`, or `ucx` for NVLink and InfiniBand."
+    )
+    rmm_pool_size: Size | None = Field(
+        default=None,
+        description="GPU memory that each worker reserves at start: bytes, or text such as `8GiB`. Null: none.",
+    )
     device_memory_limit: Size | None = Field(
-        default=None, description="Device memory from which a worker moves what it holds to the host; default: 80 %."
+        default=None,
+        description="GPU memory per worker above which it moves data to the host: bytes, or text such as `12GiB`. "
+        "Null: 80 % of the GPU's memory.",
     )
-    enable_cudf_spill: bool = Field(default=False, description="Let cuDF move to the host what it does not use.")
+    enable_cudf_spill: bool = Field(
+        default=False, description="Let cuDF move unused buffers to host memory when GPU memory is short."
+    )
     dashboard_address: str | None = Field(
-        default=None, min_length=1, description="Where Dask shows its work, as in 127.0.0.1:8787; default: nowhere."
+        default=None,
+        min_length=1,
+        description="Address of Dask's dashboard, such as `127.0.0.1:8787`. Null: no dashboard.",
     )
     deadline: float = Field(
-        default=60.0, gt=0, description="Seconds for which the whole cluster may do nothing before the run ends."
+        default=60.0, gt=0, description="Seconds without any progress on the cluster after which the run fails."
     )
     retries: int = Field(
-        default=3, ge=0, description="Workers that may be lost over one and the same task before the run ends."
+        default=3, ge=0, description="Number of workers that the same task may lose before the run fails."
     )
 
     @field_validator("scheduler")
@@ -67,35 +81,35 @@ class ClusterSettings(Settings):
         scheme, _, rest = scheduler.partition("://")
         host, colon, port = rest.rpartition(":")
         if f"{scheme}://" not in SCHEMES or not (host and colon and port.isdecimal()):
-            raise ValueError(f"{scheduler!r} is no address of a scheduler; write it as in tcp://host:8786")
+            raise ValueError(f"expected a scheduler address such as tcp://host:8786, got {scheduler!r}")
         return scheduler
 
     @property
     def scheduler_file(self) -> Path | None:
-        """The file that says where the scheduler is, if that is how it was given."""
+        """The scheduler file, if `scheduler` is a path."""
         if self.scheduler in (None, "local") or "://" in str(self.scheduler):
             return None
         return Path(str(self.scheduler))
 
 
 def override_of(cluster: str) -> str:
-    """Return what ``--cluster`` means, as a ``--set``: quoted, so that nothing in a file's name is taken for YAML."""
+    """Return the ``--set`` override for ``--cluster``, quoted so that YAML syntax in a file name has no effect."""
     quoted = escape(cluster).replace("'", "''")
     return f"cluster.scheduler='{quoted}'"
 
 
 def settings_of(cluster: str) -> ClusterSettings:
-    """Return what ``--cluster`` means where there is no configuration.
+    """Return the settings for ``--cluster`` of a command that takes no configuration.
 
     Raises
     ------
     ConfigError
-        If it is neither ``local`` nor an address nor the name of a file.
+        If it is not ``local``, an address or the name of a file.
     """
     try:
         return ClusterSettings(scheduler=cluster)
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(
-            what, where=f"--cluster {cluster}", fix="local, tcp://host:8786, or a scheduler file"
+            what, where=f"--cluster {cluster}", fix="give local, tcp://host:8786, or a scheduler file"
         ) from None

@@ -1,4 +1,4 @@
-"""Compose YAML text into a document: marks on every value, ``${NAME}`` replaced, nothing that could hurt let in."""
+"""Composition of YAML text into a document: values with their location, ``${NAME}`` replaced, hostile YAML refused."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _MERGE = "<<"
 
 
 class Composer:
-    """Composes YAML text into nodes and collects what is wrong in `problems`.
+    """Composer of YAML text into nodes, which collects errors in `problems`.
 
     Parameters
     ----------
     environment : mapping of str to str
-        For ``${NAME}``.
+        Values for ``${NAME}``.
     problems : list of Problem
-        What is found is appended to it.
+        Errors are appended to it.
 
     Attributes
     ----------
     secrets : dict of str to str
-        Names and values of the variables that are a text, or a part of one, and must not be shown.
+        Names and values of the variables that are used in text and must not be shown.
     settings : dict of str to str
-        Expanded texts that hold such values, each with the text as written.
+        Expanded texts that contain such values, each with the text as written.
     """
 
     def __init__(self, environment: Mapping[str, str], problems: list[Problem]) -> None:
@@ -46,7 +46,7 @@ class Composer:
         self.settings: dict[str, str] = {}
 
     def file(self, text: str, name: str) -> Node:
-        """Compose a whole file, whose top must be a mapping."""
+        """Compose a whole file and return its top level, which must be a mapping."""
         root = self._compose(text, name, place=lambda mark: f"{name}:{mark.line + 1}:{mark.column + 1}", path="")
         if not isinstance(root.value, dict):
             kind = "nothing" if root.value is None else "a list" if isinstance(root.value, list) else repr(root.value)
@@ -54,7 +54,7 @@ class Composer:
         return root
 
     def value(self, text: str, where: str, path: str) -> Node:
-        """Compose one value that has no file, such as that of ``--set``."""
+        """Compose one value outside a file, such as that of ``--set``, and return its node."""
         return self._compose(text, where, place=lambda mark: where, path=path)
 
     def _compose(self, text: str, name: str, place: Callable[[yaml.Mark], str], path: str) -> Node:
@@ -75,23 +75,23 @@ class Composer:
         where = self._place(mark) if mark else name
         line = text.splitlines()[mark.line : mark.line + 1] if mark else []
         hint = ""
-        problem = str(error.problem)  # a message of PyYAML 6.0, which has one class for all mistakes in syntax
+        problem = str(error.problem)  # PyYAML 6.0 has one class for all syntax errors, so their text must be matched
         if "found character that cannot start any token" in problem and "\t" in "".join(line):
             hint = "; indent with spaces, not tabs"
         elif "${" in "".join(line):
             hint = "; quote a value with ${...} inside brackets or braces"
         elif "mapping values are not allowed" in problem:
-            hint = "; quote a text that holds ': '"
+            hint = "; quote text that contains ': '"
         elif "unknown escape character" in problem:
-            hint = r"""; in double quotes a backslash is written twice: "\\s+", or '\s+'"""
+            hint = r"""; write a backslash twice in double quotes ("\\s+"), or use single quotes ('\s+')"""
         return where, f"not valid YAML: {error.problem or error.context}{hint}"
 
     def _node(self, raw: yaml.Node, path: str, key_where: str, depth: int) -> Node:
         where = self._place(raw.start_mark)
         self._count += 1
-        if self._count > MAX_VALUES or depth > MAX_DEPTH:  # an alias inside itself, or a few that multiply
+        if self._count > MAX_VALUES or depth > MAX_DEPTH:  # a recursive alias, or aliases that multiply
             raise UnreadableDocument(
-                where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; do aliases multiply?"
+                where, f"more than {MAX_VALUES:,} values or {MAX_DEPTH} levels; check for nested aliases"
             )
         value: Any
         if isinstance(raw, yaml.CollectionNode) and raw.tag not in COLLECTIONS:
@@ -113,7 +113,7 @@ class Composer:
         for key, value in raw.value:
             where = self._place(key.start_mark)
             if not isinstance(key, yaml.ScalarNode):
-                self.problems.append(Problem(where, path, "a key must be a word"))
+                self.problems.append(Problem(where, path, "expected a plain word as the key"))
             elif key.value == _MERGE and not key.style:
                 merged |= self._merge(value, path, where, depth)
             elif key.value in own:
@@ -134,7 +134,7 @@ class Composer:
         return merged
 
     def _scalar(self, raw: yaml.ScalarNode, where: str, key_where: str, path: str) -> Node:
-        is_word = not raw.style  # None or "", by the parser
+        is_word = not raw.style  # the C and Python parsers give "" and None
         if "${" not in raw.value:
             return Node(self._construct(raw.tag, raw.value, where, path), where, key_where, path)
         found = interpolate(raw.value, self.environment)
@@ -158,9 +158,9 @@ class Composer:
 
 
 def _refuse_bombs(text: str, name: str) -> None:
-    """Raise for text that is too large, too deep, or more than one document, before any tree is made of it."""
+    """Raise if the text is too large, too deep, or more than one document, before a tree is built from it."""
     if len(text) > MAX_CHARACTERS:
-        raise UnreadableDocument(name, f"more than {MAX_CHARACTERS:,} characters; is this a configuration?")
+        raise UnreadableDocument(name, f"more than {MAX_CHARACTERS:,} characters: this is not a configuration")
     depth = aliases = documents = 0
     for event in yaml.parse(text, Loader=Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -173,4 +173,4 @@ def _refuse_bombs(text: str, name: str) -> None:
         if aliases > MAX_ALIASES:
             raise UnreadableDocument(where, f"more than {MAX_ALIASES} aliases")
         if documents > 1:
-            raise UnreadableDocument(where, "a second document begins here; a configuration is one")
+            raise UnreadableDocument(where, "a second YAML document begins here; expected one")

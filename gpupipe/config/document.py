@@ -1,4 +1,4 @@
-"""A configuration as a tree in which every value remembers where it was written, and what is wrong with it."""
+"""Configuration tree whose values carry their location, and the problems found in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.config.scalars import Scalar
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it stands, the path to it as it was written, and what is wrong."""
+    """One error: its location in the file, the path of the setting as written, and what is wrong."""
 
     where: str
     path: str
@@ -22,7 +22,7 @@ class Problem:
 
 
 class UnreadableDocument(Exception):
-    """The text is not a single YAML mapping; `problem` says why."""
+    """Text that is not a single YAML mapping; `problem` has the reason."""
 
     def __init__(self, where: str, what: str, path: str = "") -> None:
         self.problem = Problem(where, path, what)
@@ -31,16 +31,16 @@ class UnreadableDocument(Exception):
 
 @dataclass(frozen=True)
 class EnvironmentValue:
-    """A value from the environment, as the configuration spells it.
+    """Value from the environment, as written in the configuration.
 
     Attributes
     ----------
     text : str
-        With ``${NAME}`` in it, for a configuration that is written back.
+        The text with ``${NAME}``, for writing the configuration.
     shown : str
-        The same for messages: a plain ``${`` is not escaped.
+        The same for messages, where a literal ``${`` is not escaped.
     is_word : bool
-        Whether it was plain, not in quotes.
+        True if it was written without quotes.
     names : tuple of str
         The variables in it whose values must not be shown.
     """
@@ -53,19 +53,19 @@ class EnvironmentValue:
 
 @dataclass
 class Node:
-    """One value of the configuration.
+    """Value of the configuration with its location.
 
     Attributes
     ----------
     value : scalar, list of Node, or dict of str to Node
     where : str
-        Where the value stands: ``"configs/churn.yaml:12:5"``, or ``"--set seed=8"``.
+        Location of the value: ``"configs/churn.yaml:12:5"``, or ``"--set seed=8"``.
     key_where : str
-        Where its key stands; for the item of a list, the same as `where`.
+        Location of its key; for a list item, the same as `where`.
     path : str
-        The way to it as it was written: ``"features[2].impute"``.
+        Path of the setting as written: ``"features[2].impute"``.
     written : EnvironmentValue, optional
-        How it is written back, where that is not its value.
+        The text to write back, if it differs from the value.
     """
 
     value: Scalar | list[Node] | dict[str, Node]
@@ -75,7 +75,7 @@ class Node:
     written: EnvironmentValue | None = None
 
     def plain(self, as_written: bool = False) -> Any:
-        """Return the value without its marks; `as_written`, what came from the environment is ``${NAME}``."""
+        """Return the plain value; with `as_written`, values from the environment are ``${NAME}``."""
         if as_written and self.written is not None:
             return self.written.shown
         if isinstance(self.value, dict):
@@ -83,7 +83,7 @@ class Node:
         return [node.plain(as_written) for node in self.value] if isinstance(self.value, list) else self.value
 
     def child(self, step: str) -> Node | None:
-        """Return the value of a key, or the item at an index."""
+        """Return the value of a key or the item at an index, or None."""
         if isinstance(self.value, dict):
             return self.value.get(step)
         if isinstance(self.value, list) and step.isdecimal() and int(step) < len(self.value):
@@ -91,7 +91,7 @@ class Node:
         return None
 
     def children(self) -> list[Node]:
-        """Return the values of a mapping, or the items of a list."""
+        """Return the values of a mapping or the items of a list."""
         if isinstance(self.value, dict):
             return list(self.value.values())
         return self.value if isinstance(self.value, list) else []
@@ -105,7 +105,7 @@ class Node:
             yield from node.leaves()
 
     def at(self, *steps: str) -> Iterator[Node]:
-        """Yield the nodes at the end of a path, or the scalars in those that are lists; * is every key or item."""
+        """Yield the nodes at the end of a path, with lists replaced by their scalars; ``*`` is every key or item."""
         if not steps:
             yield from self.leaves() if isinstance(self.value, list) else [self]
             return
@@ -115,10 +115,10 @@ class Node:
 
 
 def build_tree(value: Any, where: str = "", path: str = "") -> Node:
-    """Return the tree of a value that was not read from a file; an empty `where` means it is from Python.
+    """Return the tree of a value that does not come from a file; an empty `where` means it comes from Python.
 
-    NumPy's and pandas' scalars, arrays and indexes become Python's. Everything else that is not a dict, list or tuple
-    (a frame, a kernel, an op that was built already) is one value.
+    NumPy and pandas scalars, arrays and indexes are converted to Python values. Anything else that is not a dict, list
+    or tuple (a frame, a kernel, an op object) is one value.
     """
     inner: Any = value.tolist() if _is_array(value) else value
     value = inner
@@ -139,10 +139,10 @@ def _is_array(value: Any) -> bool:
 
 
 def _word(key: object) -> str:
-    """Return a key as it would be written: keys are text everywhere."""
+    """Return a key as text, as YAML would write it."""
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def join_path(path: str, key: str) -> str:
-    """Return ``"path.key"``, or the key alone at the top level."""
+    """Return ``"path.key"``, or `key` at the top level."""
     return f"{path}.{key}" if path else key

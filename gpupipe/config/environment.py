@@ -1,7 +1,7 @@
-"""``${NAME}`` and ``${NAME:default}`` in the values of a configuration; ``$${`` stands for a plain ``${``.
+"""Environment variables in configuration values: ``${NAME}`` and ``${NAME:default}``; ``$${`` is a literal ``${``.
 
-Text from the environment may be a secret: it is written and shown as ``${NAME}`` (see `gpupipe.config.redaction`).
-``${NAME!}`` says that it may be seen; so may gpupipe's own variables, and defaults.
+Values from the environment may be secrets: they are written and shown as ``${NAME}`` (see `gpupipe.config.redaction`).
+``${NAME!}`` allows the value to be shown; values of ``GPUPIPE_`` variables and defaults are always shown.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<open>!?)(?P<default>:[^{}]*)?\}|\$\{")
 
 OURS = "GPUPIPE_"
-_WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder that holds the public tables (README names them)"}
+_WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder of the public tables (listed in the README)"}
 
 
 @dataclass
 class InterpolatedText:
-    """A text whose ``${NAME}`` references are replaced.
+    """Text with its ``${NAME}`` references replaced.
 
     Attributes
     ----------
     text : str
     problems : list of str
-        One sentence for each reference that has no value.
+        One sentence per reference without a value.
     written : str
-        The text as it may be written: what must not be shown is ``${NAME}`` again, all else plain and escaped.
+        The text as it may be written to a file: secrets are ``${NAME}`` again, everything else is escaped.
     shown : str
-        The same for messages: without escapes.
+        The same for messages, without escapes.
     secrets : dict of str to str
-        Name and value of what must not be shown.
+        Names and values of the variables that must not be shown.
     """
 
     text: str = ""
@@ -43,7 +43,7 @@ class InterpolatedText:
 def interpolate(text: str, environment: Mapping[str, str]) -> InterpolatedText:
     """Replace every reference in `text`.
 
-    A variable that is empty counts as unset, so ``${NAME:}`` is how to allow an empty one.
+    An empty variable counts as unset; ``${NAME:}`` allows it to be empty.
     """
     found, at = InterpolatedText(), 0
     for match in _REFERENCE.finditer(text):
@@ -59,7 +59,7 @@ def _replace(found: InterpolatedText, match: re.Match[str], text: str, environme
     if match[0] == "$${":
         _add(found, "${")
     elif name is None:
-        found.problems.append(f"cannot read {text!r}: write ${{NAME}} or ${{NAME:default}}, or $${{ for a plain ${{")
+        found.problems.append(f"malformed reference in {text!r}: write ${{NAME}}, ${{NAME:default}}, or $${{ for ${{")
     elif value := environment.get(name):
         if match["open"] or name.startswith(OURS):
             _add(found, value)
@@ -69,7 +69,7 @@ def _replace(found: InterpolatedText, match: re.Match[str], text: str, environme
             found.written += f"${{{name}}}"
             found.shown += f"${{{name}}}"
     elif default is None:
-        fix = _WHAT_TO_SET.get(name, f"set it, or give a default: ${{{name}:default}}")
+        fix = _WHAT_TO_SET.get(name, f"set it, or add a default: ${{{name}:default}}")
         found.problems.append(f"the environment variable {name} is not set; {fix}")
     else:
         _add(found, default[1:])

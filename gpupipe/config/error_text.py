@@ -1,4 +1,4 @@
-"""Messages for pydantic's errors, in the words of a configuration file or of Python."""
+"""Messages for pydantic's errors, worded for a configuration file or for Python."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pydantic_core import ErrorDetails
 from gpupipe.errors import did_you_mean
 from gpupipe.io.in_memory import type_name
 
-# pydantic's error types that mean "expected X", as X; {braces} are taken from the error's context.
+# pydantic error types that mean "expected X", with X; {braces} are filled from the error's context.
 EXPECTED = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of ordinary size",
+    "int_parsing_size": "a whole number of at most 4,300 digits",
     "int_from_float": "a whole number",
     "float_type": "a number",
     "float_parsing": "a number",
@@ -27,7 +27,7 @@ EXPECTED = {
     "string_type": "text",
     "string_too_short": "text of at least {min_length} characters",
     "string_too_long": "text of at most {max_length} characters",
-    "string_pattern_mismatch": "text like {pattern}",
+    "string_pattern_mismatch": "text that matches {pattern}",
     "list_type": "a list",
     "tuple_type": "a list",
     "set_type": "a list",
@@ -60,16 +60,16 @@ SCALARS = (str, int, float, dt.date, dt.time)
 
 @dataclass(frozen=True)
 class MessageWords:
-    """Words for values in messages: those of a YAML file, or those of Python.
+    """Words for values in messages: YAML's or Python's.
 
     Attributes
     ----------
     mapping, nothing, op : str
-        A mapping, no value, an example of an op.
+        Words for a mapping and for no value, and an example of an op.
     truths : tuple of str
-        The two booleans, the false one first.
+        Words for false and true.
     expected : mapping of str to str
-        In place of those of `EXPECTED`.
+        Replacements for entries of `EXPECTED`.
     """
 
     mapping: str
@@ -108,12 +108,12 @@ def describe_value(value: Any, words: MessageWords = FILE) -> str:
 
 
 def describe_python_value(value: Any) -> str:
-    """Return a short description of a value that was given from Python."""
+    """Return a short description of a value passed from Python."""
     return describe_value(value, PYTHON)
 
 
 def describe_expected(error: ErrorDetails, words: MessageWords = FILE) -> str:
-    """Return the expectation that the error states, or ``""`` if it states none."""
+    """Return what the error expected, or ``""`` if it is not of that kind."""
     limits = {key: _whole(limit) for key, limit in error.get("ctx", {}).items()}
     text = words.expected.get(error["type"]) or EXPECTED.get(error["type"], "")
     return text.format_map(limits)
@@ -124,7 +124,7 @@ def _whole(limit: object) -> object:
 
 
 def explain(errors: list[ErrorDetails], words: MessageWords = FILE) -> str:
-    """Return one sentence on what is wrong with one value; a union gives one error for each of its forms."""
+    """Return one sentence about one value; a union reports one error for each of its members."""
     forms = list(dict.fromkeys(form for error in errors if (form := describe_expected(error, words))))
     others = list(dict.fromkeys(_other(error, words) for error in errors if not describe_expected(error, words)))
     if not forms:
@@ -145,7 +145,7 @@ def _other(error: ErrorDetails, words: MessageWords) -> str:
             key, known = str(error["loc"][-1]), context.get("known", ())
             if homes := context.get("homes"):
                 return f"unknown key here; did you mean {' or '.join(homes)}?"
-            return "unknown key; " + (did_you_mean(key, known) or f"the keys here are {', '.join(known)}")
+            return "unknown key; " + (did_you_mean(key, known) or f"expected one of {', '.join(known)}")
         case "missing" | "union_tag_not_found":
             return "is required"
         case "union_tag_invalid":
@@ -168,6 +168,6 @@ def _nearest(value: Any, choices: list[ErrorDetails]) -> str:
 
 
 def _words(choices: str) -> list[str]:
-    """Return the choices in pydantic's ``"'a', 'b' or 'c'"``."""
+    """Return the choices listed in pydantic's ``"'a', 'b' or 'c'"``."""
     parts = [part for comma in choices.split(", ") for part in comma.split(" or ")]
     return [str(ast.literal_eval(part)) for part in parts if part.startswith("'") and part.endswith("'")]

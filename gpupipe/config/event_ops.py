@@ -1,4 +1,4 @@
-"""Defaults and checks of the configuration's parts that refer to event tables: entities, labels, keyed ops."""
+"""Defaults and checks of settings that refer to event tables: entities, labels and keyed ops."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from gpupipe.io.settings import JoinedTable, Source
 
 Tables = Mapping[str, "JoinedTable"]
-Mistakes = list[InitErrorDetails]
+ErrorList = list[InitErrorDetails]
 
 
 def entity_columns(config: Config) -> tuple[str, ...]:
-    """Return the columns that identify a row made of events: its keys and its cut-off."""
+    """Return the columns that identify a row built from events: its keys and its cut-off."""
     entities = config.source.entities
     return () if entities is None else (*config.tables[entities.table].on.left, AS_OF)
 
 
-def entity_mistakes(source: Source, tables: Tables) -> Mistakes:
-    """Return what is wrong with the tables that ``source.entities`` names."""
-    entities, found = source.entities, Mistakes()
+def entity_errors(source: Source, tables: Tables) -> ErrorList:
+    """Return the errors of the tables that ``source.entities`` names."""
+    entities, found = source.entities, ErrorList()
     if entities is None:
         return found
     named: list[tuple[tuple[str, ...], str]] = [(("table",), entities.table)]
@@ -39,53 +39,56 @@ def entity_mistakes(source: Source, tables: Tables) -> Mistakes:
     for place, name in named:
         what = _no_events(name, tables)
         if not what and tables[name].time is None:
-            what = f"table {name!r} needs `time`, the datetime column of its events"
+            what = f"table {name!r} has no `time`; name the datetime column of its events"
         if what:
-            found.append(_mistake(what, ("source", "entities", *place), name))
+            found.append(_error(what, ("source", "entities", *place), name))
     if entities.label is not None and not found:
         keys, others = tables[entities.table].on.left, tables[entities.label.table].on.left
         if keys != others:
-            what = f"the rows are keys {', '.join(keys)}; table {entities.label.table!r} is on {', '.join(others)}"
-            found.append(_mistake(what, ("source", "entities", "label"), others))
+            what = (
+                f"expected table {entities.label.table!r} on {', '.join(keys)}, the keys of the rows; "
+                f"got {', '.join(others)}"
+            )
+            found.append(_error(what, ("source", "entities", "label"), others))
         if entities.label.column == "":
-            what = f"{entities.label.function} is of a column: {entities.label.function}: {entities.label.table}.COLUMN"
-            found.append(_mistake(what, ("source", "entities", "label", entities.label.function), None))
+            what = f"{entities.label.function} needs a column; write {entities.label.table}.COLUMN"
+            found.append(_error(what, ("source", "entities", "label", entities.label.function), None))
     return found
 
 
-def keyed_ops(ops: Sequence[FeatureOp], source: Source, tables: Tables) -> tuple[tuple[FeatureOp, ...], Mistakes]:
-    """Return the ops with the time of their table and the cut-off of the rows filled in, and their mistakes."""
-    done, found = [], Mistakes()
+def keyed_ops(ops: Sequence[FeatureOp], source: Source, tables: Tables) -> tuple[tuple[FeatureOp, ...], ErrorList]:
+    """Return the ops with the time of their table and the cut-off of the rows filled in, and the errors found."""
+    done, found = [], ErrorList()
     for i, op in enumerate(ops):
         if isinstance(op, KeyedOp) and op.table is not None:
             field, what = "table", _no_events(op.table, tables)
             if not what:
                 op = op.model_copy(update={"time": op.time or tables[op.table].time})
-                field, what = _cut_off_mistake(op, source)
+                field, what = _cut_off_error(op, source)
             if what:
-                found.append(_mistake(what, ("features", i, op_name(op), field), getattr(op, field)))
+                found.append(_error(what, ("features", i, op_name(op), field), getattr(op, field)))
             elif source.entities is not None:
                 op = op.model_copy(update={"as_of": AS_OF})
         done.append(op)
     return tuple(done), found
 
 
-def _cut_off_mistake(op: KeyedOp, source: Source) -> tuple[str, str]:
-    """Return the field that is wrong about the times that an op sees, and what is wrong; ``""`` where nothing is."""
+def _cut_off_error(op: KeyedOp, source: Source) -> tuple[str, str]:
+    """Return the field that is wrong about the times of an op, and what is wrong; ``""`` if nothing is."""
     if op.time is None and op.needs_time:
-        return "time", f"{op_name(op)} needs the time of events: name it here, or as `time` of table {op.table!r}"
+        return "time", f"{op_name(op)} needs the time of events; set `time` here or in table {op.table!r}"
     if source.entities is None:
         missing = op.time is not None and op.as_of is None
-        return "as_of", "give as_of, a date or a column: events after it must not be seen" if missing else ""
+        return "as_of", "expected as_of, a date or a column; later events are not used" if missing else ""
     if op.time is None:
-        return "time", f"name the time of table {op.table!r}: events from the cut-off on must not be seen"
+        return "time", f"table {op.table!r} has no `time`, which excludes events from the cut-off on; set it"
     dates = source.entities.as_of
     is_cut_off = op.as_of is None or op.as_of == AS_OF
     if not is_cut_off and len(dates) == 1 and is_time(op.as_of or ""):
         is_cut_off = parse_time_us(op.as_of or "") == parse_time_us(dates[0])
     if is_cut_off:
         return "as_of", ""
-    return "as_of", f"the cut-off of the rows is source.entities.as_of, {', '.join(dates)}: leave as_of out"
+    return "as_of", f"the rows have the cut-off source.entities.as_of ({', '.join(dates)}); remove as_of here"
 
 
 def _no_events(name: str, tables: Tables) -> str:
@@ -93,10 +96,10 @@ def _no_events(name: str, tables: Tables) -> str:
     if name in events:
         return ""
     if name in tables:
-        return f"table {name!r} is joined to the source; a history needs cardinality: one_to_many"
-    there_are = f"there are {', '.join(events)}" if events else "`tables:` has none of events"
+        return f"table {name!r} is joined to the source; history features need cardinality: one_to_many"
+    there_are = f"the event tables are {', '.join(events)}" if events else "`tables:` has no event tables"
     return f"no event table {name!r}; {did_you_mean(name, events) or there_are}"
 
 
-def _mistake(what: str, at: tuple[str | int, ...], value: Any) -> InitErrorDetails:
+def _error(what: str, at: tuple[str | int, ...], value: Any) -> InitErrorDetails:
     return InitErrorDetails(type=PydanticCustomError("no_events", "{what}", {"what": what}), loc=at, input=value)

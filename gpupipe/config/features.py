@@ -1,4 +1,4 @@
-"""The ``features:`` section: a list of ops, each ``{name: settings}``, in the order of the columns that come out."""
+"""The ``features:`` section: a list of ops, each ``{name: settings}``, in the order of their output columns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DEFAULT_OP = "auto"
 
 
 def default_features() -> tuple[FeatureOp, ...]:
-    """Return what stands for an omitted section: one op that does what suits each column."""
+    """Return the ops of an omitted section: ``auto`` for all columns."""
     return (OPS.get(DEFAULT_OP).model_validate({"columns": "@all"}),)
 
 
 def read_op(item: Any) -> FeatureOp:
-    """Return the op that ``{name: settings}`` describes."""
+    """Return the op for ``{name: settings}``."""
     if isinstance(item, FeatureOp):
         return item
     if not isinstance(item, Mapping) or len(item) != 1:
@@ -40,9 +40,9 @@ def write_op(op: FeatureOp) -> dict[str, Any]:
 
 
 def op_name(op: FeatureOp) -> str:
-    """Return what an op is called in a configuration."""
+    """Return the name of an op in a configuration."""
     return next(name for name, part in OPS.items() if part is type(op))
 
 
-# `gpupipe.config.schema` puts the forms of every op in place of the bare object.
+# `gpupipe.config.schema` replaces the bare object with the forms of every op.
 OpItem = Annotated[FeatureOp, PlainValidator(read_op), PlainSerializer(write_op), WithJsonSchema({"type": "object"})]

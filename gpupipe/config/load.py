@@ -1,4 +1,4 @@
-"""Load a configuration, or feature ops alone: compose, apply ``--set``, validate; all mistakes in one error."""
+"""Loading of configurations and of feature ops: compose, apply ``--set``, validate, report all errors at once."""
 
 from __future__ import annotations
 
@@ -31,28 +31,45 @@ from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
 from gpupipe.settings import Settings
 
-MAX_BYTES = 4 * MAX_CHARACTERS + 4  # of a text of one character too many
-ROWS, COLUMNS = 30, 160  # of a screen
+MAX_BYTES = 4 * MAX_CHARACTERS + 4  # one more character than allowed, in UTF-8
+ROWS, COLUMNS = 30, 160  # size of a screen
 
 
 def load_config(
     path: str | os.PathLike[str], overrides: Sequence[str] = (), *, environment: Mapping[str, str] | None = None
 ) -> Config:
-    """Return the configuration in a YAML file.
+    """Load and validate a YAML configuration file; open no table and run no code.
 
     Parameters
     ----------
     path : str or Path
     overrides : sequence of str
-        ``"models.xgboost.params.max_depth=8"``, applied in order.
+        Changes of single fields, applied in order: ``["models.xgboost.params.max_depth=8", "seed=8"]``.
     environment : mapping of str to str, optional
-        For ``${NAME}``; the process's own by default.
+        Values for ``${NAME}``. Default: ``os.environ``.
+
+    Returns
+    -------
+    Config
+        With every default filled in.
 
     Raises
     ------
     ConfigError
-        With one line in ``problems`` for each mistake, as many as a screen has room for:
-        ``file:line:column: path: what; did you mean``.
+        If the file cannot be read, is not valid YAML, or has errors. ``problems`` has one line per error, at most one
+        screen of them: ``file:line:column: path: what; did you mean``.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "churn.yaml")
+    ...     _ = path.write_text("source: {generate: churn, rows: 1000, target: Churn}\\nmodels: [xgboost]\\n")
+    ...     config = gp.load_config(path, ["models.xgboost.params.max_depth=8"])
+    >>> config.name, config.seed, config.models[0].params.max_depth
+    ('churn', 0, 8)
     """
     require_path(path)
     require_overrides(overrides)
@@ -68,21 +85,21 @@ def load_config(
 def parse_config(
     settings: Mapping[str, Any], overrides: Sequence[str] = (), *, source: Mapping[str, Any] | None = None
 ) -> Config:
-    """Return the configuration that a mapping describes, as `load_config` does for a file (``${NAME}`` is plain text).
+    """Return the configuration of a mapping, as `load_config` does for a file; ``${NAME}`` is plain text.
 
     Parameters
     ----------
     settings : mapping
-        Sections, as in a file; frames, kernels and ops may be objects.
+        The sections of a configuration file; frames, kernels and ops may be objects.
     overrides : sequence of str
         As in `load_config`.
     source : mapping, optional
-        Further fields of the ``source`` section; messages name them without their section.
+        Further fields of the ``source`` section; messages name them without the section.
 
     Raises
     ------
     ConfigError
-        As `load_config`; ``problems`` have the path of each value in place of file, line and column.
+        As `load_config`; ``problems`` have the path of each value instead of file, line and column.
     """
     require_overrides(overrides)
     composer = Composer(os.environ, problems=[])
@@ -102,24 +119,24 @@ def _place_argument(root: Node, name: str, value: Any, problems: list[Problem]) 
 
 
 def require_path(path: object) -> None:
-    """Raise ConfigError unless `path` is what can name a YAML file."""
+    """Raise ConfigError unless `path` is a str or a path object."""
     if isinstance(path, str | os.PathLike):
         return
     if isinstance(path, Mapping):
-        fix = "a dict of sections goes to gp.Pipeline.from_dict"
+        fix = "use gp.Pipeline.from_dict for a dict of sections"
     elif is_in_memory(path):
-        fix = "a frame goes to gp.Pipeline(frame, target=...)"
+        fix = "use gp.Pipeline(frame, target=...) for a frame"
     else:
-        fix = 'give a str or a pathlib.Path, as in "configs/churn.yaml"'
+        fix = 'pass a str or a pathlib.Path, such as "configs/churn.yaml"'
     raise ConfigError(f"expected the path of a YAML file; got {describe_python_value(path)}", where="path", fix=fix)
 
 
 def require_overrides(overrides: object) -> None:
-    """Raise ConfigError unless `overrides` is a sequence of texts."""
+    """Raise ConfigError unless `overrides` is a list or tuple of str."""
     if isinstance(overrides, list | tuple) and all(isinstance(override, str) for override in overrides):
         return
-    what = f"expected a list of texts; got {describe_python_value(overrides)}"
-    raise ConfigError(what, where="overrides", fix='write it as in overrides=["seed=8", "split.test_size=0.3"]')
+    what = f"expected a list of str; got {describe_python_value(overrides)}"
+    raise ConfigError(what, where="overrides", fix='write overrides=["seed=8", "split.test_size=0.3"]')
 
 
 def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str, origin: ConfigOrigin) -> Config:
@@ -142,7 +159,7 @@ def _build(root: Node, overrides: Sequence[str], composer: Composer, title: str,
 
 
 def _keep_labels_as_written(root: Node) -> None:
-    """Give settings that only name results the text ``run_${NAME}`` itself: reports, folders and models show them."""
+    """Keep ``${NAME}`` unexpanded in settings that only name results, because folders, reports and models show them."""
     assert isinstance(root.value, dict)
     models = root.value.get("models")
     entries = models.value if models is not None and isinstance(models.value, list) else []
@@ -153,7 +170,7 @@ def _keep_labels_as_written(root: Node) -> None:
 
 
 def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin | None = None) -> Redactor:
-    """Return what hides the values that the composer met."""
+    """Return a redactor of the secret values that the composer found."""
     secrets = composer.secrets and {n: value for n, value in composer.secrets.items() if value not in known_words()}
     if not secrets:
         return Redactor()
@@ -170,14 +187,14 @@ def _redactor(composer: Composer, root: Node | None = None, origin: ConfigOrigin
 
 
 def _validate(root: Node, origin: ConfigOrigin, problems: list[Problem]) -> Config | None:
-    """Return the configuration, or append to `problems` what is wrong and not yet in it."""
+    """Return the configuration, or None after appending the new errors to `problems`."""
     settings = root.plain()
     if origin.path:
         settings.setdefault("name", os.fsencode(origin.path.stem).decode(errors="replace"))
     try:
         config = Config.model_validate(settings)
     except ValidationError as error:
-        unread = {problem.path for problem in problems}  # reported once, and not as lacking from its section too
+        unread = {problem.path for problem in problems}  # not to be reported as missing too
         problems.extend(new for new in problems_of(error, root, Config) if not _follows_from(new, unread))
         return None
     config._origin = origin
@@ -185,7 +202,7 @@ def _validate(root: Node, origin: ConfigOrigin, problems: list[Problem]) -> Conf
 
 
 def _follows_from(problem: Problem, unread: set[str]) -> bool:
-    """Whether `problem` is about a value that could not be read, or about a section that holds one."""
+    """Return whether `problem` is about a value that could not be read, or about a section with such a value."""
     return any(path == problem.path or path.startswith((f"{problem.path}.", f"{problem.path}[")) for path in unread)
 
 
@@ -194,17 +211,17 @@ def _error(title: str, problems: Sequence[Problem]) -> ConfigError:
 
 
 def heading(title: str, problems: Sequence[Problem]) -> str:
-    """Return how many mistakes there are, and where."""
-    return f"{'a mistake' if len(problems) == 1 else f'{len(problems)} mistakes'} in {title}:"
+    """Return the heading of a list of errors: ``2 errors in churn.yaml:``."""
+    return f"{len(problems)} error{'s' * (len(problems) != 1)} in {title}:"
 
 
 def in_lines(problems: Sequence[Problem]) -> list[str]:
-    """Return a line for each mistake in the order of the file, as many as a screen has room for."""
+    """Return one line per error in file order, at most one screen of them."""
     return _one_screen([str(problem) for problem in sorted(problems, key=_reading_order)])
 
 
 def _one_screen(lines: list[str]) -> list[str]:
-    """Return the first lines and how many more there are: a slip that is made a hundred times need not be said so."""
+    """Return the lines that fit on one screen, and the number of the others."""
     rows = 0
     for i, line in enumerate(lines):
         rows += 1 + len(line) // COLUMNS
@@ -214,7 +231,7 @@ def _one_screen(lines: list[str]) -> list[str]:
 
 
 def _reading_order(problem: Problem) -> tuple[bool, list[int]]:
-    """Sort by line and column; the command line's come last, in their own order."""
+    """Return the sort key of a problem: line and column; those of ``--set`` come last, in their order."""
     if problem.where.startswith("--set "):
         return True, []
     return False, [int(number) for number in problem.where.split(":")[-2:] if number.isdecimal()]
@@ -222,14 +239,16 @@ def _reading_order(problem: Problem) -> tuple[bool, list[int]]:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:  # no more than a configuration has: a device has no end
+        with path.open("rb") as file:  # limited, because a device file has no end
             return file.read(MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"there is no configuration {path}", fix=_what_is_there(path)) from None
+        raise ConfigError(f"configuration file not found: {path}", fix=_what_is_there(path)) from None
     except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder, not a configuration", fix=_what_is_there(path / "any")) from None
+        fix = _what_is_there(path / "any")
+        raise ConfigError(f"expected a configuration file, got the folder {path}", fix=fix) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", fix="is it a YAML file?") from None
+        fix = "check that it is a YAML file, and save it as UTF-8"
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start})", fix=fix) from None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", fix="check its permissions") from None
 
@@ -240,12 +259,12 @@ def _what_is_there(path: Path) -> str:
     near = sorted({str(file) for folder in folders for file in folder.glob("*.y*ml")})
     if not near:
         return "`gpupipe init DATA --target COLUMN` writes one"
-    return did_you_mean(str(path), near) or f"the configurations near are {', '.join(near[:12])}"
+    return did_you_mean(str(path), near) or f"YAML files nearby: {', '.join(near[:12])}"
 
 
 @cache
 def known_words() -> frozenset[str]:
-    """Return every word that a configuration may hold because gpupipe defines it.
+    """Return all keywords of configurations: names of ops, models and metrics, and values of choices.
 
     Examples
     --------
@@ -269,12 +288,12 @@ def known_words() -> frozenset[str]:
 
 
 def is_configuration(path: Path) -> bool:
-    """Return whether a file has the sections of a configuration, right or wrong in detail, or has no content.
+    """Return whether a file is empty or has the sections of a configuration; their contents are not validated.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
     with path.open("rb") as file:
         content = file.read(MAX_BYTES)
@@ -289,18 +308,18 @@ def is_configuration(path: Path) -> bool:
 
 
 class OpList(Settings):
-    """A list of ops in any of their forms."""
+    """List of ops in any of their forms."""
 
     ops: tuple[OpItem, ...]
 
 
 def parse_ops(ops: Any) -> tuple[FeatureOp, ...]:
-    """Return the ops that a list describes, as in the section ``features``.
+    """Return the ops of a list like that of the section ``features``.
 
     Raises
     ------
     ConfigError
-        With one line in ``problems`` for each mistake, such as ``ops[0].impute.strategy: expected …``.
+        With one line in ``problems`` per error, such as ``ops[0].impute.strategy: expected …``.
 
     Examples
     --------

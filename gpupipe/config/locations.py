@@ -1,4 +1,4 @@
-"""Places of settings in the file of a configuration, for errors that only its data shows."""
+"""Locations of settings in the configuration file, for errors that only the data shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTING = re.compile(r"(source|split|evaluate|models|features|tables)(\[|\.[a-z]
 
 @contextmanager
 def locate_errors(origin: ConfigOrigin) -> Iterator[None]:
-    """Add file, line and column to errors about settings that the block raises."""
+    """Add file, line and column to errors about settings raised in the ``with`` block."""
     try:
         yield
     except GpupipeError as error:
@@ -37,16 +37,16 @@ def is_in_section(where: str, section: str) -> bool:
 
 
 def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[str] = ()) -> Problem:
-    """Return a mistake with its line and column.
+    """Return a problem with its line and column.
 
     Parameters
     ----------
     origin : ConfigOrigin
     path : str
-        Of the setting: ``"features[2].standardize"``. What is not in the file is left off from its end.
+        Path of the setting: ``"features[2].standardize"``. Trailing steps that are not in the file are ignored.
     what : str
     names : sequence of str
-        Of columns: where one of them is a value below `path`, that is the place; the last of them comes first.
+        Column names. If one of them is a value below `path`, the location is that value; later names win.
     """
     node = origin.document
     if node is None:
@@ -60,7 +60,7 @@ def place_problem(origin: ConfigOrigin, path: str, what: str, names: Sequence[st
     written = list(node.leaves())
     for name in reversed(names):  # "table 'orders' has no column 'when'"
         found = [each for each in written if each.value == name]
-        if found:  # the last: a new name stands behind what it is made of
+        if found:  # the last one: a new name follows its inputs
             return Problem(found[-1].where, found[-1].path, what)
     where = node.key_where if is_key else node.where
     return Problem(where if node is not origin.document else str(origin.path or ""), node.path or path, what)

@@ -1,4 +1,4 @@
-"""Settings whose text ends up in the exported model, and may therefore not come from a secret variable."""
+"""Check that no value of a secret variable ends up in the exported model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from gpupipe.config.document import Node, Problem
 from gpupipe.features import OPS
 
-# Fields of ops that can hold no other text: they are checked to be columns, tables, dates, time spans or files.
+# Op fields that cannot contain free text: they are validated as columns, tables, dates, durations or files.
 CHECKED_FIELDS = {
     "amount", "as_of", "columns", "difference", "from", "gap", "half_life", "inputs", "key", "periods", "product",
     "ratio", "sum", "table", "time", "to", "use", "windows",
@@ -17,14 +17,14 @@ EVENT_TEXTS = (*TABLE_TEXTS, ("where",), ("compute", "*"), ("prefix",))
 
 
 def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem for each setting that the model would keep with the value of a secret variable in it.
+    """Yield a problem for each setting that would store the value of a secret variable in the model.
 
     Parameters
     ----------
     root : Node
-        The document, in full; it has been validated.
+        The expanded and validated document.
     secrets : collection of str
-        Names of the variables whose values must not be shown; those with a word of ours are not among them.
+        Names of the variables whose values must not be shown, without those whose value is a gpupipe keyword.
     """
     for node in _kept_texts(root):
         names = [name for name in node.written.names if name in secrets] if node.written is not None else []
@@ -38,7 +38,7 @@ def secrets_in_model(root: Node, secrets: Collection[str]) -> Iterator[Problem]:
 
 
 def _kept_texts(root: Node) -> Iterator[Node]:
-    """Yield the nodes whose text a model keeps as it is."""
+    """Yield the nodes whose text is stored in the model unchanged."""
     for texts in TABLE_TEXTS:
         yield from root.at("source", *texts)
     for texts in EVENT_TEXTS:
@@ -51,7 +51,7 @@ def _kept_texts(root: Node) -> Iterator[Node]:
 
 
 def _free_texts(settings: Iterator[Node], checked: Collection[str]) -> Iterator[Node]:
-    """Yield the scalars of settings but those of the `checked` fields."""
+    """Yield the scalars of settings, except those of the `checked` fields."""
     for node in settings:
         for field, below in node.value.items() if isinstance(node.value, dict) else ():
             if field not in checked:

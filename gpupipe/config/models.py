@@ -1,4 +1,4 @@
-"""The ``models:`` section: the entries of the leaderboard."""
+"""The ``models:`` section: the candidates of the leaderboard."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from gpupipe.settings import Settings
 
 
 class ModelEntry(Settings):
-    """A model of the leaderboard: its name, its parameters, and what it is called in the results."""
+    """Candidate of the leaderboard: a model, its parameters, and its label in the results."""
 
-    name: str = Field(description="Which model.")
-    label: str = Field(default="", alias="as", description="What it is called in the results; its name unless stated.")
+    name: str = Field(description="Name of the model, such as `xgboost`.")
+    label: str = Field(
+        default="", alias="as", description="Label in the results; must be unique. Default: the name of the model."
+    )
     params: SerializeAsAny[ModelSettings] = Field(
-        default_factory=dict,  # becomes the named model's parameters below
+        default_factory=dict,  # validated as the named model's parameters below
         validate_default=True,
-        description="Its parameters, under scikit-learn's names.",
+        description="Parameters of the model, with scikit-learn's names. Parameters not listed have their defaults.",
     )
 
     @model_validator(mode="before")
@@ -47,18 +49,18 @@ class ModelEntry(Settings):
         if isinstance(params, ModelSettings):
             return params
         if "name" not in info.data:
-            return ModelSettings()  # the name's own error is enough
+            return ModelSettings()  # the error about the name is enough
         return read_settings(MODELS.get(info.data["name"]), params)
 
 
 def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, ...]:
-    """Return `entries`; two with one label would overwrite each other's results."""
+    """Return `entries`; raise if two have the same label, because they would overwrite each other's results."""
     labels = [entry.label for entry in entries]
     errors = [
         InitErrorDetails(
             type=PydanticCustomError(
                 "shared_label",
-                "models[{first}] is called {label} too; give this one a name of its own: {line}",
+                "duplicate label {label}, also used by models[{first}]; set another one: {line}",
                 {"label": repr(entry.label), "first": labels.index(entry.label), "line": _named_line(entry, labels)},
             ),
             loc=(i,),
@@ -73,7 +75,7 @@ def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, .
 
 
 def _named_line(entry: ModelEntry, labels: list[str]) -> str:
-    """Return an entry as it would be written with a label that no other has."""
+    """Return an entry as YAML with a unique label."""
     given = entry.params.model_dump(mode="json", by_alias=True, exclude_unset=True)
     params = ", ".join(f"{name}: {json.dumps(value)}" for name, value in given.items())
     label = next(f"{entry.name}_{n}" for n in count(2) if f"{entry.name}_{n}" not in labels)

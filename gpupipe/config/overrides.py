@@ -1,8 +1,8 @@
-"""``--set a.b.c=value``: change one field of the document before it is validated.
+"""Overrides of single fields: ``--set a.b.c=value``, applied to the document before validation.
 
-The items of a list answer to their index or to their name: ``models.xgboost.params.max_depth=8``,
-``features.2.columns=[age]``, ``features.impute.strategy=mean``. With a single model ``model.params.max_depth=8`` will
-do; ``params`` can be left out. A path can be pasted from an error message: ``features[2].impute.strategy``.
+List items are addressed by index or name: ``models.xgboost.params.max_depth=8``, ``features.2.columns=[age]``,
+``features.impute.strategy=mean``. A single model is also ``model.params.max_depth=8``; ``params`` is optional. Paths
+from error messages work too: ``features[2].impute.strategy``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _STEP = re.compile(r'"([^"]*)"|([^.\[\]"]+)|\[(\d+)\]')
 
 
 class MisplacedOverride(Exception):
-    """An override's path does not exist in the document; the message says why."""
+    """Override whose path does not exist in the document; the message has the reason."""
 
 
 def apply_override(root: Node, override: str, composer: Composer) -> None:
-    """Change `root` as ``path=value`` says; what is wrong goes to the composer's problems."""
+    """Apply ``path=value`` to `root`; errors are added to the composer's problems."""
     path, equals, text = override.partition("=")
     steps = [quoted or word or index for quoted, word, index in _STEP.findall(path.strip())]
     where = f"--set {override}"
     if not equals or not steps:
-        composer.problems.append(Problem(where, "", "write it as path=value, for example --set seed=8"))
+        composer.problems.append(Problem(where, "", "expected path=value, for example --set seed=8"))
         return
     try:
         _assign(root, steps, composer.value(text, where, ".".join(steps)))
@@ -45,17 +45,15 @@ def _assign(root: Node, steps: list[str], new: Node) -> None:
 
 
 def _written_in_full(root: Node, steps: list[str]) -> list[str]:
-    """Return the path as it reads in the expanded document: an op's name and a model's ``params`` may be left out."""
+    """Return the path in the expanded document; an op's name and a model's ``params`` may be omitted in `steps`."""
     sections = _mapping(root)
     if steps == ["model"]:
-        sections.pop("models", None)  # the one given replaces the list
+        sections.pop("models", None)  # the single model replaces the list
         return steps
     if steps[0] == "model":
         count = len(_items(sections["models"])) if "models" in sections else 0
         if count != 1:
-            raise MisplacedOverride(
-                f"the file has {count} models; say which one, as in models.xgboost.params.max_depth"
-            )
+            raise MisplacedOverride(f"the file has {count} models; name one, as in models.xgboost.params.max_depth")
         steps = ["models", "0", *steps[1:]]
     if steps[0] not in ("features", "models") or len(steps) < 3 or steps[0] not in sections:
         return steps
@@ -70,12 +68,12 @@ def _written_in_full(root: Node, steps: list[str]) -> list[str]:
 
 
 def _child(parent: Node, step: str, new: Node) -> Node:
-    """Return what `step` leads to; a section that the file leaves out is made."""
+    """Return the child at `step`; create a section that the file does not have."""
     if isinstance(parent.value, list):
         return parent.value[_index(parent, step)]
     fields = _mapping(parent)
     if step in ("models", "features") and step not in fields:
-        raise MisplacedOverride(f"the file has no {step}; give the list, as in --set '{step}=[...]'")
+        raise MisplacedOverride(f"the file has no {step}; set the whole list: --set '{step}=[...]'")
     if step not in fields:
         fields[step] = Node({}, new.where, new.where, new.path)
     return fields[step]
@@ -89,21 +87,21 @@ def _put(parent: Node, step: str, new: Node) -> None:
 
 
 def _index(parent: Node, step: str) -> int:
-    """Return the place in a list that `step`, an index or a name, stands for."""
+    """Return the index of the list item that `step`, an index or a name, refers to."""
     items = _items(parent)
     if step.isdecimal():
         if int(step) >= len(items):
-            raise MisplacedOverride(f"{parent.path} has {len(items)} items, counted from 0")
+            raise MisplacedOverride(f"{parent.path}[{step}] does not exist: the list has {len(items)} items")
         return int(step)
     names = [_name(item) for item in items]
     if names.count(step) != 1:
-        hint = "give its index" if step in names else did_you_mean(step, names) or f"it holds {', '.join(names)}"
-        raise MisplacedOverride(f"{parent.path} has {names.count(step) or 'no'} items called {step!r}; {hint}")
+        hint = "use its index" if step in names else did_you_mean(step, names) or f"the items are {', '.join(names)}"
+        raise MisplacedOverride(f"{parent.path} has {names.count(step) or 'no'} items named {step!r}; {hint}")
     return names.index(step)
 
 
 def _name(item: Node) -> str:
-    """Return what an item is called: a model's label or name, an op's only key, a word itself."""
+    """Return the name of an item: a model's label or name, an op's key, or a plain value itself."""
     fields = item.value
     if not isinstance(fields, dict):
         return str(fields)

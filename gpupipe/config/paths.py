@@ -11,16 +11,16 @@ from pathlib import Path
 from gpupipe.config.document import Node
 from gpupipe.config.environment import escape
 
-# The fields that hold paths; * stands for each item or each key.
+# The fields that contain paths; * is every item or key.
 PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use",
                "models.*.params.use")  # fmt: skip
 
-_ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # a URL, a drive, a full path, a home
+_ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # URL, drive, absolute path, home
 _FUNCTION = re.compile(r"(?<=\.py):\w+$")  # prepare: hooks.py:drop_test_rows
 
 
 def resolve_path(path: str, folder: Path) -> str:
-    """Return the path that `path` leads to.
+    """Return `path` resolved against the working directory, then against `folder`.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def resolve_path(path: str, folder: Path) -> str:
     Returns
     -------
     str
-        `path` itself where it is absolute, a URL, found from the working directory, or found nowhere (the reader's
-        message then has the path as it was written); otherwise the path below `folder`.
+        `path` unchanged if it is absolute, a URL, exists in the working directory, or exists nowhere (so that the
+        reader's message shows the path as written); otherwise the path below `folder`.
     """
     if _ELSEWHERE.match(path):
         return path
@@ -45,13 +45,13 @@ def resolve_path(path: str, folder: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    return os.path.exists(path) or (  # Path.exists raises where a name is too long
+    return os.path.exists(path) or (  # Path.exists raises if a name is too long
         glob.has_magic(str(path)) and next(glob.iglob(str(path), recursive=True), None) is not None
     )
 
 
 def resolve_paths(root: Node, folder: Path) -> None:
-    """Replace the paths in the document, in place."""
+    """Resolve the paths in the document, in place."""
     for field in PATH_FIELDS:
         for node in root.at(*field.split(".")):
             if isinstance(node.value, str):
@@ -60,7 +60,7 @@ def resolve_paths(root: Node, folder: Path) -> None:
 
 def _resolve(node: Node, path: str, folder: Path) -> None:
     node.value = resolve_path(path, folder)
-    if node.written is not None and node.value != path:  # what is written is read from another folder
+    if node.written is not None and node.value != path:  # the written file may be in another folder
         written = node.written
         text, shown = f"{escape(str(folder))}/{written.text}", f"{folder}/{written.shown}"
         node.written = replace(written, text=text, shown=shown)

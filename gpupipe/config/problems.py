@@ -1,4 +1,4 @@
-"""Put each of pydantic's findings at the line and column that it is about."""
+"""Translation of pydantic's validation errors to problems with line and column."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FORMS = {
     "features": "each op as an item of a list, as in `- standardize: [age]`",
     "split.column": "column: {name: part, test: [test]}",
     "evaluate.metrics": "metrics: [roc_auc]",
-}  # how a section is written that is often given in another form
+}  # examples for sections that are often written in another form
 
 
 def problems_of(error: ValidationError, root: Node, model: type[Settings]) -> Iterator[Problem]:
-    """Yield one problem per wrong value.
+    """Yield one problem per invalid value.
 
     Parameters
     ----------
     error : ValidationError
-        Raised by validating ``root.plain()`` as `model`.
+        The error of validating ``root.plain()`` as `model`.
     root : Node
     model : type of Settings
     """
@@ -43,9 +43,9 @@ Place = tuple[str, str]
 
 
 def _located(root: Node, error: ErrorDetails) -> tuple[Place, ErrorDetails]:
-    """Return where an error is with the path to it as it was written, and the error with its input as it was written.
+    """Return location and path of an error, and the error with its input as written.
 
-    A step of pydantic's location that is no key here names the form of a union that was tried, or a missing key.
+    Steps of pydantic's location that are not keys of the document name a union member that was tried, or a missing key.
     """
     node = root
     for step in error["loc"]:
@@ -58,7 +58,7 @@ def _located(root: Node, error: ErrorDetails) -> tuple[Place, ErrorDetails]:
 
 
 def _as_written(error: ErrorDetails, node: Node) -> ErrorDetails:
-    """Return an error about a value from the environment that quotes ``${NAME}`` instead."""
+    """Return an error about a value from the environment with ``${NAME}`` instead of the value."""
     assert node.written is not None
     shown, context = node.written.shown, dict(error.get("ctx", {}))
     texts = {"msg": error["msg"]} | ({"error": str(context["error"])} if "error" in context else {})
@@ -78,7 +78,7 @@ def _with_known_keys(error: ErrorDetails, model: type[Settings]) -> ErrorDetails
 
 
 def _is_beside_the_point(entry: tuple[Place, ErrorDetails], all_entries: list[tuple[Place, ErrorDetails]]) -> bool:
-    """Whether another form of the same union got further into the value, so that this form was not meant."""
+    """Return whether another member of the same union matched the value further, so that this one does not apply."""
     (_, path), error = entry
     return isinstance(error["input"], dict | list) and any(
         other_path.startswith((f"{path}.", f"{path}[")) and _shares_value(error, other)
@@ -87,5 +87,5 @@ def _is_beside_the_point(entry: tuple[Place, ErrorDetails], all_entries: list[tu
 
 
 def _shares_value(error: ErrorDetails, deeper: ErrorDetails) -> bool:
-    """Whether both are about one value seen through a union: the deeper one's location passes a tag where this ends."""
+    """Return whether two errors are about one value of a union: the deeper location passes through a member's tag."""
     return len(error["loc"]) <= len(deeper["loc"]) and error["loc"][:-1] == deeper["loc"][: len(error["loc"]) - 1]

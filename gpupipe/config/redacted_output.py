@@ -1,4 +1,4 @@
-"""Hide secrets in errors, log records and warnings, those of libraries included."""
+"""Hiding of secrets in errors, log records and warnings, including those of libraries."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpupipe.errors import GpupipeError
 
 
 class RedactedError(Exception):
-    """Stands for an error of a library whose text holds a secret that cannot be removed from it."""
+    """Replacement of a library's error whose text contains a secret that cannot be removed from it."""
 
 
 @contextmanager
 def redact_output(redactor: Redactor) -> Iterator[None]:
-    """Hide secrets in errors that leave the block, and in logs, warnings and errors of threads inside it.
+    """Hide secrets in errors that leave the ``with`` block, and in logs, warnings and thread errors inside it.
 
-    An error keeps its type, traceback and causes. Only one whose text is made of private state, as pydantic's are, is
-    replaced by a `RedactedError` of the same name.
+    Errors keep their type, traceback and causes. Only errors whose text is computed from private state, such as
+    pydantic's, are replaced by a `RedactedError` of the same name.
     """
     failed: BaseException | None = None
     with _library_output(redactor):
@@ -42,7 +42,7 @@ def redact_output(redactor: Redactor) -> Iterator[None]:
 
 
 def _redact_chain(error: BaseException, redactor: Redactor) -> BaseException:
-    """Hide secrets in an error, its causes and contexts, in place where possible; return what to raise."""
+    """Hide secrets in an error, its causes and contexts, in place where possible; return the error to raise."""
     if not redactor:
         if isinstance(error, GpupipeError):
             error.reword(redactor.hide)
@@ -54,7 +54,7 @@ def _redact_chain(error: BaseException, redactor: Redactor) -> BaseException:
             return None if error is None else done[id(error)]
         done[id(error)] = error  # a chain may have a cycle
         clean = done[id(error)] = _redact(error, redactor)
-        for inner in getattr(error, "exceptions", ()):  # of an ExceptionGroup
+        for inner in getattr(error, "exceptions", ()):  # ExceptionGroup
             redact(inner)
         cause, context, is_suppressed = error.__cause__, error.__context__, error.__suppress_context__
         clean.__cause__, clean.__context__ = redact(cause), redact(context)
@@ -69,7 +69,7 @@ def _redact(error: BaseException, redactor: Redactor) -> BaseException:
         error.reword(redactor.hide)
     if not redactor.has_secret(_text(error)):
         return error
-    with suppress(Exception):  # an error of a library may compute these
+    with suppress(Exception):  # these may be computed properties in a library's error
         error.args = tuple(redactor.hide(arg) if isinstance(arg, str) else arg for arg in error.args)
         for name in ("filename", "filename2", "strerror", "msg", "text", "name"):
             if isinstance(value := getattr(error, name, None), str):
@@ -92,12 +92,12 @@ def _text(error: BaseException) -> str:
 
 _lock = threading.Lock()
 _active: list[Redactor] = []
-_hooks: list[Any] = []  # what was there before: of log records, warnings, and errors of threads and finalizers
+_hooks: list[Any] = []  # the original hooks: log records, warnings, errors of threads and of finalizers
 
 
 @contextmanager
 def _library_output(redactor: Redactor) -> Iterator[None]:
-    """Hide secrets in what is logged and warned of inside the block, by any thread; blocks may overlap."""
+    """Hide secrets in logs and warnings of all threads inside the ``with`` block; blocks may overlap."""
     if not redactor:
         yield
         return
@@ -114,7 +114,7 @@ def _library_output(redactor: Redactor) -> Iterator[None]:
         with _lock:
             _active.remove(redactor)
             if not _active:
-                if logging.getLogRecordFactory() is _make_record:  # others may have put their own there since
+                if logging.getLogRecordFactory() is _make_record:  # else another library has replaced it since
                     logging.setLogRecordFactory(_hooks[0])
                 if warnings.showwarning is _show_warning:
                     warnings.showwarning = _hooks[1]
@@ -134,7 +134,7 @@ def _make_record(*args: Any, **kwargs: Any) -> logging.LogRecord:
     record: logging.LogRecord = _hooks[0](*args, **kwargs)
     try:
         text = record.getMessage()
-    except Exception:  # the arguments do not suit the message: logging reports that itself
+    except Exception:  # the arguments do not match the message: logging reports that itself
         record.args = tuple(map(_hide, map(str, record.args or ())))
         return record
     if (hidden := _hide(text)) != text:

@@ -1,17 +1,17 @@
-"""Hide values that a configuration took from the environment, and credentials in URLs, in text for people.
+"""Hiding of environment values and URL credentials in text.
 
-Settings are quoted as they were written (`gpupipe.config.document.EnvironmentValue`). `Redactor` is the net below
-that, for text of libraries, of paths made of settings, and of whatever else holds a value:
+Messages quote settings as written (`gpupipe.config.document.EnvironmentValue`). `Redactor` is the second line of
+defence, for text from libraries, paths built from settings, and any other text that may contain a value:
 
-- A value of 6 or more characters is hidden wherever it occurs, in upper or lower case, also escaped as Python, JSON,
-  HTML and URLs write it.
-- So is a fragment of it of 6 or more characters, such as a folder of a path or what is left of a text that was cut:
-  at both ends the fragment must end where a word ends, in the text or in the value, unless it has 12 characters. A
-  fragment of letters only, which may be an ordinary word, must stand in quotes or in a path, or be cut.
-- A value of 4 or 5 characters is hidden where no letter or digit is next to it. A shorter one is hidden with the
-  setting that holds it.
-- Settings that are numbers or booleans are not secrets; digits inside a text are. Nor are words that gpupipe itself
-  defines (`gpupipe.config.load.known_words`).
+- A value of 6 or more characters is hidden wherever it occurs, in upper or lower case, plain or escaped as in Python,
+  JSON, HTML and URLs.
+- A fragment of 6 or more characters of a value is hidden too, such as a folder of a path or the start of truncated
+  text. Both ends of the fragment must be word boundaries in the text or in the value, unless it has 12 or more
+  characters. A fragment of letters only, which may be an ordinary word, must be quoted, part of a path, or truncated.
+- A value of 4 or 5 characters is hidden if no letter or digit is next to it. A shorter value is hidden only as part of
+  its setting.
+- Numbers and booleans are not secrets, but digits inside text are. Keywords of gpupipe are not secrets
+  (`gpupipe.config.load.known_words`).
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from gpupipe.io.files import mask
 
-LEAST_LENGTH = 4  # of a value that is looked for by itself
+LEAST_LENGTH = 4  # characters of the shortest value that is hidden by itself
 LEAST_FRAGMENT = 6
-SURE_FRAGMENT = 12  # no coincidence
-MOST_CHARACTERS = 100_000  # of a value whose fragments are looked for; Linux allows 131,072
+SURE_FRAGMENT = 12  # too long for a coincidence
+MOST_CHARACTERS = 100_000  # of a value whose fragments are hidden; Linux allows 131,072
 CUT = ("...", "…")
 IN_QUOTES_OR_PATH = frozenset("'\"`/\\@")
-REFERENCE = re.compile(r"\$\{\w+!?(?::[^{}]*)?\}")  # stays: a value may hold the name of its variable
+REFERENCE = re.compile(r"\$\{\w+!?(?::[^{}]*)?\}")  # never changed: a value may contain the name of its variable
 BLANK_OR_SEPARATOR = re.compile(r"^[\s/.,:;_-]+|[\s/.,:;_-]+$")
 
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces secret values in a text by their references.
+    """Replacer of secret values in text by ``${NAME}`` references.
 
     Attributes
     ----------
     values : mapping of str to str
-        Name of a variable to its value.
+        Variable name to value.
     settings : mapping of str to str
         Expanded text of a setting to its text as written.
     public : collection of str
-        Texts that may be seen, such as the path of the configuration: fragments that they share with a value stay.
+        Texts that may be shown, such as the path of the configuration. Fragments shared with them are not hidden.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Redactor:
         return bool(self.values)
 
     def hide(self, text: str) -> str:
-        """Return `text` with secret values as ``${NAME}``, and with credentials in URLs as ``***``."""
+        """Return `text` with secret values replaced by ``${NAME}``, and URL credentials by ``***``."""
         if self.values and text:
             text = "".join(
                 part if is_reference else self._without_fragments(part)
@@ -74,7 +74,7 @@ class Redactor:
         return mask(text)
 
     def hide_all(self, value: object) -> object:
-        """Return JSON values with every text in them hidden, keys of mappings included."""
+        """Return JSON values with secrets hidden in every text, including keys of mappings."""
         if isinstance(value, str):
             return self.hide(value)
         if isinstance(value, Mapping):
@@ -84,11 +84,11 @@ class Redactor:
         return value
 
     def has_secret(self, text: str) -> bool:
-        """Return whether `text` holds a value, or a fragment of one, that would be hidden."""
+        """Return whether `text` contains a value or fragment that would be hidden."""
         return bool(self.values) and self.hide(text) != mask(text)
 
     def _without_values(self, text: str) -> Iterator[tuple[str, bool]]:
-        """Yield the parts of `text` in order, each with whether it is a reference: to a value, to a setting, or old."""
+        """Yield the parts of `text` in order, each with True if it is a reference: to a value or a setting, or old."""
         lower, at = _lower(text), 0
         found = [(match.start(), match.end(), match[0]) for match in REFERENCE.finditer(text)]
         for form, reference, is_short in self._whole:
@@ -107,7 +107,7 @@ class Redactor:
 
     @cached_property
     def _whole(self) -> list[tuple[str, str, bool]]:
-        """Every form of each value and setting in lower case, its reference, and whether it must be a word."""
+        """Every form of each value and setting in lower case, its reference, and True if it must be a whole word."""
         forms: dict[str, str] = {}
         for name, value in self.values.items():
             if len(value) >= LEAST_LENGTH:
@@ -119,7 +119,7 @@ class Redactor:
 
     @cached_property
     def _fragments(self) -> list[tuple[str, frozenset[str], str]]:
-        """Each form of each long value in lower case, the fragments of the least length in it, and its reference."""
+        """Each form of each long value in lower case, its fragments of the shortest length, and its reference."""
         found: dict[str, tuple[str, frozenset[str], str]] = {}
         for name, value in self.values.items():
             if LEAST_FRAGMENT < len(value) <= MOST_CHARACTERS:
@@ -147,7 +147,7 @@ class Redactor:
         return "".join([*parts, text[at:]]) if parts else text
 
     def _fragment_at(self, text: str, i: int) -> tuple[int, int, str] | None:
-        """Return where the longest fragment that begins at `i` is to be hidden; an empty range: nowhere in it."""
+        """Return start, end and reference of the longest fragment to hide at `i`; an empty range hides nothing."""
         gram, longest = text[i : i + LEAST_FRAGMENT], None
         for form, grams, reference in self._fragments:
             if gram in grams:
@@ -158,7 +158,7 @@ class Redactor:
         return longest
 
     def _part_to_hide(self, text: str, start: int, end: int, form: str) -> tuple[int, int]:
-        """Return the part of a common run of the text and a value that must not be shown; empty if it may be."""
+        """Return the part of a run shared by the text and a value that must be hidden; an empty range if none."""
         first = form.find(text[start:end])
         if end - start < SURE_FRAGMENT:
             while start < end and not (_ends_word(text, start) or _ends_word(form, first)):
@@ -175,13 +175,13 @@ class Redactor:
 
 
 def _forms(value: str) -> list[str]:
-    """Return a text as messages may have it: plain, and escaped as Python, JSON, HTML and URLs do."""
-    import html  # its table of entities is needed for secrets only
+    """Return the forms of a value in messages: plain, and escaped as in Python, JSON, HTML and URLs."""
+    import html  # here: its large table of entities is needed for secrets only
 
     encoders: list[Callable[[str], str]] = [
         lambda text: repr(text)[1:-1],
-        lambda text: repr(f"{text}'")[1:-2],  # as in double quotes: single ones stay
-        lambda text: repr(f"'\"{text}")[4:-1],  # as in single quotes, with both kinds in the text
+        lambda text: repr(f"{text}'")[1:-2],  # in double quotes, which leave single quotes unescaped
+        lambda text: repr(f"'\"{text}")[4:-1],  # in single quotes, with both kinds in the text
         lambda text: ascii(text)[1:-1],
         lambda text: repr(text.encode(errors="surrogateescape"))[2:-1],
         lambda text: json.dumps(text)[1:-1],
@@ -196,21 +196,21 @@ def _forms(value: str) -> list[str]:
     ]
     if value.isalnum() and value.isascii():
         return [value]
-    stripped = value.strip()  # what a file or a command gave often ends with a newline
+    stripped = value.strip()  # values from files or commands often end with a newline
     forms = dict.fromkeys([value, stripped, *(encode(text) for encode in encoders for text in (value, stripped))])
-    if "\\" in value or "\n" in value:  # a text that was quoted inside a text that was quoted
+    if "\\" in value or "\n" in value:  # quoted twice
         forms |= dict.fromkeys(repr(form)[1:-1] for form in list(forms))
     return [form for form in forms if form]
 
 
 def _lower(text: str) -> str:
-    """Return `text` in lower case, with as many characters."""
+    """Return `text` in lower case, with the same number of characters."""
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _end_of_run(text: str, start: int, form: str) -> int:
-    """Return the end of the longest run of `text` from `start` that is in `form`, by bisection."""
+    """Return the end of the longest run of `text` from `start` that `form` contains, by bisection."""
     low, high = start + LEAST_FRAGMENT, min(len(text), start + len(form))
     while low < high:
         middle = (low + high + 1) // 2
@@ -219,7 +219,7 @@ def _end_of_run(text: str, start: int, form: str) -> int:
 
 
 def _ends_word(text: str, i: int) -> bool:
-    """Return whether a word ends or begins at `i`."""
+    """Return whether `i` is a word boundary."""
     return i <= 0 or i >= len(text) or not (text[i - 1].isalnum() and text[i].isalnum())
 
 
@@ -232,5 +232,5 @@ _REPEATED = re.compile(r"(\$\{\w+\})(?:[\s/\\.,:;_&?=%-]{0,2}\1)+")
 
 
 def _merged(text: str) -> str:
-    """Return `text` with neighbouring fragments of one value as one reference."""
+    """Return `text` with adjacent references to one value merged."""
     return _REPEATED.sub(r"\1", text)

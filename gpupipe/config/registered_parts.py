@@ -1,6 +1,6 @@
-"""Read a registered part, an op or a model, whose settings depend on its name.
+"""Validation of registered parts (ops and models), whose settings depend on their name.
 
-Only the parts that a configuration names are built: pydantic compiles a model when it is first used.
+Only the parts that a configuration names are compiled by pydantic, on first use.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Location = tuple[int | str, ...]
 
 
 def find_part(registry: Registry[type[Part]], name: str) -> type[Part]:
-    """Return the part called `name`, or raise the pydantic error that names the nearest one."""
+    """Return the part registered as `name`, or raise a pydantic error that suggests the closest name."""
     if name in registry:
         return registry.get(name)
-    hint = did_you_mean(name, registry.names()) or f"there are {', '.join(registry.names())}"
+    hint = did_you_mean(name, registry.names()) or f"expected one of {', '.join(registry.names())}"
     raise PydanticCustomError("unknown_part", "unknown {kind}; {hint}", {"kind": registry.kind, "hint": hint})
 
 
 def read_settings(model: type[Part], fields: Any, at: Location = ()) -> Part:
-    """Validate `fields`; errors are located below `at` and unknown keys come with the known ones."""
+    """Return `fields` validated as `model`; errors are located below `at` and list the known keys if one is unknown."""
     try:
         return model.model_validate(fields)
     except ValidationError as error:
@@ -36,7 +36,7 @@ def read_settings(model: type[Part], fields: Any, at: Location = ()) -> Part:
 
 
 def combine_errors(title: str, errors: Iterable[InitErrorDetails]) -> ValidationError:
-    """Combine several pydantic errors, each with its location, into one."""
+    """Return one ValidationError with several pydantic errors, each with its location."""
     return ValidationError.from_exception_data(title, list(errors))
 
 
@@ -49,7 +49,7 @@ def _init_error(model: type[Settings], detail: ErrorDetails, at: Location) -> In
 
 
 def known_keys(model: type[Settings], location: Location) -> tuple[str, ...]:
-    """Return the keys that are allowed beside the last step of `location`, which starts in `model`."""
+    """Return the keys that are allowed at the last step of `location`, which starts in `model`."""
     candidates = [model]
     for step in location[:-1]:
         below = [inner for outer in candidates for inner in _settings_under(outer, step)]
@@ -58,7 +58,7 @@ def known_keys(model: type[Settings], location: Location) -> tuple[str, ...]:
 
 
 def homes_of(model: type[Settings], key: str) -> tuple[str, ...]:
-    """Return the paths under which the sections of `model` have `key`: ``("split.cv",)``."""
+    """Return the paths of the sections of `model` that have `key`: ``("split.cv",)``."""
     sections = {name: field.annotation for name, field in model.model_fields.items()}
     return tuple(
         f"{name}.{key}"
@@ -73,7 +73,7 @@ def _keys(model: type[Settings]) -> Iterator[str]:
 
 
 def _settings_under(model: type[Settings], key: int | str) -> Iterator[type[Settings]]:
-    """Yield the settings classes that the annotation of the field `key` mentions, through unions and containers."""
+    """Yield the settings classes in the annotation of the field `key`, including those in unions and containers."""
     for name, field in model.model_fields.items():
         if key in (name, field.alias):
             waiting = [field.annotation]

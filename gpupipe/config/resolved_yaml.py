@@ -1,4 +1,4 @@
-"""Configurations back to YAML: with every default filled in, or only what differs from the defaults."""
+"""Conversion of configurations to YAML: with every default filled in, or only what differs from the defaults."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from gpupipe.io.files import as_text, mask
 
 
 class _Reference(str):
-    """A text with ``${NAME}`` in it, to be written as it is."""
+    """Text with ``${NAME}``, written unchanged."""
 
 
 class _Quoted(_Reference):
-    """One that stood in quotes, which make a text of whatever the variable holds."""
+    """Reference that was quoted, so that the variable's value is always text."""
 
 
 def resolved_yaml(config: Config) -> str:
     """Return YAML that `load_config` reads as an equal configuration.
 
-    What came from the environment is ``${NAME}`` again, so it has to be set to read it. Users, passwords and signatures
-    that stand in a URL by themselves are masked: they have to be given anew.
+    Values from the environment are written as ``${NAME}``, so the variables must be set to load it. Users, passwords
+    and signatures written literally in a URL are masked and must be filled in again.
     """
     values = config.model_dump(mode="json", by_alias=True)
     return yaml.dump(
@@ -41,7 +41,7 @@ def resolved_yaml(config: Config) -> str:
 
 
 def _for_writing(value: Any, node: Node | None) -> Any:
-    """Return a value as it is written; `node` is what it was read from, if it was."""
+    """Return a value as it is written to YAML; `node` is the node that it was read from, if any."""
     if node is not None and node.written is not None:
         return _referred(value, node.value, node.written)
     inner = None if node is None else node.value
@@ -55,7 +55,7 @@ def _for_writing(value: Any, node: Node | None) -> Any:
 
 
 def _referred(value: Any, read: Any, written: EnvironmentValue) -> Any:
-    """Return `value`, in which what was `read` is what was written: the whole of it, or an item where one will do."""
+    """Return `value` with the value that was `read` replaced by its reference, also inside a list or mapping."""
     if isinstance(value, dict):
         return {key: _referred(item, read, written) for key, item in value.items()}
     if isinstance(value, list):
@@ -66,7 +66,7 @@ def _referred(value: Any, read: Any, written: EnvironmentValue) -> Any:
 
 
 def _is_same(value: Any, read: Any) -> bool:
-    """Return whether a value is what was read, as it is or as a number."""
+    """Return whether a value equals the one read, as text or as a number."""
     if value == read or str(value) == str(read):
         return True
     try:
@@ -90,10 +90,10 @@ SECTIONS = ("device", "seed", "split", "evaluate", "limits", "cluster", "gpu")
 
 
 def summary_yaml(config: Config) -> str:
-    """Return the settings of a configuration that differ from their defaults, as compact YAML for people.
+    """Return the settings that differ from their defaults, as compact YAML for display.
 
-    Values of the environment and passwords are hidden. It is not a configuration file: the
-    source is shown as its label.
+    Values from the environment and passwords are hidden. The result is not a configuration file: the source is shown
+    as its label.
     """
     dumped = config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     shown: dict[str, Any] = {"source": config.source.label}

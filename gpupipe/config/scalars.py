@@ -1,7 +1,7 @@
-"""Values of plain YAML words by the rules of YAML 1.2 (and ``1_000``), not those of 1.1.
+"""Parsing of plain YAML scalars by the rules of YAML 1.2, plus ``1_000``, instead of YAML 1.1.
 
-PyYAML follows YAML 1.1, in which ``no`` is false, ``12:30`` is 750 and ``1e-3`` is text. In a table those are a
-country, a time and a learning rate.
+PyYAML follows YAML 1.1, where ``no`` is false, ``12:30`` is 750 and ``1e-3`` is text. In configurations of tables these
+are a country, a time and a learning rate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Scalar = None | bool | int | float | str
 
 NULL, BOOL, INT, FLOAT, STR = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str"))
 
-# In the order in which they are tried; a word that matches none is text.
+# Tried in this order; a scalar that matches none is text.
 _PATTERNS = {
     NULL: re.compile(r"^(~|null|Null|NULL|)$"),
     BOOL: re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
@@ -49,7 +49,7 @@ def construct(tag: str, text: str) -> Scalar:
     Raises
     ------
     ValueError
-        If the text does not suit the tag, or the tag is none of the five plain ones.
+        If the text does not match the tag, or the tag is not one of the five above.
     """
     if tag not in _CONSTRUCTORS:
         raise ValueError(f"the tag {tag!r} is not allowed here")
@@ -57,26 +57,26 @@ def construct(tag: str, text: str) -> Scalar:
 
 
 def resolve(text: str) -> Scalar:
-    """Return the value of a plain (unquoted) word."""
+    """Return the value of a plain (unquoted) scalar."""
     tag = next((tag for tag, pattern in _PATTERNS.items() if pattern.match(text)), STR)
     return construct(tag, text)
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # libyaml, where PyYAML has it
-    """PyYAML's safe loader with the rules above."""
+    """PyYAML's safe loader, with the patterns above."""
 
     yaml_implicit_resolvers: dict[str | None, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  (PyYAML's name)
 
 
 class Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper; quotes whatever a reader of YAML 1.1 or of 1.2 would not take as text."""
+    """PyYAML's safe dumper; quotes text that a YAML 1.1 or 1.2 reader would parse as another type."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Indent the items of a list below their key."""
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: object) -> bool:
-        """Write a value that occurs twice, twice: a reader should not have to follow ``&id001``."""
+        """Return True, so that repeated values are written out instead of referenced by ``&id001``."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of the configuration, with which an editor completes and explains."""
+"""JSON Schema of the configuration, for completion and validation in editors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from gpupipe.settings import Settings
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 ATTRIBUTES = "Attributes\n----------\n"
+SECTION = re.compile(r"^(\w+\n-{3,}|Examples:)$", re.MULTILINE)  # heading of a docstring's section
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : .*\n((?: +.*\n?)+)", re.MULTILINE)  # numpydoc: names : type, and prose
 
 JsonSchema = dict[str, Any]
 
 
 def json_schema() -> JsonSchema:
-    """Return the schema (draft 2020-12), short forms included."""
+    """Return the JSON Schema (draft 2020-12) of configurations, including short forms."""
     parts: list[type[Settings]] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
     references, definitions = models_json_schema([(part, "validation") for part in parts], by_alias=True)
     ops = {name: references[op, "validation"] for name, op in OPS.items()}
@@ -30,10 +31,12 @@ def json_schema() -> JsonSchema:
     definitions = definitions["$defs"]
     config = definitions.pop("Config")
     definitions["ModelEntry"] = _model_entry(models)
-    del definitions[ModelSettings.__name__]  # the base: the models replace it
+    del definitions[ModelSettings.__name__]  # the base class, replaced by the models
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
-    config["properties"]["name"].pop("default", None)  # it is the file's name
+    for _, op in OPS.items():
+        _keep_summary(definitions[op.__name__])
+    config["properties"]["name"].pop("default", None)  # the default is the file's name
     for definition in definitions.values():
         _describe_fields(definition)
     schema = {"$schema": DIALECT, **config, "title": "gpupipe configuration", "$defs": definitions}
@@ -46,7 +49,7 @@ def _op_item(ops: dict[str, JsonSchema]) -> JsonSchema:
 
 
 def _model_entry(models: dict[str, JsonSchema]) -> JsonSchema:
-    """Return the three ways to write a model: its name, ``{name: params}``, ``{name:, params:}``."""
+    """Return the schema of a model in its three forms: its name, ``{name: params}``, ``{name:, params:}``."""
     label = {"type": "string", "description": ModelEntry.model_fields["label"].description}
     forms: list[JsonSchema] = [{"enum": list(models)}]
     for name, reference in models.items():
@@ -66,12 +69,19 @@ def _offer_a_single_model(config: JsonSchema) -> None:
     for key in ("type", "items"):
         del models[key]
     models["anyOf"] = [{"type": "array", "items": entry}, entry]
-    config["properties"]["model"] = {**entry, "description": "A single model, in place of models."}
+    config["properties"]["model"] = {**entry, "description": "A single model, instead of `models`."}
     config["not"] = {"required": ["model", "models"]}
 
 
+def _keep_summary(definition: JsonSchema) -> None:
+    """Reduce the description of an op to its first paragraph: the details and examples are on the op's page."""
+    for form in (definition, *definition.get("anyOf", ())):
+        if "description" in form:
+            form["description"] = form["description"].partition("\n\n")[0]
+
+
 def _describe_fields(definition: JsonSchema) -> None:
-    """Give each field that has no description of its own that of the docstring's ``Attributes``."""
+    """Describe fields that have no description by the ``Attributes`` of the class docstring."""
     fields = definition.get("properties", {})
     _, _, attributes = definition.get("description", "").partition(ATTRIBUTES)
     for names, text in _ATTRIBUTE.findall(attributes):
@@ -80,12 +90,12 @@ def _describe_fields(definition: JsonSchema) -> None:
 
 
 def _as_prose(value: Any) -> Any:
-    """Join the lines of each description, which editors show as they are, and leave out the list of attributes."""
+    """Return a schema with each description on one line and without the sections of a docstring, for editors."""
     if isinstance(value, list):
         return [_as_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
     kept = {key: _as_prose(item) for key, item in value.items()}
     if isinstance(kept.get("description"), str):
-        kept["description"] = " ".join(kept["description"].partition(ATTRIBUTES)[0].split())
+        kept["description"] = " ".join(SECTION.split(kept["description"], maxsplit=1)[0].split())
     return kept

@@ -1,4 +1,4 @@
-"""The whole configuration. Each section belongs to the part that it configures, and is put into its place here."""
+"""The whole configuration; the classes of most sections belong to the packages that they configure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_v
 from gpupipe.backends import Device, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.config.document import Node
-from gpupipe.config.event_ops import entity_mistakes, keyed_ops
+from gpupipe.config.event_ops import entity_errors, keyed_ops
 from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
@@ -28,89 +28,116 @@ from gpupipe_kernels.engines import EngineSetting
 
 
 class GpuSettings(Settings):
-    """The allocator of the device's memory, shared by CuPy, cuDF, cuML and, with ``async``, XGBoost."""
+    """Allocation of GPU memory, shared by CuPy, cuDF, cuML and, with ``async``, XGBoost."""
 
     allocator: Literal["async", "pool", "managed", "cuda"] = Field(
         default="async",
-        description="async: the driver's default pool, shared with XGBoost. pool: RMM's. managed: a pool that the "
-        "driver moves to the host and back. cuda: no pool.",
+        description="Memory allocator. `async`: the CUDA driver's default pool, shared with XGBoost. `pool`: an RMM "
+        "pool. `managed`: a pool of managed memory, which the driver can move to the host. `cuda`: no pool.",
     )
-    initial_pool: Size | None = Field(default=None, description="What a pool begins with, as in 8GiB.")
-    limit: Size | None = Field(default=None, description="The most that may be allocated at once; default: all of it.")
-    spill: bool = Field(default=False, description="Let cuDF move to the host what it does not use.")
+    initial_pool: Size | None = Field(
+        default=None,
+        description="Initial size of the pool: bytes, or text such as `8GiB`. Null: the default of the allocator.",
+    )
+    limit: Size | None = Field(
+        default=None,
+        description="Largest total of GPU memory in use: bytes, or text such as `20GiB`. Null: all memory of the GPU.",
+    )
+    spill: bool = Field(
+        default=False, description="Let cuDF move unused buffers to host memory when GPU memory is short."
+    )
 
     @field_validator("limit")
     @classmethod
     def _is_no_less_than_the_pool_begins_with(cls, limit: int | None, info: ValidationInfo) -> int | None:
         initial = info.data.get("initial_pool")
         if limit is not None and initial is not None and limit < initial:
-            raise ValueError(f"initial_pool is {initial:,} bytes already, more than the limit of {limit:,}")
+            raise ValueError(f"expected at least initial_pool, {initial:,} bytes; got {limit:,}")
         return limit
 
 
 @dataclass(frozen=True)
 class ConfigOrigin:
-    """The file or folder of a configuration. Not part of its value: equal configurations may differ in it."""
+    """Origin of a configuration: its file, document and secrets. Ignored when configurations are compared."""
 
     path: Path | None = field(default=None, compare=False)
-    document: Node | None = field(default=None, compare=False, repr=False)  # each value, as and where it was written
+    document: Node | None = field(default=None, compare=False, repr=False)  # each value as written, with its location
     redactor: Redactor = field(default_factory=Redactor, compare=False, repr=False)
 
     @property
     def folder(self) -> Path:
-        """The folder that holds the file, or the working directory."""
+        """The folder of the file, or the working directory."""
         return self.path.parent if self.path else Path()
 
 
 class Config(Settings):
-    """What ``gpupipe run`` does: read a table, make features, train models, evaluate them, write a run directory.
+    """Validated configuration of a run: source, features, models, split, evaluation, device and output.
 
-    `gpupipe.config.load_config` makes one from a file, `gpupipe.config.parse_config` from a dict; both accept the short
-    forms of ops and models, and find all mistakes at once.
+    `gpupipe.load_config` reads one from a file, and `gpupipe.Pipeline` builds one from arguments. Both accept the short
+    forms of ops and models and report all errors at once. A `Config` is immutable; pass it to ``gpupipe.Pipeline`` to
+    run it.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> settings = {"source": {"generate": "churn", "rows": 1000, "target": "Churn"}, "models": ["xgboost"]}
+    >>> config = gp.Pipeline.from_dict(settings).config
+    >>> config
+    Config('pipeline': churn, 1 ops, xgboost)
+    >>> config.split.test_size, config.output
+    (0.2, 'runs/')
     """
 
     name: str = Field(
-        default="pipeline", min_length=1, description="Begins the run directory's name; default: the file's name."
+        default="pipeline",
+        min_length=1,
+        description="First part of the run directory's name. Default: the name of the configuration file.",
     )
-    seed: int = Field(default=0, ge=0, lt=2**32, description="Of everything random: split, folds, models.")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="Random seed of splits, folds and models.")
     device: Device = Field(
         default="auto",
-        description="Where to run. gpu: there or an error. auto: there if it can be; says what ran where.",
+        description="Device to run on. `auto`: the GPU if it can be used, otherwise the CPU; the timeline reports the "
+        "device of each stage with the reason. `cpu`: the CPU. `gpu`: the GPU, or an error (exit code 4).",
     )
     fallback: Literal["forbid", "allow"] | None = Field(
         default=None,
-        description="Whether a step that the GPU cannot do may run on the CPU, and say so; default: forbid where the "
-        "device is gpu, allow where it is auto.",
+        description="Steps that the GPU cannot run. `forbid`: an error (exit code 4). `allow`: fall back to the CPU, "
+        "with a warning. Null: `forbid` with `device: gpu`, `allow` with `device: auto`.",
     )
     engine: EngineSetting = Field(
         default="auto",
-        description="What learns statistics and computes over histories and texts on the CPU. numba: compiled loops; "
-        "a first run waits seconds for the compiler. auto: numba where it saves more than that.",
+        description="Engine for statistics, history features and texts on the CPU. `numpy`: array operations. "
+        "`numba`: compiled loops; the first run waits seconds for the compiler. `auto`: numba where it saves more time "
+        "than compiling takes.",
     )
-    gpu: GpuSettings = Field(default_factory=GpuSettings, description="How a GPU's memory is used.")
+    gpu: GpuSettings = Field(default_factory=GpuSettings, description="Allocation of GPU memory.")
     cluster: ClusterSettings = Field(
-        default_factory=ClusterSettings, description="Which workers share the run; without a scheduler: none."
+        default_factory=ClusterSettings, description="Dask workers that share the run; without a scheduler, none."
     )
-    source: Source = Field(description="The table to learn from.")
+    source: Source = Field(description="The table to learn from: files, reader options, target and identifiers.")
     tables: dict[str, JoinedTable] = Field(
-        default_factory=dict, description="Further tables by name, each with how it joins the source."
+        default_factory=dict, description="Further tables by name, each with its join keys and cardinality."
     )
     data: dict[str, ColumnRules] = Field(
         default_factory=dict,
-        description="Rules of columns, by name, glob or @kind, enforced when a model is trained and when it predicts.",
+        description="Rules for columns by name, glob or `@kind`, enforced in training and when the model predicts.",
     )
-    split: Split = Field(default_factory=Split, description="Which rows are held back to test the models.")
+    split: Split = Field(default_factory=Split, description="Division of the rows into training and test rows.")
     features: tuple[OpItem, ...] = Field(
         default_factory=default_features,
-        description="Feature ops, in the order of the columns that come out; omitted: what suits each column.",
+        description="Feature ops, each `{name: settings}`, in the order of their output columns. Default: `auto`, "
+        "which encodes each column by its kind.",
     )
     models: Annotated[tuple[ModelEntry, ...], AfterValidator(refuse_shared_labels)] = Field(
-        default=(), description="The leaderboard, whose best model is exported; omitted: two that suit the task."
+        default=(),
+        description="Candidates of the leaderboard; the best one is exported. Default: two models that suit the task.",
     )
-    evaluate: Evaluate = Field(default_factory=Evaluate, description="What is measured on the test rows.")
-    limits: Limits = Field(default_factory=Limits, description="What the run may use before it stops.")
-    report: Report = Field(default_factory=Report, description="What report.html shows.")
-    output: str = Field(default="runs/", min_length=1, description="The folder in which run directories are made.")
+    evaluate: Evaluate = Field(
+        default_factory=Evaluate, description="Metrics, decision threshold, calibration and importances."
+    )
+    limits: Limits = Field(default_factory=Limits, description="Limits on memory, time, energy and cost of the run.")
+    report: Report = Field(default_factory=Report, description="Contents of report.html.")
+    output: str = Field(default="runs/", min_length=1, description="Folder in which run directories are created.")
 
     _origin: ConfigOrigin = PrivateAttr(default_factory=ConfigOrigin)
 
@@ -123,10 +150,10 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _event_tables_are_used_as_such(self) -> Config:
-        ops, mistakes = keyed_ops(self.features, self.source, self.tables)
-        mistakes += entity_mistakes(self.source, self.tables)
-        if mistakes:
-            raise combine_errors("Config", mistakes)
+        ops, errors = keyed_ops(self.features, self.source, self.tables)
+        errors += entity_errors(self.source, self.tables)
+        if errors:
+            raise combine_errors("Config", errors)
         return self if ops == self.features else self.model_copy(update={"features": ops})
 
     @model_validator(mode="after")
@@ -137,23 +164,23 @@ class Config(Settings):
         split = self.split
         read = keys | {split.group, split.time, split.column.name if split.column else None}
         gone = tuple(name for name in self.source.id if name not in read and name not in self.source.drop)
-        if gone:  # the section is frozen, and still in the making
+        if gone:  # the model is frozen, and not complete yet
             self.__dict__["source"] = self.source.model_copy(update={"drop": (*self.source.drop, *gone)})
         return self
 
     @property
     def device_options(self) -> DeviceOptions:
-        """How the configuration wants a GPU to be used, and how much of the host."""
+        """The options of the backend: fallback, GPU memory, host memory limit and engine."""
         fallback, gpu = self.fallback or ("forbid" if self.device == "gpu" else "allow"), self.gpu
         pool = gpu.allocator, gpu.initial_pool, gpu.limit, gpu.spill
         return DeviceOptions(fallback, *pool, self.limits.memory, self.engine)
 
     @property
     def has_frames(self) -> bool:
-        """True if the source or a further table is a frame in memory."""
+        """True if the source or another table is a frame in memory."""
         return any(table.frame is not None for table in (self.source, *self.tables.values()))
 
     @property
     def origin(self) -> ConfigOrigin:
-        """The file it came from."""
+        """The origin of the configuration."""
         return self._origin

@@ -1,6 +1,6 @@
-"""Every way of writing an op or a model, brought to one: ``{standardize: {columns: [...]}}``, ``{name:, params:}``.
+"""Expansion of short forms to ``{standardize: {columns: [...]}}`` for ops and ``{name:, params:}`` for models.
 
-Done on the marked document, so that messages keep the words and the places of the writer.
+It works on the document with locations, so that messages quote the file as written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from gpupipe.config.document import Node, Problem
 
 
 def expand(root: Node, problems: list[Problem]) -> None:
-    """Write the features and models of the document `root` in full, in place; what cannot be read is left as it is."""
+    """Expand the features and models of the document `root` in place; values of another form are left unchanged."""
     sections = root.value
     assert isinstance(sections, dict)
     features = sections.get("features")
@@ -25,7 +25,7 @@ def expand(root: Node, problems: list[Problem]) -> None:
 
 
 def expand_op(item: Node) -> None:
-    """Write an op in full, in place: in ``standardize: [a, b]`` and ``encode: "@categorical"`` columns are meant."""
+    """Expand an op in place: ``standardize: [a, b]`` and ``encode: "@categorical"`` list columns."""
     if not isinstance(item.value, dict):
         return
     for settings in item.value.values():
@@ -36,12 +36,12 @@ def expand_op(item: Node) -> None:
 
 
 def _model_to_models(sections: dict[str, Node], problems: list[Problem]) -> None:
-    """``model: xgboost`` is a list of one."""
+    """Replace ``model: xgboost`` by a list of one model."""
     if "model" not in sections:
         return
     single = sections.pop("model")
     if "models" in sections:
-        problems.append(Problem(single.key_where, "model", "given beside models; keep one of the two"))
+        problems.append(Problem(single.key_where, "model", "given together with models; keep one of them"))
     else:
         sections["models"] = Node([single], single.where, single.key_where, single.path)
 

@@ -1,1 +1,1 @@
-"""Generated datasets."""
+"""Generators of synthetic datasets."""

@@ -1,11 +1,11 @@
-"""Feature ops, and the program that they become.
+"""Feature ops, and their compilation to a program.
 
-An op file holds one op (`OPS` has them all by name). `fitted` runs the ops over the training rows and yields
-`FittedFeatures`: a schema, a program of numbers, and the names of what it writes. Importing this package imports no
+Each file of `ops` contains one op, registered by name in `OPS`. `program.fitted` fits ops to the training rows and
+returns `FittedFeatures`: a schema, a program, and the names of its output columns. Importing this package imports no
 array library.
 """
 
-# One line for each op file: importing it registers its ops. The order is that of `gpupipe schema`.
+# Importing a file registers its op, in the order that `gpupipe schema` lists.
 from gpupipe.features.ops import auto, impute, standardize, min_max, robust_scale, log1p, yeo_johnson, clip, bucketize  # noqa: F401, I001
 from gpupipe.features.ops import encode, one_hot, categorify, frequency_encode, target_encode  # noqa: F401
 from gpupipe.features.ops import hash_bucket, cross, datetime_parts, cyclic, haversine, bearing, arithmetic  # noqa: F401

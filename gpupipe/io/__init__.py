@@ -1,29 +1,30 @@
-"""Files, folders and URLs to one Arrow table: its rows, the files that were read, and notes on what was repaired.
+"""Input: read files, folders and URLs into one Arrow table, with notes about repairs.
 
 Sources:
 
-- ``settings``, ``event_settings``: the ``source:`` and ``tables:`` sections, importable without any reader library
-- ``source_reader``: `read_arrow`, one table from files or from a generator; ``join``: `read_joined`, with ``tables:``
-- ``entities``, ``row_steps``, ``compute_formula``: event tables; ``hook``: a user's own function
-- ``in_memory``: tables given from Python in place of files; ``raw_columns``: columns exactly as stored
-- ``cache``, ``cache_folder``, ``table_files``: encoded tables on disk, so that a second run does not read again
+- ``settings``, ``csv_settings``, ``event_settings``: the ``source:`` and ``tables:`` sections, importable without a
+  reader library
+- ``source_reader``: `read_arrow`, one table from files or a generator; ``join``: `read_joined`, with ``tables:``
+- ``entities``, ``row_steps``, ``compute_formula``: event tables; ``hook``: the prepare hook
+- ``in_memory``: tables passed from Python instead of files; ``raw_columns``: columns exactly as stored
+- ``cache``, ``cache_folder``, ``table_files``: on-disk cache of encoded tables
 
 Files:
 
-- ``files``: the files that a path, glob, folder or URL means; ``hive_partitions``: columns from folder names
-- ``file_streams``: opens them; ``signatures`` checks their format, ``file_changes`` that they do not change
-- ``isolation``, ``isolated_reader``: reads untrusted files in a child process first
-- ``output_conflicts``: refuses outputs that would overwrite inputs
+- ``files``: file discovery for paths, globs, folders and URLs; ``hive_partitions``: columns from folder names
+- ``file_streams``: opens files; ``signatures``: checks their format; ``file_changes``: detects modification
+- ``isolation``, ``isolated_reader``: read untrusted files in a child process first
+- ``output_conflicts``: rejects outputs that would overwrite inputs
 
 Columns and rows:
 
 - ``column_filter``: the selected columns; ``filter_expression`` and ``filter``: the row filter of ``where:``
-- ``arrow_types``, ``plain_tables``, ``missing_values``: every Arrow type to the few that the rest of gpupipe knows
-- ``concatenation``: the tables of several files to one; ``notes``: what a reader repaired or skipped
+- ``arrow_types``, ``plain_tables``, ``missing_values``: conversion of Arrow types to the plain types of gpupipe
+- ``concatenation``: a common schema for several files; ``notes``: repairs and skipped rows
 
-Folders: ``formats`` (one reader per file format), ``chunks`` (sources read in chunks, on workers or where memory is
-short), ``device`` (the same table read by a backend's own readers, into its memory).
+Folders: ``formats`` (one reader per file format), ``chunks`` (reading in chunks, on workers or if memory is short),
+``device`` (reading with a backend's own readers, into device memory).
 
-To add a format: a module with a ``read`` function as in ``formats/orc.py``, one line in ``formats/registry.py``, and
-its test.
+To add a format, write a module with a ``read`` function like ``formats/orc.py``, register it in
+``formats/registry.py`` and add a test.
 """

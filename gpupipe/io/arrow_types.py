@@ -1,11 +1,12 @@
-"""Every Arrow type to the few that the rest of gpupipe knows.
+"""Conversion of Arrow types to the plain types that gpupipe uses.
 
-text         string, large string, string view, binary that is UTF-8      dictionary<int32, string>
-numbers      ints and floats as they are; decimal, half float, wide uint   float64 (half: float32)
-times        dates and time stamps, of any zone and unit                   timestamp[us], UTC
-time of day, duration                                                      float64, seconds
-nothing      a column of nulls only                                        float64, after the files are combined
-the rest     lists, structs, maps, other binary                            left out, or refused where asked for
+text                   string, large string, string view, UTF-8 binary   dictionary<int32, string>
+numbers                integer, float, boolean                           unchanged
+other numbers          decimal, half float, uint64 above int64           float64 (half: float32)
+times                  date and timestamp, any zone and unit             timestamp[us], UTC
+time of day, duration                                                    float64, seconds
+null                   only nulls                                        float64, after the files are combined
+unusable               list, struct, map, other binary                   dropped; an error if requested by name
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from gpupipe.io.missing_values import TEXT
 from gpupipe.table.time_columns import MICROS
 from gpupipe.units import TICKS_PER_SECOND
 
-BEYOND_INT64 = "integers beyond int64, read as float64"
-BEYOND_MICROS = "times beyond the year 294246, read as null"
+BEYOND_INT64 = "integers outside the int64 range, read as float64"
+BEYOND_MICROS = "times after the year 294246, read as null"
 
 
 class UnusableColumn(GpupipeError):
-    """A column of a type that a pipeline cannot use; the message names its content. Never leaves the readers."""
+    """Raised for a column of an unsupported type; the message describes its content. Readers always catch it."""
 
 
 def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
-    """Return a column as one of the plain types, and what there is to say of the change (often nothing).
+    """Return a column converted to a plain type, and a note about the conversion, often empty.
 
     Raises
     ------
     UnusableColumn
-        If there is no plain type for it.
+        If there is no plain type for the column.
     """
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
@@ -53,19 +54,19 @@ def plain_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether the Arrow type is a string in any layout."""
+    """Return True if the Arrow type is a string in any layout."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether the Arrow type is bytes in any layout."""
+    """Return True if the Arrow type is binary in any layout."""
     types = pa.types
     plain = types.is_binary(kind) or types.is_large_binary(kind)
     return bool(plain or types.is_binary_view(kind) or types.is_fixed_size_binary(kind))
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Whether the Arrow type is a list, struct, map or union: what cannot be a column of a table here."""
+    """Return True if the Arrow type is a list, struct, map or union, which tables do not support."""
     return bool(pa.types.is_nested(kind)) and not pa.types.is_run_end_encoded(kind)
 
 
@@ -85,7 +86,7 @@ def _text_in_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         chunks = [_dictionary(c.indices, c.dictionary.cast(pa.binary()).cast(pa.string())) for c in column.chunks]
     except pa.ArrowInvalid:
-        raise UnusableColumn("bytes that are no text") from None
+        raise UnusableColumn("binary values that are not UTF-8") from None
     return pa.chunked_array(chunks, TEXT)
 
 
@@ -104,7 +105,7 @@ def _from_number(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return column.cast(pa.int64() if fits else pa.float64(), safe=False), "" if fits else BEYOND_INT64
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
         return column, ""
-    raise UnusableColumn(str(kind))
+    raise UnusableColumn(f"{kind} values")
 
 
 def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
@@ -119,12 +120,12 @@ def _from_temporal(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
         return seconds, "a duration, read as seconds" if pa.types.is_duration(kind) else (
             "a time of day, read as seconds since midnight"
         )
-    raise UnusableColumn(str(kind))
+    raise UnusableColumn(f"{kind} values")
 
 
 def _to_micros(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
     unit = column.type.unit
-    if unit == "ns":  # what is finer than a microsecond is cut off
+    if unit == "ns":  # truncated to microseconds
         return column.cast(MICROS, safe=False), ""
     try:
         return column.cast(MICROS), ""

@@ -1,8 +1,8 @@
-"""Cache of encoded tables on disk, memory-mapped: the second run of an experiment does not read the files again.
+"""On-disk cache of encoded tables, memory-mapped, so that a second run does not read the input files again.
 
-An entry (a folder: see `gpupipe.io.table_files`) is written to a temporary sibling and renamed, so that it is
-complete or absent. A damaged one is read and written again. The least recently used entries make room for new ones.
-Compiled loops index by what an entry says, so the cache is used only where no other user can write.
+An entry (a folder: see `gpupipe.io.table_files`) is written to a temporary sibling folder and renamed, so it is never
+incomplete. Corrupt entries are replaced; the least recently used entries are evicted. Compiled loops use codes of an
+entry as indices without checks, so the cache folder must not be writable by other users.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from gpupipe_kernels.private_folders import find_exposed_file, find_exposure
 
 Tables = Mapping[str, JoinedTable]
 
-AUTO_BYTES = 64 * MIB  # below this, reading the files anew is as fast as it needs to be
+AUTO_BYTES = 64 * MIB  # smaller inputs are read fast enough without a cache
 DEFAULT_LIMIT_BYTES = 20 * GIB
-PRIVATE_FOLDER = "name a folder of your own, or take the rights of others away with chmod go-w"
-DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # of a damaged entry
+PRIVATE_FOLDER = "use a private folder, or remove the write permission of other users with chmod go-w"
+DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError)  # raised for a corrupt entry
 
 
 class TableCache:
@@ -53,13 +53,13 @@ class TableCache:
     Parameters
     ----------
     folder : path
-        Made when the first entry is written.
+        Cache folder; created when the first entry is written.
     key : str
-        64 hexadecimal digits that stand for everything the table depends on: see `cache_key`.
+        Hash of everything that the table depends on, 64 hexadecimal digits: see `cache_key`.
     limit_bytes : int
-        Maximum size of all entries of the folder together.
+        Maximum total size of the entries in the folder.
     files : sequence of SourceFile
-        What the table is made of; once one of them has changed, the table is not stored.
+        Input files of the table; if one of them has changed, the table is not stored.
 
     Attributes
     ----------
@@ -81,16 +81,16 @@ class TableCache:
 
     @classmethod
     def of(cls, source: Source, tables: Tables | None = None, files: InputFiles | None = None) -> TableCache | None:
-        """Return the entry that ``source.cache`` asks for, or None if the table of this input is not to be cached.
+        """Return the cache entry for a source according to ``source.cache``, or None if it is not to be cached.
 
-        ``auto`` caches inputs of 64 MiB and more. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
-        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size (``20GiB``). `files` are
-        those of the tables, if they were listed already.
+        ``auto`` caches inputs of at least 64 MiB. The folder is that of the setting, else ``$GPUPIPE_CACHE``, else
+        ``gpupipe`` in the user's cache folder; ``$GPUPIPE_CACHE_LIMIT`` is its maximum size, by default ``20GiB``.
+        `files` are the files of the tables, if already listed.
 
         Raises
         ------
         DataError, ConfigError
-            If a file is absent, the limit is not a size, or the folder holds anything but cached tables.
+            If a file is missing, the limit is not a size, or the folder contains anything except cached tables.
         """
         if source.cache is False:
             return None
@@ -109,48 +109,49 @@ class TableCache:
 
     @property
     def has_entry(self) -> bool:
-        """Whether the table is in the cache."""
+        """True if the table is in the cache."""
         return not self._exposure and is_entry(self.path)
 
     def load(self) -> Table | None:
-        """Return the table, its blocks read-only maps of the files; None if it is absent, or damaged."""
+        """Return the table, with read-only memory maps as blocks; None if the entry is missing or corrupt."""
         if not self.has_entry:
             return None
         try:
             table = read_table(self.path)
             os.utime(self.path)  # the time of last use
         except DAMAGE as error:
-            self._notes.append(f"the cache entry {self.path} was damaged, so the input is read again: {error}")
+            self._notes.append(f"the cache entry {self.path} is corrupt; the input is read again: {error}")
             remove_entry(self.path)
             return None
         return table
 
     def store(self, table: Table) -> list[str]:
-        """Write `table`; return notes, such as that the entry was damaged, or could not be written."""
+        """Write `table`; return notes, for example that the entry was corrupt or could not be written."""
         notes, self._notes = self._notes, []
         if self._exposure:
             return [*notes, f"the encoded table is not cached: {self._exposure}; {PRIVATE_FOLDER}"]
         if not are_unchanged(self.files):
-            why = "files have changed since the run began, or give no time of change"
+            why = "files have changed since the start of the run, or their changes cannot be detected"
             return [*notes, f"the encoded table is not cached: {why}"]
         draft = None
         try:
             if find_foreign_names(self.folder):
-                return [*notes, f"the encoded table is not cached: {self.folder} holds files of others"]
+                return [*notes, f"the encoded table is not cached: {self.folder} contains other files"]
             set_up_folder(self.folder)
             least, free = sum(block.nbytes for block in table.blocks.values()), shutil.disk_usage(self.folder).free
             if free < least:
-                return [*notes, f"the encoded table is not cached: it has {least:,} bytes, and {free:,} are free"]
+                return [*notes, f"the encoded table is not cached: it needs {least:,} bytes; {free:,} bytes are free"]
             draft = make_draft(self.folder)
             write_table(table, draft)
             _sync(draft)
             size = size_of(draft)
             if size > self.limit_bytes:
-                return [*notes, f"the encoded table is not cached: it has {size:,} bytes, more than the cache may have"]
+                limit = f"the limit of the cache is {self.limit_bytes:,} bytes"
+                return [*notes, f"the encoded table is not cached: it needs {size:,} bytes; {limit}"]
             make_room(self.folder, self.limit_bytes - size)
             draft.rename(self.path)
         except OSError as error:
-            # Another process was faster with the same table, which a third one may have evicted meanwhile.
+            # Another process stored the same table first; a third one may already have evicted it.
             is_taken = draft is not None and error.errno in TAKEN
             if not is_taken or (os.path.lexists(self.path) and not is_entry(self.path)):
                 notes.append(f"the encoded table is not cached: {error}")
@@ -161,17 +162,17 @@ class TableCache:
 
     @cached_property
     def _exposure(self) -> str:
-        """Why another user could change the entry, or ""."""
+        """Reason why another user could modify the entry, or ""."""
         try:
             return find_exposure(self.path) or (find_exposed_file(self.path) if os.path.isdir(self.path) else "")
-        except OSError:  # it cannot be reached: storing says so
+        except OSError:  # not accessible: `store` reports it
             return ""
 
 
 def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None = None) -> str:
     """Return the key of an encoded table: a hash of the files' identities, the settings and the versions.
 
-    A file whose changes do not show gives another key each time.
+    The key is unique if the changes of a file cannot be detected.
     """
     identities = [[*file.identity, sorted(file.partitions.items())] for file in files]
     identities += [[secrets.token_hex(16)] for file in files if not file.shows_changes]
@@ -183,7 +184,7 @@ def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None
 
 
 def _sync(entry: Path) -> None:
-    """Bring an entry to the disk: after a power cut its files could have the right sizes, and nothing in them."""
+    """Flush an entry to disk: after a power cut, its files could otherwise have the right size but no content."""
     for path in (*entry.iterdir(), entry):
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
-"""Folder of the table cache: what in it is ours, and the removal of that alone.
+"""Folder of the table cache, with safe removal of entries.
 
-A folder is used only if it is new, empty, or holds nothing but cached tables. It gets a ``CACHEDIR.TAG``, by which
-backup programs skip it. An entry is removed only if its name is a key, its marker says that gpupipe wrote it, and no
-other file was put into it.
+A folder is used only if it is new, empty, or contains only cached tables. It gets a ``CACHEDIR.TAG``, so that backup
+programs skip it. An entry is removed only if its name is a key, it has the marker of gpupipe, and it contains no
+other file.
 """
 
 from __future__ import annotations
@@ -32,39 +32,39 @@ Signature: 8a477f597d28d172789f06886806bc55
 # This directory is a cache of tables that gpupipe has read; it can be removed at any time.
 # About cache directory tags: https://bford.info/cachedir/
 """
-COMPILED = "kernels"  # the folder of compiled code, which is beside the tables by default
+COMPILED = "kernels"  # folder of compiled code, next to the tables by default
 
 
 def require_own(folder: Path, setting: str) -> None:
-    """Raise ConfigError if `folder`, which `setting` names, holds anything but cached tables."""
+    """Raise ConfigError if `folder`, configured by `setting`, contains anything except cached tables."""
     if names := find_foreign_names(folder):
         raise ConfigError(
-            f"{setting} names a folder that holds files of others: {enumerate_names(names, 3)}",
+            f"{setting}: the folder contains files that gpupipe did not write: {enumerate_names(names, 3)}",
             where=os.path.abspath(folder),
-            fix=f"name a folder for the cache alone, such as {folder / 'gpupipe-cache'}",
+            fix=f"use a folder for the cache only, such as {folder / 'gpupipe-cache'}",
         )
 
 
 def find_foreign_names(folder: Path) -> list[str]:
-    """Return the names in a folder that do not belong to a table cache, hidden ones last.
+    """Return the names in a folder that are not part of a table cache, hidden names last.
 
-    Where the folder has been taken into use, hidden ones are those of file systems and file managers.
+    In a tagged folder, hidden names are ignored: file systems and file managers create them.
     """
     try:
         names = sorted(os.listdir(folder), key=lambda name: (name.startswith("."), name))
-    except OSError:  # it does not exist, or cannot be used: storing says so
+    except OSError:  # missing or not accessible: storing an entry reports it
         return []
     is_tagged = _is_tagged(folder)
     return [name for name in names if not (is_tagged and name.startswith(".")) and not _is_known(folder / name)]
 
 
 def set_up_folder(folder: Path) -> None:
-    """Create a cache folder for this user only, and tag it.
+    """Create a cache folder that is private to this user, and tag it.
 
     Raises
     ------
     OSError
-        If it cannot be made, or written to.
+        If it cannot be created or written.
     """
     make_private(folder)
     with suppress(FileExistsError), (folder / TAG).open("x", encoding="utf8") as file:
@@ -72,14 +72,14 @@ def set_up_folder(folder: Path) -> None:
 
 
 def make_draft(folder: Path) -> Path:
-    """Return a new folder for an entry to be written into, which bears the marker."""
+    """Create and return a temporary folder, with the marker, in which to write an entry."""
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder))
     (draft / MARKER).write_text(MARKER_TEXT, encoding="utf8")
     return draft
 
 
 def is_entry(path: Path) -> bool:
-    """Return whether a path is an entry, or the draft of one, that gpupipe wrote; a link to one is not."""
+    """Return True if a path is an entry or draft that gpupipe wrote; False for links."""
     try:
         if not (ENTRY.fullmatch(path.name) or DRAFT.fullmatch(path.name)) or not stat.S_ISDIR(path.lstat().st_mode):
             return False
@@ -89,21 +89,21 @@ def is_entry(path: Path) -> bool:
 
 
 def remove_entry(path: Path) -> None:
-    """Remove an entry or a draft, at once as far as others see; what is not ours, or cannot be removed, stays.
+    """Remove an entry or draft; other processes see it disappear at once. Anything else is kept.
 
     Open memory maps of its files stay valid.
     """
     if not _is_removable(path):
         return
     gone = path.with_name(f".draft-{secrets.token_hex(4)}")
-    with suppress(OSError):  # another process was faster
+    with suppress(OSError):  # another process removed it first
         path.rename(gone)
         _remove_files(gone)
         gone.rmdir()
 
 
 def make_room(folder: Path, limit_bytes: int) -> None:
-    """Remove the least recently used entries until those that stay have at most `limit_bytes`."""
+    """Remove the least recently used entries until the total size is at most `limit_bytes`."""
     uses = {path: use for path in folder.iterdir() if _is_removable(path) and (use := _last_use(path)) is not None}
     sizes = {path: size_of(path) for path in uses}
     excess = sum(sizes.values()) - limit_bytes
@@ -115,7 +115,7 @@ def make_room(folder: Path, limit_bytes: int) -> None:
 
 
 def size_of(entry: Path) -> int:
-    """Return the bytes of an entry; those that another process is removing do not count."""
+    """Return the size of an entry in bytes; files that another process removes meanwhile are not counted."""
     total = 0
     with suppress(FileNotFoundError):
         for path in entry.iterdir():
@@ -124,7 +124,7 @@ def size_of(entry: Path) -> int:
 
 
 def _last_use(path: Path) -> int | None:
-    """Return when an entry was last used, in ns; None for the draft of a process that may still be writing it."""
+    """Return the time of last use in ns; None for a draft that a process may still be writing."""
     try:
         used = path.lstat().st_mtime_ns
     except FileNotFoundError:
@@ -141,15 +141,15 @@ def _is_tagged(folder: Path) -> bool:
 
 
 def _is_known(path: Path) -> bool:
-    """Return whether a path may be in a cache of tables; entries of early versions have no marker."""
+    """Return True if a path may be in a table cache; entries of early versions have no marker."""
     if ENTRY.fullmatch(path.name):
-        # Other processes evict entries and store them again meanwhile.
+        # Another process may evict the entry and store it again between these checks.
         return is_entry(path) or (path / "table.json").is_file() or not os.path.lexists(path) or is_entry(path)
     return path.name in (TAG, COMPILED, "lost+found") or DRAFT.fullmatch(path.name) is not None
 
 
 def _is_removable(path: Path) -> bool:
-    """Return whether a path is an entry, or a draft, to which nobody has added anything."""
+    """Return True if a path is an entry or draft without additional files."""
     try:
         return is_entry(path) and all(
             TABLE_FILE.fullmatch(file.name) and stat.S_ISREG(file.lstat().st_mode) for file in path.iterdir()
@@ -159,7 +159,7 @@ def _is_removable(path: Path) -> bool:
 
 
 def _remove_files(entry: Path) -> None:
-    """Remove the files of a table by the opened folder, so that no link is followed; the marker goes last."""
+    """Remove the files of a table relative to the open folder, so that no link is followed; the marker last."""
     opened = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for name in sorted(os.listdir(opened), key=MARKER.__eq__):

@@ -1,7 +1,7 @@
 """Parser of ``compute:`` formulas, such as ``Quantity * UnitPrice``.
 
-A formula is a Python expression of column names, numbers, ``+ - * /``, a sign and parentheses. A name that is not a
-Python identifier is written in backticks. `gpupipe.io.row_steps` evaluates what is parsed here.
+A formula is a Python expression of column names, numbers, ``+ - * /``, signs and parentheses. Column names that are
+not Python identifiers are quoted with backticks. `gpupipe.io.row_steps` evaluates the parsed formula.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from functools import partial
 from gpupipe.io.filter_expression import parse_expression, refuse_expression
 
 MOST_NODES = 500  # evaluated by recursion
-# The names of Arrow's functions.
+# Names of Arrow's compute functions.
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
 }  # fmt: skip
 
 
 def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:
-    """Return the syntax tree of a formula, and the column that each of its names stands for.
+    """Return the syntax tree of a formula, and the column name for each name in it.
 
     Raises
     ------
     ConfigError
-        If the text cannot be parsed, or holds more than arithmetic over columns.
+        If the text cannot be parsed, or has more than arithmetic over columns.
 
     Examples
     --------
@@ -33,10 +33,10 @@ def parse_formula(text: str) -> tuple[ast.expr, dict[str, str]]:
     """
     tree, names = parse_expression(text, _refused)
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
-        raise _refused(text[:80], f"has more than {MOST_NODES} parts", None)
+        raise _refused(text[:80], f"has more than {MOST_NODES} operators and operands", None)
     _check(tree, text)
     if not names:
-        raise _refused(text, "names no column", None)
+        raise _refused(text, "uses no column", None)
     return tree, names
 
 
@@ -53,7 +53,7 @@ def _check(node: ast.expr, text: str) -> None:
         _check(node.operand, text)
     elif not (isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) in (int, float))):
         position = node.col_offset + 1 if "`" not in text else None
-        raise _refused(text, f"{ast.unparse(node)} is not a column, a number or + - * /", position)
+        raise _refused(text, f"expected columns, numbers and + - * /; found {ast.unparse(node)}", position)
 
 
 _refused = partial(refuse_expression, "compute", "{spend: Quantity * UnitPrice}")

@@ -1,4 +1,4 @@
-"""Agreement of several files on one schema: columns by name, types widened where that is lossless."""
+"""Common schema of several files: columns are matched by name, types are widened if that is lossless."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SHOWN = 3
 
 
 class FileColumn(NamedTuple):
-    """A column of one file: its type, and whether it has nothing but nulls."""
+    """A column of one file: its type, and whether all values are null."""
 
     kind: pa.DataType
     is_empty: bool
 
     @property
     def needed(self) -> pa.DataType:
-        """The type that the values need: null where there are none, as such a column goes with any other."""
+        """The type that the values need; the null type, which widens to any other, if all are null."""
         return pa.null() if self.is_empty else self.kind
 
 
@@ -33,21 +33,21 @@ FileColumns = Mapping[str, FileColumn]
 
 
 def common_schema(found: Sequence[FileColumns], files: Sequence[SourceFile], notes: Notes) -> pa.Schema:
-    """Return the schema that holds the rows of all files.
+    """Return the schema for the rows of all files.
 
-    Columns come in the order in which they first appear. One that a file lacks is null there, with a note.
+    Columns are in the order of first appearance. A column that a file lacks is null for its rows, with a note.
 
     Raises
     ------
     SchemaError
-        If a column has types in two files that nothing holds both of; the message names the files.
+        If the types of a column in two files have no common type; the message names the files.
     """
     names = list(dict.fromkeys(name for columns in found for name in columns))
     return pa.schema([(name, _common_type(name, [each.get(name) for each in found], files, notes)) for name in names])
 
 
 def clashes(found: Sequence[FileColumns]) -> list[str]:
-    """Return the columns that are text in some files and something else in others."""
+    """Return the columns that are text in some files and another type in others."""
     kinds: dict[str, set[pa.DataType]] = {}
     for columns in found:
         for name, column in columns.items():
@@ -56,23 +56,23 @@ def clashes(found: Sequence[FileColumns]) -> list[str]:
 
 
 def mixed_note(names: Sequence[str]) -> str:
-    """Return the note about columns that `clashes`."""
-    return f"some files have numbers and others text, read as text: {enumerate_names(names)}"
+    """Return the note about the columns that `clashes` returns."""
+    return f"numbers in some files and text in others, read as text: {enumerate_names(names)}"
 
 
 def cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column of a file as the type that `common_schema` has found for it."""
+    """Return a column of a file cast to its type in `common_schema`."""
     if column.type == kind:
         return column
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), kind)], kind)
-    return column.cast(kind, safe=False)  # a large integer beside floats is rounded, as everywhere
+    return column.cast(kind, safe=False)  # large integers are rounded if another file has floats
 
 
 def _common_type(
     name: str, columns: Sequence[FileColumn | None], files: Sequence[SourceFile], notes: Notes
 ) -> pa.DataType:
-    """Return the type of a column, which is None in `columns` for files that lack it."""
+    """Return the common type of a column; `columns` has None for files that lack it."""
     first: dict[pa.DataType, SourceFile] = {}
     lacking, stated = [], pa.null()
     for column, file in zip(columns, files, strict=True):
@@ -83,7 +83,7 @@ def _common_type(
         stated = column.kind if pa.types.is_null(stated) else stated
     if lacking:
         more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
-        notes.say(f"column {name!r} is null for the rows of {', '.join(lacking[:SHOWN])}{more}: they lack it", name)
+        notes.say(f"column {name!r} is missing from {', '.join(lacking[:SHOWN])}{more}; read as null", name)
     kinds = [kind for kind in first if not pa.types.is_null(kind)]
     if not kinds:
         return stated
@@ -92,9 +92,9 @@ def _common_type(
         wider = _wider(widest, kind)
         if wider is None:
             raise SchemaError(
-                f"column {name!r} holds {_worded(kinds[0])} in one file and {_worded(kind)} in another",
+                f"column {name!r} has {_describe(kinds[0])} in one file and {_describe(kind)} in another",
                 where=f"{mask(first[kinds[0]].path)} and {mask(first[kind].path)}",
-                fix="write it in one type, or leave the column out with drop",
+                fix="write the column with the same type in all files, or exclude it with drop",
                 names=[name],
             )
         widest = wider
@@ -102,7 +102,7 @@ def _common_type(
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds the values of both; None if there is none."""
+    """Return the type that represents the values of both types; None if there is none."""
     if a == b:
         return a
     if pa.types.is_integer(a) and pa.types.is_integer(b):
@@ -111,5 +111,5 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return pa.float64() if are_numbers else None
 
 
-def _worded(kind: pa.DataType) -> str:
+def _describe(kind: pa.DataType) -> str:
     return "text" if kind == TEXT else "times" if kind == MICROS else f"{kind} values"

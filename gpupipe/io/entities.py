@@ -1,7 +1,7 @@
-"""Rows and labels of the main table, made of the events of a further one: see ``source: {entities: ...}``.
+"""Rows and labels of the main table, built from an event table: ``source: {entities: ...}``.
 
-The words are those of Featuretools and Kumo: an *entity* is a key (a customer), its *cut-off* divides the events that
-features see (before it) from those that make the label (from it on, as long as the prediction window).
+The terms are those of Featuretools and Kumo. An *entity* is a key, such as a customer. Its *cut-off* separates the
+events that features use (before it) from those that define the label (from it to the end of the prediction window).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from gpupipe.units import DAY_US, parse_duration_us, parse_time_us
 
 
 def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: InputFiles | None = None) -> LoadedTable:
-    """Read the event tables that `source` is made of; return its rows, with the cut-off and the label of each.
+    """Read the event tables of `source` and return its rows, with the cut-off and the label of each.
 
-    The rows are in the order of the cut-offs, then of the keys. `LoadedTable.events` holds the event tables.
+    The rows are sorted by cut-off, then by key. `LoadedTable.events` holds the event tables.
 
     Raises
     ------
     ConfigError
-        If the prediction window of a cut-off ends after the events do.
+        If the prediction window of a cut-off ends after the last event.
     DataError
-        If there is no event before a cut-off, or a file cannot be read.
+        If no event is before a cut-off, or a file cannot be read.
     SchemaError
-        If a column is absent or of another type.
+        If a column is missing or has the wrong type.
     """
     entities = source.entities
     assert entities is not None
@@ -58,19 +58,19 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
         assert source.target is not None
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
-        notes.say(f"{source.target}: {_in_words(entities.label)}")
+        notes.say(f"{source.target}: {_describe(entities.label)}")
     read = [file for name in names for file in events[name].files]
     return LoadedTable(table, read, notes, tuple(table.column_names), events)
 
 
 def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut_offs: Sequence[int]) -> pa.Table:
-    """Return one row for each key with an event before a cut-off, and each cut-off: its keys, and ``as_of``.
+    """Return one row per cut-off and key with an event before it: the key columns and ``as_of``.
 
     Parameters
     ----------
     events : pyarrow.Table
     settings : JoinedTable
-        Their keys and time column.
+        Keys and time column of the events.
     entities : Entities
     cut_offs : sequence of int
         Microseconds since 1970-01-01 UTC, ascending.
@@ -78,9 +78,9 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
     Raises
     ------
     DataError
-        If there is no event before a cut-off.
+        If no event is before a cut-off.
     SchemaError
-        If a column is absent, or times are not times.
+        If a column is missing, or the time column has no times.
     """
     label = f"table {entities.table!r}"
     times = _times(events, settings, label)
@@ -93,7 +93,7 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
         first = -(2**63) + 1 if entities.active_within is None else cut_off - parse_duration_us(entities.active_within)
         seen = is_key & (times < cut_off) & (times >= first) & (times != NAT)
         if not seen.any():
-            since = "" if entities.active_within is None else f" in the {entities.active_within} to it"
+            since = "" if entities.active_within is None else f", within {entities.active_within}"
             raise DataError(
                 f"no key of {label} has an event before the cut-off {_iso(cut_off)}{since}",
                 where="source.entities.as_of",
@@ -108,7 +108,7 @@ def entity_rows(events: pa.Table, settings: JoinedTable, entities: Entities, cut
 
 
 def add_cut_off(rows: pa.Table, as_of: int) -> pa.Table:
-    """Return `rows` with the cut-off `as_of` (microseconds since 1970-01-01 UTC) in the column ``as_of``."""
+    """Return `rows` with the column ``as_of`` set to `as_of` (microseconds since 1970-01-01 UTC)."""
     return with_column(rows, AS_OF, _repeated(as_of, rows.num_rows))
 
 
@@ -125,7 +125,7 @@ def _key(events: pa.Table, name: str, label: str) -> pa.ChunkedArray:
 
 
 def _times(events: pa.Table, settings: JoinedTable, label: str) -> Array:
-    """Return the times of events in microseconds, NAT where null."""
+    """Return the event times in microseconds since 1970-01-01 UTC, NAT for nulls."""
     assert settings.time is not None
     times = times_of(events, settings.time, settings.declarations().get(settings.time), label)
     micros: Array = pc.fill_null(times.cast(pa.int64()), NAT).to_numpy()
@@ -167,7 +167,7 @@ def _labels(
 
 
 def _reduced(function: str, keys: Array, values: Array | None, n_keys: int) -> Array:
-    """Return the function of the values, or the number of events, of each key."""
+    """Return the reduced values, or the number of events, per key."""
     n = np.bincount(keys, minlength=n_keys).astype(np.float64)
     if function in ("none", "any", "count"):
         return n
@@ -199,50 +199,52 @@ def _as_target(values: Array, label: EventLabel) -> pa.ChunkedArray:
 def _require_complete(
     times: Array, cut_offs: Sequence[int], horizon: int, entities: Entities, label: EventLabel
 ) -> None:
-    """Raise ConfigError if a prediction window ends after the events do: its labels would miss events (censoring)."""
+    """Raise ConfigError if a prediction window ends after the last event: its labels would be censored."""
     last = int(times.max(initial=NAT))
     if last == NAT:
         raise DataError(
-            f"no event of table {label.table!r} has a time",
-            fix="check the column that `time` names",
+            f"table {label.table!r} has no event with a time",
+            fix="check the column set as `time`",
             names=[label.table],
         )
     end = last + 1
-    if horizon % DAY_US == 0:  # days and weeks: the last event's day is complete
+    if horizon % DAY_US == 0:  # for windows of whole days, treat the day of the last event as complete
         end = (last // DAY_US + 1) * DAY_US
     if entities.until is not None:
         end = parse_time_us(entities.until)
     late = [cut_off for cut_off in cut_offs if cut_off + horizon > end]
     if late:
         raise ConfigError(
-            f"the label of the cut-off {_iso(late[0])} needs the events up to {_iso(late[0] + horizon)}; "
-            f"those of table {label.table!r} end on {_iso(end if entities.until else last)}",
+            f"the label for cut-off {_iso(late[0])} needs events up to {_iso(late[0] + horizon)}; "
+            f"table {label.table!r} ends on {_iso(end if entities.until else last)}",
             where="source.entities",
-            fix=f"take a cut-off of at most {_iso(end - horizon)} or a window shorter than {label.within}; or, if the "
-            f"events are complete up to a later date, say so: until: {_iso(late[0] + horizon)}",
+            fix=f"set a cut-off of {_iso(end - horizon)} or earlier, or a window shorter than {label.within}; if the "
+            f"events are complete up to a later date, set it: until: {_iso(late[0] + horizon)}",
             names=[label.table],
         )
 
 
 def _row_note(table: pa.Table, entities: Entities, keys: Sequence[str]) -> str:
     dates = entities.as_of
-    said = f"before {dates[0]}" if len(dates) == 1 else f"before each of {len(dates)} cut-offs from {dates[0]} on"
-    active = f" and in the {entities.active_within} to it" if entities.active_within else ""
-    return f"{table.num_rows:,} rows: each {', '.join(keys)} with an event in {entities.table!r} {said}{active}"
+    when = f"before {dates[0]}" if len(dates) == 1 else f"before each of {len(dates)} cut-offs, the first {dates[0]}"
+    active = f", within {entities.active_within} of the cut-off" if entities.active_within else ""
+    return f"{table.num_rows:,} rows: each {', '.join(keys)} with an event in {entities.table!r} {when}{active}"
 
 
-def _in_words(label: EventLabel) -> str:
-    least = "" if label.at_least is None else f" of at least {label.at_least:g}"
+def _describe(label: EventLabel) -> str:
+    least = "" if label.at_least is None else f" is at least {label.at_least:g}"
     of = label.table if label.column is None else f"{label.table}.{label.column}"
-    return f"{label.function} of {of}{least} within {label.within} from the cut-off on"
+    return f"{label.function} of {of} within {label.within} after the cut-off{least}"
 
 
 def _range_of(times: Array) -> str:
     known = times[times != NAT]
-    return f"its events are from {_iso(known.min())} to {_iso(known.max())}" if len(known) else "none has a time"
+    if not len(known):
+        return "none of its events has a time: check the time column"
+    return f"its events range from {_iso(known.min())} to {_iso(known.max())}: choose a cut-off in that range"
 
 
 def _iso(micros: int) -> str:
-    """Return a time as ISO text, a date alone where it is midnight."""
+    """Return a time in ISO format, as a date if it is midnight."""
     moment = datetime.fromtimestamp(int(micros) / 1e6, UTC).replace(tzinfo=None)
     return moment.date().isoformat() if moment.time() == datetime.min.time() else moment.isoformat(timespec="seconds")

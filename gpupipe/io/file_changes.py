@@ -1,4 +1,4 @@
-"""Detection of files that change while they are read: a mix of old and new rows would look like any other table."""
+"""Detection of files that change while they are read, which would silently mix old and new rows."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager
 from gpupipe.errors import DataError
 from gpupipe.io.files import SourceFile, mask, remote_identity
 
-FIX = "run again once nothing writes to it; a writer that writes beside it and renames disturbs nobody"
+FIX = "run again when no process writes to the file; to replace a file safely, write a new file and rename it"
 
 
 @contextmanager
 def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterator[None]:
-    """Require that a file is what it was when it was listed, before and after the block reads it.
+    """Check that a file has the identity from its listing, before and after the body of the context reads it.
 
-    Costs one stat of a local file (two unless it is open), one request for a remote one. An error in the block of a
-    file that changed is reported as the change.
+    Costs one stat for a local file (two if it is not open) and one request for a remote file. If the file changed, an
+    error in the body is reported as the change.
 
     Parameters
     ----------
     file : SourceFile
     descriptor : int, optional
-        Of the open local file.
+        Descriptor of the open local file.
 
     Raises
     ------
     DataError
-        If the file has another size, time of change or entity tag than it had, or is another, or gone.
+        If the size, modification time or entity tag of the file has changed, or it was replaced or removed.
     """
     before = None if file.remote is not None else _require_same(file, descriptor=descriptor)
     try:
@@ -40,20 +40,20 @@ def require_unchanged(file: SourceFile, descriptor: int | None = None) -> Iterat
 
 
 def are_unchanged(files: Iterable[SourceFile]) -> bool:
-    """Return whether files have the identity that they had when they were listed on this host.
+    """Return True if files have the identity from their listing on this host.
 
-    Remote files are not asked for again: `require_unchanged` did so when they were read.
+    Remote files are not checked again: `require_unchanged` did so when they were read.
     """
     return all(file.shows_changes and (file.remote is not None or _has_identity(file)) for file in files)
 
 
 def removed(file: SourceFile) -> DataError:
-    """Return the error of a file that is not there any more."""
-    return DataError("the file was removed while it was read", where=mask(file.path), fix=FIX)
+    """Return the error for a file that no longer exists."""
+    return DataError("the file was removed while it was being read", where=mask(file.path), fix=FIX)
 
 
 def _has_identity(file: SourceFile) -> bool:
-    if not file.mtime_ns:  # a generated table, or one in memory
+    if not file.mtime_ns:  # a generated or in-memory table
         return True
     try:
         status = os.stat(file.path)
@@ -63,11 +63,11 @@ def _has_identity(file: SourceFile) -> bool:
 
 
 def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | None = None) -> int | None:
-    """Return the inode of a file whose identity is what it was; it is compared within one opening alone.
+    """Return the inode of a file; raise DataError if its identity changed. Inodes are compared during one open only.
 
-    Hosts and FUSE number the same file differently, so an inode is no part of the identity that travels.
+    Hosts and FUSE may assign different inodes to the same file, so workers do not compare them.
     """
-    if not file.mtime_ns and not file.version:  # made here, or the file system does not say
+    if not file.mtime_ns and not file.version:  # generated, or not provided by the file system
         return None
     try:
         if file.remote is not None:
@@ -83,5 +83,5 @@ def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | 
     except FileNotFoundError:
         raise removed(file) from None
     if not same:
-        raise DataError("the file was changed while it was read", where=mask(file.path), fix=FIX)
+        raise DataError("the file was changed while it was being read", where=mask(file.path), fix=FIX)
     return number

@@ -1,8 +1,8 @@
-"""Streams of files for Arrow: local, remote through fsspec, and compressed ones decompressed.
+"""File streams for Arrow: local files, remote files through fsspec, and compressed files.
 
-Nothing is memory-mapped: a file that another process cuts short would end this one with SIGBUS, and what it writes
-would show up in tables that were checked. Reading instead costs nothing that can be measured (compressed Parquet, CSV,
-ORC: the CPU seconds are equal), and less memory counts as this process's.
+Files are never memory-mapped: if another process truncated a mapped file, this one would be killed by SIGBUS, and
+later writes would change tables that were already checked. Reading has no measurable cost (equal CPU seconds for
+compressed Parquet, CSV and ORC) and reduces the memory that is charged to the process.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.signatures import require_signature
 
-ByteRange = tuple[int, int]  # bytes from the first up to the second
+ByteRange = tuple[int, int]  # first byte, and the end (exclusive)
 
 
 class AdaptedStream:
-    """Base of streams with a ``read`` method that change or check bytes on their way to an Arrow parser."""
+    """Base class of streams that change or check bytes before an Arrow parser reads them."""
 
     closed = False
 
     def opened(self) -> pa.PythonFile:
-        """Return the stream as Arrow reads it."""
+        """Return the stream wrapped as a `pyarrow.PythonFile`."""
         return pa.PythonFile(self, mode="r")
 
     def readable(self) -> bool:
-        """Return True: it can be read."""
+        """Return True."""
         return True
 
     def close(self) -> None:
-        """Leave the stream below open: whoever opened it closes it."""
+        """Do nothing: the underlying stream is closed by the code that opened it."""
 
 
 @contextmanager
 def open_file(file: SourceFile, unpack: bool = False, span: ByteRange | None = None) -> Iterator[Any]:
-    """Open a file as an Arrow stream; any error while it is open becomes a DataError that names the file.
+    """Open a file as an Arrow stream; any error while it is open is raised as a DataError that names the file.
 
     Parameters
     ----------
     file : SourceFile
     unpack : bool
-        Whether to decompress a file whose last suffix says that it is compressed; it can only be read forwards then.
+        Decompress the file if its last suffix is that of a compression; the stream is then not seekable.
     span : (int, int), optional
-        Open these bytes alone, of a local file that is not compressed.
+        Byte range to open, of a local uncompressed file.
 
     Raises
     ------
     DataError
-        If the file cannot be read, its first bytes say that it is of another format, or it changes meanwhile.
+        If the file cannot be read, its signature is that of another format, or it changes while it is open.
     """
     codec = compression_of(file.path) if unpack else None
     with convert_read_errors(file.path), (_open_remote if file.remote is not None else _open_local)(file) as stream:
@@ -75,7 +75,7 @@ def _open_remote(file: SourceFile) -> Iterator[Any]:
 @contextmanager
 def _open_local(file: SourceFile) -> Iterator[Any]:
     try:
-        stream = pa.OSFile(os.fsencode(file.path))  # bytes: a name need not be UTF-8
+        stream = pa.OSFile(os.fsencode(file.path))  # bytes: a file name need not be UTF-8
     except FileNotFoundError:
         raise removed(file) from None
     with stream, require_unchanged(file, stream.fileno()):

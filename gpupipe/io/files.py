@@ -1,4 +1,4 @@
-"""Discovery of the files that a path means: a file, glob, folder, hive-partitioned folder or fsspec URL."""
+"""File discovery: list the files of a path, glob, folder, hive-partitioned folder or fsspec URL."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
            "smb": "smbprotocol"}  # fmt: skip
 
 VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified", "ino")  # as plugins name them
-DECRYPT = "decrypt it first; or, if some columns are encrypted and not all of it, leave these out with drop"
-STRANGE = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+DECRYPT = "decrypt it first; if only some columns are encrypted, exclude them with drop"
+SPECIAL_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file to read, and its identity.
+    """A file to read, and its identity.
 
     Attributes
     ----------
     path : str
-        Of a local file, absolute; of a remote one, as its file system names it.
+        Absolute for a local file; in the form of its file system for a remote one.
     size : int
         Bytes.
     mtime_ns : int
-        Time of the last change; 0 where the file system does not say.
+        Time of the last modification; 0 if the file system does not provide it.
     version : str
-        Entity tag or checksum that a remote file system gives, or ``""``.
+        Entity tag or checksum of a remote file, or ``""``.
     format : str
     partitions : mapping of str to (str or None)
-        Columns that the folders say, as in ``year=2024/month=1``.
-    remote : file system of fsspec, optional
+        Columns and values from hive-partitioned folder names such as ``year=2024/month=1``.
+    remote : fsspec file system, optional
         None for a local file.
     ctime_ns, inode : int
-        Of a local file: time of its last change of any kind, which nobody can set, and its number on this host.
+        Of a local file: time of its last change of any kind, which programs cannot set, and its inode number.
     """
 
     path: str
@@ -66,7 +66,7 @@ class SourceFile:
     def local(
         cls, path: str, status: os.stat_result, file_format: str, partitions: Mapping[str, str | None] | None = None
     ) -> SourceFile:
-        """Return a local file of which `os.stat` gave `status`."""
+        """Return the local file at `path` with the given `os.stat` result."""
         return cls(
             path,
             status.st_size,
@@ -79,15 +79,15 @@ class SourceFile:
 
     @property
     def identity(self) -> tuple[str, int, int, str, int, int]:
-        """What distinguishes this state of the file from all others that this host sees under its path.
+        """Tuple that differs between any two states of the file seen under its path.
 
-        Size and mtime alone do not: ``cp -p`` and ``touch -d`` write new content under an old time.
+        Size and mtime are not enough: ``cp -p`` and ``touch -d`` write new content with an old time.
         """
         return self.path, self.size, self.mtime_ns, self.version, self.ctime_ns, self.inode
 
     @property
     def shows_changes(self) -> bool:
-        """Whether `identity` says more than the size; some remote file systems give neither a time nor a tag."""
+        """True if `identity` has more than the size; some remote file systems provide neither a time nor a tag."""
         return self.remote is None or bool(self.mtime_ns or self.version)
 
 
@@ -99,10 +99,11 @@ def convert_read_errors(path: str) -> Iterator[None]:
     except GpupipeError:
         raise
     except PermissionError as error:
-        fix = "give this user the right to read it"
-        raise DataError("the file may not be read", where=mask(path), fix=fix) from error
-    except Exception as error:  # Arrow's errors and those of any fsspec plugin have no ancestor in common
-        if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:  # of memory, a corrupt file may ask for any
+        fix = "grant the current user read permission"
+        raise DataError("permission to read the file was denied", where=mask(path), fix=fix) from error
+    except Exception as error:  # errors of Arrow and of fsspec plugins have no common base class
+        # Memory is not checked: a corrupt file may request any amount.
+        if (found := shortage(error, (THREADS, OPEN_FILES))) is not None:
             found.place(mask(path))
             raise found from error
         # A message of pyarrow 26.0, which raises OSError for all unreadable Parquet files.
@@ -113,28 +114,28 @@ def convert_read_errors(path: str) -> Iterator[None]:
         raise kind(
             f"the file cannot be read: {reason_of(error)}",
             where=mask(path),
-            fix="check that the file is complete and of the format that it should have",
+            fix="check that the file is complete and in the expected format",
         ) from error
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return a library's message for people: on one line, without secrets, its first 300 characters."""
+    """Return a library's message on one line, with secrets masked, cut to 300 characters."""
     reason = " ".join(str(error).split()) or type(error).__name__
     return mask(reason[:300])
 
 
 def find_files(source: TableSource) -> list[SourceFile]:
-    """Return the files of a source, without reading them: of each path in sorted order, paths as listed.
+    """Return the files of a source without reading them: paths in the order given, files of a path sorted.
 
     Parameters
     ----------
     source : TableSource
-        Its ``path`` must be given.
+        A source with a ``path``.
 
     Raises
     ------
     DataError
-        If a path means no file, files of several formats, or one that cannot be reached.
+        If a path has no files, has files of several formats, or cannot be accessed.
     """
     files = []
     for path in source.paths:
@@ -144,7 +145,7 @@ def find_files(source: TableSource) -> list[SourceFile]:
             raise DataError(
                 f"the folder has files of several formats: {', '.join(formats)}",
                 where=mask(path),
-                fix="state one, as in source.format: parquet, or use a glob such as *.parquet",
+                fix="set the format, as in source.format: parquet, or use a glob such as *.parquet",
             )
         files += found
     return files
@@ -152,7 +153,7 @@ def find_files(source: TableSource) -> list[SourceFile]:
 
 def _local_files(path: str, stated: str) -> list[SourceFile]:
     full = Path(path).expanduser().absolute()
-    with convert_read_errors(str(full)):  # a name that is too long, a folder that may not be listed
+    with convert_read_errors(str(full)):  # for example a name that is too long, or an unreadable folder
         if full.is_dir():
             names = _readable(_files_below(str(full)), str(full), stated)
             return [_local_file(name, stated, str(full)) for name in names]
@@ -163,12 +164,12 @@ def _local_files(path: str, stated: str) -> list[SourceFile]:
             if names:
                 root = _fixed_part(str(full))
                 return [_local_file(name, stated, root) for name in names]
-            raise DataError("no file matches", where=str(full), fix="check the pattern; ** goes into folders")
+            raise DataError("no file matches the pattern", where=str(full), fix="check it; ** also matches subfolders")
         raise _no_such_file(full)
 
 
 def _files_below(folder: str) -> list[str]:
-    """Return the files in a folder and its subfolders, of which hidden ones and links are not entered."""
+    """Return the files in a folder and its subfolders; hidden folders and links to folders are skipped."""
     found = []
     for path, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_hidden(name)]
@@ -177,12 +178,12 @@ def _files_below(folder: str) -> list[str]:
 
 
 def _sorted_paths(paths: Iterable[str]) -> list[str]:
-    """Return paths in the order of their parts: ``a/z`` is before ``a-b/c``."""
+    """Return paths sorted by their components: ``a/z`` is before ``a-b/c``."""
     return sorted(paths, key=lambda path: path.split("/"))
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a file or folder holds no data by its name: ``.git``, ``_SUCCESS``, ``_temporary``."""
+    """Return True if the name marks a file or folder without data: ``.git``, ``_SUCCESS``, ``_temporary``."""
     return name[:1] in (".", "_")
 
 
@@ -192,12 +193,12 @@ def _local_file(name: str, stated: str, root: str) -> SourceFile:
     except OSError as error:
         if not os.path.islink(name):
             raise
-        fix = "mend the link, or take it away"
-        why = "itself" if error.errno == errno.ELOOP else f"{os.readlink(name)}, which is not there"
-        raise DataError(f"the link leads to {why}", where=name, fix=fix) from None
-    if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever, a device might never end
-        kind = STRANGE.get(stat.S_IFMT(status.st_mode), "something else")
-        raise DataError(f"it is {kind}, and no file", where=name, fix="write the rows to a file, and name that one")
+        target = "itself" if error.errno == errno.ELOOP else f"{os.readlink(name)}, which does not exist"
+        fix = "fix or remove the link"
+        raise DataError(f"the symbolic link points to {target}", where=name, fix=fix) from None
+    if not stat.S_ISREG(status.st_mode):  # reading a pipe could block for ever; a device may have no end
+        kind = SPECIAL_FILES.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise DataError(f"expected a regular file, found {kind}", where=name, fix="write the rows to a file")
     return SourceFile.local(name, status, require_format(name, stated), _partitions(name, root))
 
 
@@ -206,16 +207,16 @@ def _no_such_file(path: Path) -> DataError:
     if path.parent.is_dir():
         hint = did_you_mean(path.name, os.listdir(path.parent))
     elif not path.parent.exists():
-        hint = f"the folder {path.parent} does not exist either"
-    fix = "check the path; it is relative to the working directory, or to the configuration that names it"
-    return DataError("there is no such file or folder", where=str(path), fix=f"{hint}; {fix}" if hint else fix)
+        hint = f"the folder {path.parent} does not exist"
+    fix = "check the path: it is relative to the working directory, or to the configuration file that contains it"
+    return DataError("no such file or folder", where=str(path), fix=f"{hint}; {fix}" if hint else fix)
 
 
 def _remote_files(url: str, stated: str) -> list[SourceFile]:
     with convert_read_errors(url):
         system, path = _file_system(url)
-        system.invalidate_cache()  # of listings: those of an earlier run may have changed since
-        # A URL that has a query is one file whatever its characters say.
+        system.invalidate_cache()  # a cached listing of an earlier run may be outdated
+        # An HTTP URL names one file, even if its query contains glob characters.
         if glob.has_magic(path) and not url.startswith(("http://", "https://")):
             listed, root = system.glob(path, detail=True), _fixed_part(path)
             names = sorted(name for name, info in listed.items() if info["type"] == "file")
@@ -226,20 +227,20 @@ def _remote_files(url: str, stated: str) -> list[SourceFile]:
             names = _readable(sorted(listed), path, stated)
         if names:
             return [_remote_file(system, name, listed[name], stated, root) for name in names]
-    raise DataError("no file is there", where=mask(url), fix="check the URL, and the right to list it")
+    raise DataError("no files found", where=mask(url), fix="check the URL and the permission to list it")
 
 
 def _info_of_file(system: Any, path: str) -> Mapping[str, Any] | None:
-    """Return what a remote file system says of a file; None where `path` is a folder, or nothing."""
+    """Return the metadata of a remote file; None if `path` is a folder or does not exist."""
     try:
         info: Mapping[str, Any] = system.info(path)
-    except Exception:  # as fsspec's own isfile: what is wrong is said when the path is listed
+    except Exception:  # as in fsspec's isfile: listing the path raises the error with its reason
         return None
     return info if info["type"] == "file" else None
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    import fsspec  # with all that it brings, for URLs alone
+    import fsspec  # imported for URLs only: it is slow to import
 
     protocol = url.split("://")[0]
     try:
@@ -252,7 +253,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             fix=f"pip install {package}",
         ) from None
     except ValueError as error:
-        if "not known" not in str(error):  # a message of fsspec 2026.9, which raises ValueError for bad options too
+        if "not known" not in str(error):  # fsspec 2026.9 also raises ValueError for invalid options
             raise
         known = fsspec.available_protocols()
         hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"
@@ -260,17 +261,17 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 
 def _remote_file(system: Any, name: str, info: Mapping[str, Any], stated: str, root: str) -> SourceFile:
-    if info.get("size") is None:  # a listing over HTTP has no more than names
+    if info.get("size") is None:  # a listing over HTTP has names only
         info = system.info(name)
     size, mtime_ns, version = remote_identity(info)
     file_format = require_format(name.split("?")[0], stated)
-    # fsspec calls the ctime of a file:// URL "created".
+    # For file:// URLs, fsspec reports the ctime as "created".
     ctime_ns = int(info["created"] * 1e9) if "ino" in info and isinstance(info.get("created"), float) else 0
     return SourceFile(name, size, mtime_ns, file_format, version, _partitions(name, root), system, ctime_ns)
 
 
 def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Return the size, time of change and version that a file system of fsspec says of a file."""
+    """Return the size, modification time (ns) and version from the fsspec metadata of a file."""
     changed = info.get("mtime") or info.get("LastModified") or info.get("created") or 0
     seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
     return (
@@ -281,42 +282,42 @@ def remote_identity(info: Mapping[str, Any]) -> tuple[int, int, str]:
 
 
 def _readable(names: list[str], root: str, stated: str) -> list[str]:
-    """Return the data files of a folder: no hidden ones, no markers such as _SUCCESS, only the stated format."""
+    """Return the data files of a folder: without hidden files and markers such as _SUCCESS, in the given format."""
     shown = [n for n in names if not any(map(_is_hidden, n[len(root) :].split("/")))]
     if stated == "auto":
         chosen = [name for name in shown if format_of(name)]
     else:
         chosen = [name for name in shown if format_of(name) == stated] or shown
     if not chosen:
-        what = "file that can be read" if stated == "auto" else f"{stated} file"
+        what = "files in a supported format" if stated == "auto" else f"{stated} files"
         raise DataError(
             f"the folder has no {what}",
             where=mask(root),
-            fix="check the path; if the files have other suffixes, state source.format",
+            fix="check the path; if the file suffixes do not show the format, set source.format",
         )
     return chosen
 
 
 def _partitions(name: str, root: str) -> dict[str, str | None]:
-    """Return the columns that the folders between `root` and the file say, as in ``year=2024/month=1``."""
+    """Return the hive partition columns between `root` and the file, as in ``year=2024/month=1``."""
     found: dict[str, str | None] = {}
     for part in name[len(root) :].split("/")[:-1]:
         column, equals, value = part.partition("=")
         if equals and column:
             if unquote(column) in found:
-                what = f"the folders say {unquote(column)!r} twice"
-                raise DataError(what, where=mask(name), fix="move the file to where one folder says it")
+                what = f"partition column {unquote(column)!r} occurs twice in the path"
+                raise DataError(what, where=mask(name), fix="use one folder per partition column")
             found[unquote(column)] = None if value == HIVE_NULL else unquote(value)
     return found
 
 
 def _fixed_part(pattern: str) -> str:
-    """Return the folder of a glob that is before its first magic character."""
+    """Return the folder part of a glob before its first magic character."""
     return re.split(r"[*?\[]", pattern)[0].rpartition("/")[0]
 
 
 def as_text(path: str) -> str:
-    """Return a path as text that YAML can hold: where its bytes are not UTF-8, a glob with ``?`` in place of each.
+    """Return a path as text that YAML can store: a glob with ``?`` for each byte that is not UTF-8.
 
     >>> as_text("caf\\udce9.csv")
     'caf?.csv'
@@ -328,16 +329,16 @@ def as_text(path: str) -> str:
 
 
 def _is_odd_byte(character: str) -> bool:
-    """Return whether a character stands for a byte that is not UTF-8, as `os.fsdecode` keeps it."""
+    """Return True if the character is a byte that is not UTF-8, as escaped by `os.fsdecode`."""
     return "\udc80" <= character <= "\udcff"
 
 
-_NAMED = r"\$\{\w+\}"  # the name of a variable that holds a secret is none
-_USER = re.compile(rf"://(?!(?:{_NAMED}|:)+@)[^/?#]+@")  # up to the last @: a password may hold one
+_NAMED = r"\$\{\w+\}"  # the name of an environment variable is not a secret
+_USER = re.compile(rf"://(?!(?:{_NAMED}|:)+@)[^/?#]+@")  # up to the last @: a password may contain one
 _PARAMETER = re.compile(rf"([?&#;][^=&]{{1,200}}=)(?!{_NAMED})[^&]+")
-_URL = re.compile(r"\b\w[\w+.-]{0,30}://[^\s'\"]+")  # bounded, as text from data may be long and look like anything
+_URL = re.compile(r"\b\w[\w+.-]{0,30}://[^\s'\"]+")  # bounded: text from data may be long
 
 
 def mask(text: str) -> str:
-    """Return `text` with users, passwords and signatures in its URLs replaced by ``***``; ``${NAME}`` stays."""
+    """Return `text` with users, passwords and signatures in its URLs replaced by ``***``; ``${NAME}`` is kept."""
     return _URL.sub(lambda url: _PARAMETER.sub(r"\1***", _USER.sub("://***@", url[0])), text)

@@ -1,4 +1,4 @@
-"""Applies the row filter of ``where:`` to a table."""
+"""Apply the row filter of ``where:`` to a table."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gpupipe.table.time_columns import is_text
 
 
 def filter_rows(table: pa.Table, text: str) -> pa.Table:
-    """Return the rows of `table` for which the filter `text` is true, in their order.
+    """Return the rows of `table` for which the filter `text` is true, in order.
 
-    Dictionaries keep the levels that these rows have: with others, what a level is would depend on how a file happens
-    to be cut into chunks, as Arrow drops the chunks of which no row is left.
+    Dictionaries keep only levels that occur in the result. Otherwise the levels would depend on how the file was split
+    into chunks, because Arrow drops chunks without rows.
 
     Raises
     ------
     ConfigError
         If the filter cannot be parsed.
     SchemaError
-        If it names a column that is not there, or compares one with a value of another type.
+        If it names a missing column, or compares a column with a value of another type.
     """
     tree, names = parse_where(text)
     for name in names.values():
@@ -38,7 +38,7 @@ def filter_rows(table: pa.Table, text: str) -> pa.Table:
 
 
 def require_column(names: Sequence[str], name: str, where: str) -> str:
-    """Return `name`, or raise SchemaError if it is not among the columns of the table that `where` is about."""
+    """Return `name`; raise SchemaError if it is not one of the columns `names` of the table described by `where`."""
     if name not in names:
         hint = did_you_mean(name, names) or f"the columns are {', '.join(names[:20])}"
         raise SchemaError(f"there is no column {name!r}", where=where, fix=hint, names=[name])
@@ -57,7 +57,7 @@ def _with_used_levels(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 class _Filter:
-    """Evaluates a checked expression over the columns of a table; the results are boolean, null for unknown."""
+    """Evaluator of a checked expression over the columns of a table; results are boolean, null for unknown."""
 
     def __init__(self, table: pa.Table, names: dict[str, str], text: str) -> None:
         self.table, self.names, self.text = table, names, text
@@ -89,7 +89,7 @@ class _Filter:
     def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> pa.ChunkedArray:
         first, second = self.operand(left), self.operand(right)
         try:
-            first, second = _as_time_beside_time(first, second), _as_time_beside_time(second, first)
+            first, second = _parsed_if_time(first, second), _parsed_if_time(second, first)
             if is_text(first.type) != is_text(second.type):  # Arrow would compare 3 with "3"
                 raise TypeError
             result = pc.call_function(COMPARISONS[type(operator)], [first, second])
@@ -98,9 +98,9 @@ class _Filter:
                 f"where: {ast.unparse(left)} ({_type_name(first)}) and {ast.unparse(right)} ({_type_name(second)}) "
                 "cannot be compared",
                 where=self.text,
-                fix="write text in quotes and numbers without; times as '2020-01-31' or '2020-01-31 12:00:00'",
+                fix="quote text, not numbers; write times as '2020-01-31' or '2020-01-31 12:00:00'",
             ) from None
-        # NaN is a missing number too: != would keep it.
+        # NaN is a missing value too; without this, != would be true for it.
         return pc.if_else(pc.or_(_is_nan(first), _is_nan(second)), pa.scalar(None, pa.bool_()), result)
 
     def operand(self, node: ast.expr) -> pa.ChunkedArray | pa.Scalar:
@@ -109,14 +109,14 @@ class _Filter:
         return pa.scalar(ast.literal_eval(node))
 
 
-def _as_time_beside_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:
+def _parsed_if_time(value: pa.ChunkedArray | pa.Scalar, other: pa.ChunkedArray | pa.Scalar) -> pa.Scalar:
     if not (isinstance(value, pa.StringScalar) and pa.types.is_timestamp(other.type)):
         return value
     return time_scalar(value.as_py(), other.type)
 
 
 def time_scalar(text: str, kind: pa.DataType) -> pa.Scalar:
-    """Return an ISO time, in UTC unless it says its zone, as a time stamp of this type."""
+    """Return an ISO time as a timestamp scalar of this type; a time without a zone is in UTC."""
     time = datetime.fromisoformat(text)
     return pa.scalar(time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time, kind)
 

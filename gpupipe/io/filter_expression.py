@@ -1,9 +1,9 @@
-"""The row filter of ``where:``, such as ``2.5 <= fare <= 100 and payment_type in ["Cash", "Credit Card"]``.
+"""Parser of ``where:`` row filters such as ``2.5 <= fare <= 100 and payment_type in ["Cash", "Credit Card"]``.
 
-A safe part of Python's expressions: comparisons (chained ones too), ``in``, ``is None``, ``and``, ``or``, ``not``. A
-name is a column; one that is no Python name is written in backticks: ```education-num` > 9``. A comparison with a
-null is neither true nor false, and a row is kept only where the whole is true. Here it is parsed and checked, without
-any library, so that ``gpupipe check`` can do it; `gpupipe.io.filter` applies it.
+The language is a safe subset of Python expressions: comparisons (also chained), ``in``, ``is None``, ``and``, ``or``
+and ``not``. A name is a column; quote other column names with backticks: ```education-num` > 9``. A comparison with
+null is null, and only rows for which the filter is true are kept. Parsing imports no library, so ``gpupipe check``
+stays fast; `gpupipe.io.filter` applies the filter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from gpupipe.errors import ConfigError
 
 BACKTICKS = re.compile(r"`([^`]+)`")
-# As Arrow's functions are called, and NumPy's.
+# Names of Arrow's compute functions and of NumPy's ufuncs.
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "less",
     ast.LtE: "less_equal",
@@ -28,12 +28,12 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:
-    """Return the expression, and the column that each of its names means.
+    """Return the syntax tree of a filter, and the column name for each name in it.
 
     Raises
     ------
     ConfigError
-        If it is no expression, or one with more in it than a filter may have; the message has the position.
+        If it is not an expression, or uses syntax that filters do not support; the message shows the position.
     """
     tree, names = parse_expression(text, _refused)
     try:
@@ -46,14 +46,14 @@ def parse_where(text: str) -> tuple[ast.expr, dict[str, str]]:
 def parse_expression(
     text: str, refused: Callable[[str, str, int | None], ConfigError]
 ) -> tuple[ast.expr, dict[str, str]]:
-    """Return the syntax tree of a Python expression over columns, and the column that each of its names stands for.
+    """Return the syntax tree of a Python expression over columns, and the column name for each name in it.
 
     Parameters
     ----------
     text : str
-        Names that are not Python identifiers are written in backticks.
+        Column names that are not Python identifiers are quoted with backticks.
     refused : callable
-        Makes the error of a text that is not an expression, from the text, the reason and the position.
+        Returns the error to raise, from the text, the reason and the position.
 
     Raises
     ------
@@ -76,12 +76,12 @@ def parse_expression(
 
 
 def columns_of(text: str | None) -> tuple[str, ...]:
-    """Return the columns that a filter needs."""
+    """Return the columns that a filter uses."""
     return () if text is None else tuple(dict.fromkeys(parse_where(text)[1].values()))
 
 
 def refuse_expression(section: str, example: str, text: str, why: str, position: int | None) -> ConfigError:
-    """Return the error of a text that is not an expression of its section of the configuration."""
+    """Return the error for a text that is not a valid expression in its configuration section."""
     where = f"{text}\n         {' ' * max((position or 1) - 1, 0)}^ column {position}" if position else text
     return ConfigError(f"{section}: {why}", where=where, fix=f"write it as in {section}: {example}")
 
@@ -100,26 +100,26 @@ def _check_condition(node: ast.expr, text: str) -> None:
         for left, operator, right in links(node):
             _check_comparison(left, operator, right, text)
     elif not isinstance(node, ast.Name):
-        raise _refused(text, f"{ast.unparse(node)} is no condition", position)
+        raise _refused(text, f"expected a condition, found {ast.unparse(node)}", position)
 
 
 def _check_comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr, text: str) -> None:
     position = left.col_offset + 1 if "`" not in text else None
     if isinstance(operator, ast.Is | ast.IsNot):
         if not (isinstance(left, ast.Name) and isinstance(right, ast.Constant) and right.value is None):
-            raise _refused(text, "'is' works with None only", position)
+            raise _refused(text, "'is' compares a column with None only", position)
     elif isinstance(operator, ast.In | ast.NotIn):
         listed = isinstance(right, ast.List | ast.Tuple | ast.Set) and all(_is_value(item) for item in right.elts)
         if not (isinstance(left, ast.Name) and listed):
-            raise _refused(text, "'in' works with a column and a list of values", position)
+            raise _refused(text, "'in' takes a column and a list of values", position)
     elif not all(isinstance(side, ast.Name) or _is_value(side) for side in (left, right)):
-        raise _refused(text, f"{ast.unparse(left)}, {ast.unparse(right)}: columns and values only", position)
+        raise _refused(text, f"{ast.unparse(left)}, {ast.unparse(right)}: expected columns and values", position)
     elif isinstance(left, ast.Constant) and isinstance(right, ast.Constant):
         raise _refused(text, "a comparison needs a column", position)
 
 
 def links(node: ast.Compare) -> list[tuple[ast.expr, ast.cmpop, ast.expr]]:
-    """Return the links of a chained comparison: ``a < b < c`` is ``a < b`` and ``b < c``."""
+    """Return the pairwise comparisons of a chain: ``a < b < c`` is ``a < b`` and ``b < c``."""
     return list(zip([node.left, *node.comparators], node.ops, node.comparators, strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Columns that the folders of a hive-partitioned table say, as in ``year=2024/month=1``."""
+"""Partition columns from the folder names of a hive-partitioned table, as in ``year=2024/month=1``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpupipe.io.missing_values import TEXT
 
 
 class HivePartitions:
-    """The partition columns of a list of files: integers if every file has one, else text."""
+    """Partition columns of a list of files: int64 if all values are integers, else text."""
 
     def __init__(self, files: Sequence[SourceFile]) -> None:
         names = dict.fromkeys(name for file in files for name in file.partitions)
@@ -26,14 +26,14 @@ class HivePartitions:
     def describe(
         self, columns: Mapping[str, FileColumn], file: SourceFile, wanted: ColumnFilter
     ) -> dict[str, FileColumn]:
-        """Return the columns of a file with those that `add_columns` would append."""
+        """Return the columns of a file together with those that `add_columns` appends."""
         found = dict(columns)
         for name in wanted.pick(list(file.partitions)):
             found.setdefault(name, FileColumn(self.kinds[name], file.partitions[name] is None))
         return found
 
     def add_columns(self, table: pa.Table, file: SourceFile, wanted: ColumnFilter) -> pa.Table:
-        """Return `table` with the partition columns of its file, but for those that the file itself has."""
+        """Return `table` with the partition columns of its file, except those that the file itself contains."""
         for name in wanted.pick(list(file.partitions)):
             if name not in table.column_names:
                 table = table.append_column(name, _constant(file.partitions[name], self.kinds[name], table.num_rows))
@@ -41,37 +41,37 @@ class HivePartitions:
 
 
 def require_agreement(table: pa.Table, file: SourceFile) -> None:
-    """Refuse a plain table of a file that has a column of its folders, and other values in it than they say.
+    """Raise SchemaError if a partition column that the file also contains has values other than its folder's.
 
     Raises
     ------
     SchemaError
-        With the first such value.
+        The message has the first such value.
     """
-    for name, said in file.partitions.items():
+    for name, expected in file.partitions.items():
         if name not in table.column_names:
             continue
         for value in pc.unique(table.column(name)).to_pylist():
-            if not _is_said(value, said):
+            if not _is_expected(value, expected):
                 raise SchemaError(
-                    f"column {name!r} has the value {value!r}, where the folder of the file says {said!r}",
+                    f"column {name!r}: expected {expected!r} from the folder of the file, found {value!r}",
                     where=mask(file.path),
-                    fix=f"write the files without the column, move the file, or leave it out: drop: [{name}]",
+                    fix=f"write the files without the column, move the file, or drop the column: drop: [{name}]",
                     names=[name],
                 )
 
 
-def _is_said(value: Any, said: str | None) -> bool:
-    """Whether a value of a file is what its folder says: ``2024``, ``2024.0``, ``true`` and dates in several ways."""
-    if value is None or said is None:
-        return value is None and said is None
+def _is_expected(value: Any, expected: str | None) -> bool:
+    """Return True if a value equals that of the folder; numbers, booleans and dates may be formatted differently."""
+    if value is None or expected is None:
+        return value is None and expected is None
     if isinstance(value, bool):
-        return said.lower() == str(value).lower()
+        return expected.lower() == str(value).lower()
     if isinstance(value, int | float):
-        return _number(said) == value
+        return _number(expected) == value
     if isinstance(value, dt.datetime):
-        return said[: len("2024-01-31")] == value.isoformat()[: len("2024-01-31")]
-    return said == str(value)
+        return expected[: len("2024-01-31")] == value.isoformat()[: len("2024-01-31")]
+    return expected == str(value)
 
 
 def _number(text: str) -> float:

@@ -1,4 +1,4 @@
-"""``prepare: "file.py:function"``: a user's own function from DataFrame to DataFrame, for what YAML cannot say."""
+"""Prepare hook, ``prepare: "file.py:function"``: a user's function from DataFrame to DataFrame."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from gpupipe.references import split_reference
 if TYPE_CHECKING:
     import pandas as pd
 
-FIX = "the function takes a pandas.DataFrame and returns one"
+FIX = "write a function that takes a pandas.DataFrame and returns one"
 
 
 def hook_file(reference: str) -> SourceFile:
-    """Return the identity of the file in ``"file.py:function"``: a changed hook is a changed input.
+    """Return the file of ``"file.py:function"`` with its identity: a modified hook counts as a modified input.
 
     Raises
     ------
     ConfigError
-        If there is no such file.
+        If the file does not exist.
     """
     path = split_reference(reference)[0].expanduser().absolute()
-    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
-        raise ConfigError("prepare: there is no such file", where=str(path), fix="relative to the configuration")
+    if not os.path.isfile(path):  # Path.is_file raises an error if the name is too long
+        raise ConfigError(
+            "prepare: no such file", where=str(path), fix="check the path: it is relative to the configuration file"
+        )
     return SourceFile.local(str(path), path.stat(), "python")
 
 
 def run_hook(table: pa.Table, reference: str) -> pa.Table:
-    """Return what the user's function makes of `table`.
+    """Return the result of the user's function for `table`.
 
-    The function sees plain columns: text as ``str``, integers with nulls as ``Int64``, times as ``datetime64[us]``.
+    The function gets plain columns: text as ``str``, integers with nulls as ``Int64``, times as ``datetime64[us]``.
 
     Raises
     ------
     ConfigError
-        If there is no such file or function.
+        If the file or the function does not exist.
     DataError
-        If the function fails, or returns what is no table; the message has its file and line.
+        If the function raises an error, whose file and line are in the message, or does not return a DataFrame.
     """
     import pandas as pd
 
@@ -53,19 +55,20 @@ def run_hook(table: pa.Table, reference: str) -> pa.Table:
     function = _load(path, name)
     try:
         result = function(to_pandas(table))
-    except Exception as error:  # whatever a user's function raises
+    except Exception as error:  # a user's function may raise anything
         raise DataError(
             f"prepare: {name} failed: {type(error).__name__}: {error}",
             where=_place(error, path),
-            fix="correct the function",
+            fix="fix the function",
         ) from error
     if not isinstance(result, pd.DataFrame):
-        raise DataError(f"prepare: returned {type(result).__name__}, not a DataFrame", where=path, fix=FIX)
+        what = f"prepare: expected a pandas.DataFrame from {name}, got {type(result).__name__}"
+        raise DataError(what, where=path, fix=FIX)
     return _to_arrow(result, path)
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Return a DataFrame of plain columns: no categories, nullable integers only where there are nulls."""
+    """Return a DataFrame of plain columns: no categoricals, nullable integers only for columns with nulls."""
     import pandas as pd
 
     columns = {}
@@ -87,29 +90,31 @@ def _load(path: str, name: str) -> Callable[[pd.DataFrame], Any]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's module raises
+    except Exception as error:  # a user's module may raise anything
         raise ConfigError(
             f"prepare: cannot be imported: {type(error).__name__}: {error}", where=_place(error, path), fix=FIX
         ) from error
     function = getattr(module, name, None)
     if not callable(function):
         hint = did_you_mean(name, [key for key, value in vars(module).items() if callable(value)])
-        raise ConfigError(f"prepare: there is no function {name!r}", where=path, fix=hint or FIX)
+        raise ConfigError(f"prepare: no such function: {name!r}", where=path, fix=hint or FIX)
     return function  # type: ignore[no-any-return]
 
 
 def _place(error: Exception, path: str) -> str:
-    """Return the deepest line of the user's own file."""
+    """Return the path with the innermost line of the traceback that is in the user's file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f"{path}:{lines[-1]}" if lines else path
 
 
 def _to_arrow(frame: pd.DataFrame, path: str) -> pa.Table:
     if not all(isinstance(name, str) for name in frame.columns) or not frame.columns.is_unique:
-        raise DataError("prepare: column names must be distinct texts", where=path, fix="rename the columns")
+        raise DataError("prepare: column names must be unique strings", where=path, fix="rename the columns")
     try:
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"prepare: returned a column of mixed types: {error.args[0]}", where=path, fix="give each column one type"
+            f"prepare: returned a column of mixed types: {error.args[0]}",
+            where=path,
+            fix="convert each column to one type",
         ) from None

@@ -1,4 +1,4 @@
-"""Tables that a program holds in memory, as the source of a configuration."""
+"""In-memory tables as the source of a configuration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FORMAT = "memory"
 
 
 class InMemoryTable:
-    """A table given from Python in place of files.
+    """A table passed from Python instead of files.
 
     Parameters
     ----------
     label : str
-        What messages and written configurations call it: ``"pandas.DataFrame, 7,043 rows x 21 columns"``.
+        Description in messages and saved configurations: ``"pandas.DataFrame, 7,043 rows x 21 columns"``.
     table : pyarrow.Table, optional
-        Its rows. None for a table that was read from a written configuration, which keeps the label alone.
+        The rows. None for a table loaded from a saved configuration, which stores the label only.
     """
 
     def __init__(self, label: str, table: pa.Table | None = None) -> None:
@@ -33,7 +33,7 @@ class InMemoryTable:
 
     @classmethod
     def of(cls, frame: Any) -> InMemoryTable:
-        """Return a frame of any library as a source; its rows are converted to Arrow once, here.
+        """Return a frame of any supported library as a source; converts the rows to Arrow.
 
         Raises
         ------
@@ -47,39 +47,39 @@ class InMemoryTable:
             table = frame_to_arrow(frame)
         except SchemaError:
             raise
-        except (DataError, TypeError) as error:  # pandas' sparse columns are TypeErrors
-            what = error.what if isinstance(error, DataError) else f"the {name} cannot become an Arrow table: {error}"
-            fix = "convert the column to one type that is not Python objects, or remove it from the frame"
+        except (DataError, TypeError) as error:  # TypeError: sparse columns of pandas
+            what = error.what if isinstance(error, DataError) else f"cannot convert the {name} to Arrow: {error}"
+            fix = "convert the column to a single dtype other than object, or remove it from the frame"
             raise DataError(what, where=name, fix=fix) from error
         size = f"{_count(table.num_rows, 'row')} x {_count(table.num_columns, 'column')}"
         return cls(f"{name}, {size}", table)
 
     @property
     def has_rows(self) -> bool:
-        """True if the rows are present, not only their description."""
+        """True if the rows are available, not only their description."""
         return self._table is not None
 
     @property
     def table(self) -> pa.Table:
-        """The rows, as a pyarrow.Table.
+        """The rows as a pyarrow.Table.
 
         Raises
         ------
         ConfigError
-            If only their description is known.
+            If only the description is available.
         """
         if self._table is None:
             raise ConfigError(
-                "the table was in memory, and the configuration only describes it",
+                "the configuration refers to a table in memory, which it does not contain",
                 where=self.label,
-                fix="give it again, as in gp.Pipeline.from_yaml(PATH).run(data=frame), or name a file: "
-                "--set source.path=FILE (of a further table: tables={NAME: frame}, --set tables.NAME.path=FILE)",
+                fix="pass the table again, as in gp.Pipeline.from_yaml(PATH).run(data=frame), or set a file: "
+                "--set source.path=FILE (for other tables: tables={NAME: frame}, --set tables.NAME.path=FILE)",
             )
         return self._table
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of names, types and values, in hexadecimal digits: equal tables can share results."""
+        """Hexadecimal SHA-256 of names, types and values, equal for equal tables."""
         import pyarrow as pa
 
         found = hashlib.sha256()
@@ -88,7 +88,7 @@ class InMemoryTable:
         return found.hexdigest()
 
     def sample(self, most: int, n_places: int) -> InMemoryTable:
-        """Return about `most` rows from `n_places` places, evenly spread."""
+        """Return about `most` rows, as `n_places` evenly spaced slices."""
         import pyarrow as pa
 
         table = self.table
@@ -102,7 +102,7 @@ class InMemoryTable:
 
 
 class _Hashed(RawIOBase):
-    """A file that hashes what is written to it."""
+    """Output stream that hashes the bytes written to it."""
 
     def __init__(self, found: Any) -> None:
         self._found, self._size = found, 0
@@ -124,13 +124,13 @@ def _count(n: int, noun: str) -> str:
 
 
 def type_name(value: Any) -> str:
-    """Return the type of a value as its users import it: ``pandas.DataFrame``, ``polars.LazyFrame``, ``int``."""
+    """Return the type of a value as users import it: ``pandas.DataFrame``, ``polars.LazyFrame``, ``int``."""
     package = type(value).__module__.partition(".")[0].removeprefix("_")
     return type(value).__name__ if package == "builtins" else f"{package}.{type(value).__name__}"
 
 
 def is_in_memory(value: Any) -> bool:
-    """Return whether a value is a frame of some library; dicts, lists and texts are none, whatever they hold."""
+    """Return True if a value is a frame of some library; False for built-in types such as dict, list and str."""
     if value is None or type(value).__module__ == "builtins":
         return False
     if isinstance(value, InMemoryTable):
@@ -141,14 +141,14 @@ def is_in_memory(value: Any) -> bool:
 
 
 def read_frame_field(value: Any) -> InMemoryTable:
-    """Return what the setting `frame` stands for: a frame of any library, or the text that described one."""
+    """Return the table of the setting `frame`, which is a frame of any library or the description of one."""
     if isinstance(value, InMemoryTable):
         return value
     if isinstance(value, str) and value:
         return InMemoryTable(value)
     if not is_in_memory(value):
         raise ValueError(f"expected a frame (pandas, polars, pyarrow, DuckDB, cuDF); got {type_name(value)}")
-    # Arrow shares the memory of pandas' numbers, which the caller may change before they are read.
+    # Arrow shares memory with numeric pandas columns, which the caller may modify before they are read.
     return InMemoryTable.of(value.copy() if type_name(value) == "pandas.DataFrame" else value)
 
 

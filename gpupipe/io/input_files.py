@@ -1,4 +1,4 @@
-"""Input files of a configuration, listed and identified once."""
+"""Input files of a configuration, listed once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpupipe.io.settings import TableSource
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of all tables of a configuration, as they were when they were listed.
+    """Files of all tables of a configuration, with their identity at the time of listing.
 
-    A run lists them once. Whatever opens one of them later requires this identity, and the keys of caches and
-    checkpoints are made of it. So files that are added to a folder during a run are not part of it.
+    A run lists its files once. Opening a file later checks that its identity is unchanged, and cache and checkpoint
+    keys include it. Files that are added to a folder during the run are ignored.
 
     Attributes
     ----------
     source : tuple of SourceFile
-        Of the main table; none where its rows are made of events.
+        Files of the main table; empty if its rows are built from events.
     tables : mapping of str to tuple of SourceFile
-        Of each further table.
+        Files of the other tables, by name.
     """
 
     source: tuple[SourceFile, ...]
@@ -33,28 +33,28 @@ class InputFiles:
 
     @classmethod
     def find(cls, source: TableSource, tables: Mapping[str, TableSource] | None = None) -> Self:
-        """Return the files of a main table and of further ones.
+        """Return the files of a main table and of other tables.
 
         Raises
         ------
         DataError, ConfigError
-            If a file is absent.
+            If a file is missing.
         """
         return cls(input_files(source), {name: input_files(table) for name, table in (tables or {}).items()})
 
     @property
     def all(self) -> list[SourceFile]:
-        """The files of all tables, those of the main one first."""
+        """The files of all tables, those of the main table first."""
         return [*self.source, *(file for files in self.tables.values() for file in files)]
 
 
 def input_files(source: TableSource) -> tuple[SourceFile, ...]:
-    """Return the identity of everything that a source is made of, without reading it.
+    """Return the files of a source with their identities, without reading them.
 
     Raises
     ------
     DataError, ConfigError
-        If a file is absent.
+        If a file is missing.
     """
     if source.generate:
         files = [SourceFile(f"generate:{source.generate}:{source.seed}", source.rows, 0, "generator")]
@@ -67,5 +67,5 @@ def input_files(source: TableSource) -> tuple[SourceFile, ...]:
 
 
 def data_files(files: Sequence[SourceFile]) -> list[SourceFile]:
-    """Return those of the files of a source that hold rows: not its prepare hook, nor what is generated."""
+    """Return the files that contain rows: without the prepare hook and generated tables."""
     return [file for file in files if file.format in FORMATS]

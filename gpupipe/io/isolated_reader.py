@@ -1,4 +1,4 @@
-"""Child process of `gpupipe.io.isolation`: for each question it reads one file, and answers whether it could."""
+"""Child process of `gpupipe.io.isolation`: reads one file per request and replies with the outcome."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from gpupipe.io.settings import TableSource
 
 
 def answer(message: bytes) -> bytes:
-    """Read the file that a question names, and return the outcome and its path.
+    """Read the file of a request; return the outcome and the path of the file.
 
     Raises
     ------
     MemoryError
         If memory runs out.
     """
-    settings, file = pickle.loads(message)  # of the process that started this one
+    settings, file = pickle.loads(message)  # trusted: sent by the parent process
     outcome = REFUSED
     try:
         _read(file, TableSource.model_validate_json(settings))
         outcome = READ
-    except GpupipeError as error:  # the process that asks will meet it too
+    except GpupipeError as error:  # the parent process will raise the same error
         if any(isinstance(cause, MemoryError) for cause in _causes(error)):
             raise MemoryError from error
     finally:
@@ -46,7 +46,7 @@ def answer(message: bytes) -> bytes:
 
 
 def _read(file: SourceFile, source: TableSource) -> None:
-    """Read all columns of a file, as `gpupipe.io.source_reader.read_arrow` and streams of row groups do."""
+    """Read all columns of a file, with the same readers as a run."""
     wanted = ColumnFilter(source)
     if file.format != "parquet":
         read_chunk(SourceChunk(file), source, wanted)
@@ -58,14 +58,14 @@ def _read(file: SourceFile, source: TableSource) -> None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it was raised from, or while."""
+    """Yield an error, its cause or context, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def main() -> None:
-    """Import what reading needs, which the limits do not count, and serve."""
+    """Import the readers, so that imports do not count towards the limits, and serve requests."""
     for name in FORMATS:
         load_reader(name)
     pa.set_cpu_count(machine.n_threads())

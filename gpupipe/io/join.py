@@ -1,4 +1,4 @@
-"""``tables:``: columns looked up by key in further tables, for every row of the main one, in its order."""
+"""Join the ``tables:`` of a configuration to the main table: look up their columns by key for every row."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def read_joined(
     columns: Iterable[str] | None = None,
     files: InputFiles | None = None,
 ) -> LoadedTable:
-    """Read the main table, and join the others to it in turn (a later one may have its keys in an earlier one).
+    """Read the main table and join the other tables to it in turn; a key may come from a table joined before.
 
-    Every row of the main table is kept, once, in its order; where a key has no match the joined columns are null.
+    The result has each row of the main table once, in its order. Without a match, the joined columns are null.
 
     Parameters
     ----------
     source : Source
     tables : mapping of str to JoinedTable, optional
-        Name to table, joined in this order. Those of events (``one_to_many``) are not joined; a source with
-        ``entities`` is made of one of them.
+        Tables by name, joined in this order. Event tables (``one_to_many``) are not joined; the rows of a source with
+        ``entities`` are built from one of them.
     columns : iterable of str, optional
-        Keep exactly these columns of the result, and the target.
+        Return exactly these columns and the target.
     files : InputFiles, optional
-        The files of all tables, if they were listed already.
+        The files of all tables, if already listed.
 
     Raises
     ------
     DataError
         If a file cannot be read.
     SchemaError
-        If a key column is absent, keys have types that cannot be compared, a key is there more often than the
-        cardinality says, or two columns would have one name.
+        If a key column is missing, key types cannot be compared, a key occurs more often than the cardinality allows,
+        or two columns would have the same name.
     """
     all_tables = tables or {}
     files = InputFiles.find(source, all_tables) if files is None else files
@@ -63,16 +63,16 @@ def read_joined(
         return loaded
     wanted = [*columns, *([source.target] if source.target else [])]
     for name in wanted:
-        require_column(loaded.table.column_names, name, "the tables joined together")
+        require_column(loaded.table.column_names, name, "the joined tables")
     kept = [name for name in loaded.table.column_names if name in wanted]
     return replace(loaded, table=loaded.table.select(kept))
 
 
 def declarations(source: TableSource, tables: Mapping[str, JoinedTable]) -> dict[str, DeclaredColumn]:
-    """Return what ``schema:`` says of the columns of a source and of the tables that are joined to it."""
+    """Return the columns declared in ``schema:`` of a source and of the tables joined to it."""
     declared = source.declarations()
     for joined in filter(lambda table: table.is_joined, tables.values()):
-        keys = joined.on.right  # not in the joined table: the left side has them
+        keys = joined.on.right  # the join keeps the keys of the left side
         declared |= {f"{joined.prefix}{n}": kind for n, kind in joined.declarations().items() if n not in keys}
     return declared
 
@@ -92,14 +92,14 @@ def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTabl
 
 
 def can_join_by_chunk(left: pa.Schema, name: str, joined: JoinedTable, right: pa.Table) -> bool:
-    """Return whether joining a table chunk by chunk (``many_to_one``) gives the same table as joining it at once.
+    """Return True if a ``many_to_one`` join by chunk gives the same result as a join of the whole table.
 
-    They do where how keys are compared depends on their types alone.
+    That is so if the types of the keys, not their values, determine how they are compared.
 
     Raises
     ------
     SchemaError
-        As `read_joined`, as far as the table on the right goes.
+        As `read_joined`, for errors that depend on the right table only.
     """
     empty = left.empty_table()
     _, right_codes = _keys(empty, name, joined, right)
@@ -110,7 +110,7 @@ def can_join_by_chunk(left: pa.Schema, name: str, joined: JoinedTable, right: pa
 
 
 def join_chunk(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tuple[pa.Table, int]:
-    """Join a chunk with a table that `can_join_by_chunk`; return its rows and the number without a match."""
+    """Join a chunk with a table that passed `can_join_by_chunk`; return the rows and the number without a match."""
     left_codes, right_codes = _keys(left, name, joined, right)
     matches = pc.index_in(left_codes, value_set=right_codes, skip_nulls=True)
     return _with_columns(left, right, matches, name, joined), matches.null_count
@@ -126,15 +126,15 @@ def _keys(left: pa.Table, name: str, joined: JoinedTable, right: pa.Table) -> tu
 
 
 def _family(kind: pa.DataType) -> str:
-    """Return what keys of a type are compared as, if that does not depend on their values; else ""."""
+    """Return "integer" or "text" if keys of this type are compared so for any values, else ""."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return "integer" if pa.types.is_integer(kind) else "text" if pa.types.is_string(kind) else ""
 
 
 def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name: str, joined: JoinedTable) -> pa.Table:
-    """Return `left` with the columns of those rows of `right` that match, null where none does."""
+    """Return `left` with the columns of the matching rows of `right`, null without a match."""
     names = joined_names(left.column_names, right.column_names, table_name, joined)
-    # One dictionary per column: rows are gathered from all chunks into one.
+    # One dictionary per column, as rows are gathered from all chunks.
     right = right.select(list(names)).unify_dictionaries().combine_chunks()
     for old, new in names.items():
         left = left.append_column(new, right.column(old).take(matches))
@@ -142,12 +142,12 @@ def _with_columns(left: pa.Table, right: pa.Table, matches: pa.Array, table_name
 
 
 def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joined: JoinedTable) -> dict[str, str]:
-    """Return the columns of a table that are joined, and what they are called then.
+    """Return the columns that the join adds: their new names by name in the joined table.
 
     Raises
     ------
     SchemaError
-        If the main table has a column of that name.
+        If the main table already has a column of one of these names.
     """
     names = {name: joined.prefix + name for name in right if name not in joined.on.right}
     shared = [new for new in names.values() if new in left]
@@ -155,24 +155,24 @@ def joined_names(left: Sequence[str], right: Sequence[str], table_name: str, joi
         raise SchemaError(
             f"both tables have {', '.join(map(repr, shared))}",
             where=f"table {table_name!r}",
-            fix=f"give the joined columns a prefix, as in prefix: {table_name}_, or drop them from one table",
+            fix=f"set a prefix for the joined columns, as in prefix: {table_name}_, or drop them from one table",
             names=shared,
         )
     return names
 
 
 def match_note(label: str, n_without: int, n_rows: int) -> str:
-    """Return how many rows a table has a match for."""
-    return f"{label}: a match for {1 - n_without / n_rows:.1%} of the rows"
+    """Return the note about the share of rows with a match."""
+    return f"{label}: {1 - n_without / n_rows:.1%} of the rows have a match"
 
 
 def require_unique(codes: pa.Array, table: pa.Table, names: Sequence[str], joined: JoinedTable, label: str) -> None:
-    """Raise SchemaError, which names the rows, if a key of `table` is there twice; `codes` are those of its rows."""
+    """Raise SchemaError, with row numbers, if a key of `table` occurs twice; `codes` are the key codes of its rows."""
     rows = find_repeated(codes)
     if rows:
         key = ", ".join(f"{name}={table.column(name)[rows[0]].as_py()!r}" for name in names)
         raise SchemaError(
-            f"the join is declared {joined.cardinality}, but the key {key} is there more than once",
+            f"the join is declared {joined.cardinality}, but the key {key} occurs more than once",
             where=f"{label}, rows {', '.join(str(row + 1) for row in rows)}",
             fix="remove the duplicates, or aggregate the table to one row per key first",
         )

@@ -1,7 +1,7 @@
-"""Texts that count as missing values: one list, the same in every format.
+"""Strings that are read as missing values, the same in every format.
 
-A text of the list, blanks around it aside, is null in CSV, JSON lines, Parquet, ORC and Arrow alike: a model that was
-trained on one format is served from another. All work is on the distinct values of a dictionary, never on rows.
+These strings, ignoring surrounding whitespace, are null in CSV, JSON lines, Parquet, ORC and Arrow: a model trained on
+one format may score another. All functions work on the distinct values of a dictionary, not on rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NULL_VALUES = (  # those of pandas
+NULL_VALUES = (  # as in pandas
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
@@ -22,14 +22,14 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 def clean_texts(
     column: pa.ChunkedArray, null_values: Sequence[str] = NULL_VALUES, strip: bool = False
 ) -> tuple[pa.ChunkedArray, list[str]]:
-    """Return a dictionary column whose missing values are null, and the texts that became so.
+    """Return a dictionary column with missing values as null, and the strings that were replaced.
 
     Parameters
     ----------
     column : pyarrow.ChunkedArray of dictionary<int32, string>
     null_values : sequence of str
     strip : bool
-        Whether to trim the blanks around every text.
+        Strip leading and trailing whitespace from every string.
     """
     chunks, gone = [], set()
     nulls = pa.array(null_values, pa.string())
@@ -43,7 +43,7 @@ def clean_texts(
 
 
 def _clean_levels(levels: pa.StringArray, nulls: pa.StringArray, strip: bool) -> pa.StringArray | None:
-    """Return the levels as they should be, or None where they are so already."""
+    """Return the cleaned levels, or None if they are already clean."""
     trimmed = pc.utf8_trim_whitespace(levels)
     missing = pc.is_in(trimmed, value_set=nulls)
     any_missing = pc.any(missing).as_py() or levels.null_count
@@ -53,6 +53,6 @@ def _clean_levels(levels: pa.StringArray, nulls: pa.StringArray, strip: bool) ->
 
 
 def relabel(chunk: pa.DictionaryArray, levels: pa.StringArray) -> pa.DictionaryArray:
-    """Return `chunk` with `levels` for its dictionary; null and equal levels leave the dictionary."""
+    """Return `chunk` with its dictionary replaced by `levels`; null levels are removed and equal ones merged."""
     coded = levels.dictionary_encode()
     return pa.DictionaryArray.from_arrays(coded.indices.take(chunk.indices), coded.dictionary)

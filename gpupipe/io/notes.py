@@ -1,4 +1,4 @@
-"""Notes of a reader: what it repaired, skipped or found, merged over chunks and files and worded once."""
+"""Notes of a reader about repairs, skipped rows and findings, merged over chunks and files."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ SHOWN = 5
 
 
 class Notes:
-    """Collects notes as facts, so that those of chunks and files can be merged; iterating yields them as text.
+    """Collection of notes, stored as facts so that notes of chunks and files can be merged; iterates over their texts.
 
     Attributes
     ----------
     columns : dict of str to str
-        The column of each fixed text, ``""`` for none.
+        The column that each fixed text is about, ``""`` for none.
     missing : dict of str to set of str
-        Texts that were read as missing, by column.
+        Strings that were read as missing, by column.
     profiles : dict of str to TextProfile
-        The texts of the text columns of CSV files.
+        Profiles of the text columns of CSV files.
     skipped : dict of str to int
-        Rows that were skipped because they have another number of fields than the header, by file.
+        Number of rows skipped because their number of fields differs from the header's, by file.
     """
 
     def __init__(self) -> None:
@@ -31,29 +31,29 @@ class Notes:
         self.skipped: dict[str, int] = {}
 
     def say(self, text: str, column: str = "") -> None:
-        """Add a text, about a column if one is named, unless it was added before."""
+        """Add a text, optionally about a column; the same text is kept once."""
         self.columns[text] = column
 
     def add_missing(self, column: str, texts: Iterable[str]) -> None:
-        """Add texts of a column that were read as missing."""
+        """Add strings of a column that were read as missing."""
         self.missing.setdefault(column, set()).update(texts)
 
     def add_profile(self, column: str, profile: TextProfile) -> None:
-        """Add the profile of some texts of a column."""
+        """Merge a profile of strings of a column."""
         known = self.profiles.get(column)
         self.profiles[column] = profile if known is None else known | profile
 
     def add_skipped(self, path: str, n_rows: int) -> None:
-        """Count rows of a file that were skipped because they have another number of fields."""
+        """Count rows of a file that were skipped because of a wrong number of fields."""
         self.skipped[path] = self.skipped.get(path, 0) + n_rows
 
     @property
     def n_skipped(self) -> int:
-        """Rows that were skipped because they have another number of fields."""
+        """Number of rows skipped because of a wrong number of fields."""
         return sum(self.skipped.values())
 
     def include(self, other: Notes) -> None:
-        """Add the notes that another has collected."""
+        """Merge the notes of another collection."""
         self.columns.update(other.columns)
         for column, texts in other.missing.items():
             self.add_missing(column, texts)
@@ -63,7 +63,7 @@ class Notes:
             self.add_skipped(path, n_rows)
 
     def __iter__(self) -> Iterator[str]:
-        return (text for text, _ in self._worded())
+        return (text for text, _ in self._texts())
 
     def lines(self) -> list[str]:
         """Return all notes as text."""
@@ -72,24 +72,24 @@ class Notes:
     def about(self, columns: Iterable[str]) -> list[str]:
         """Return the notes about these columns."""
         known = frozenset(columns)
-        return [text for text, column in self._worded() if column in known]
+        return [text for text, column in self._texts() if column in known]
 
     def skipped_line(self) -> str:
-        """Return the count of skipped rows as text, empty if there are none."""
+        """Return the note about skipped rows, empty if there are none."""
         if not self.n_skipped:
             return ""
         by_file = ", ".join(f"{path}: {n}" for path, n in list(self.skipped.items())[:SHOWN])
         rows = "row" if self.n_skipped == 1 else "rows"
-        return f"skipped {self.n_skipped} {rows} with another number of fields ({by_file})"
+        return f"skipped {self.n_skipped} {rows} with a wrong number of fields ({by_file})"
 
-    def _worded(self) -> Iterator[tuple[str, str]]:
+    def _texts(self) -> Iterator[tuple[str, str]]:
         """Yield each note and its column, ``""`` for none."""
         yield from self.columns.items()
         for column, profile in self.profiles.items():
-            if remark := profile.remark(column):
-                yield remark, column
+            if text := profile.describe(column):
+                yield text, column
         for column, texts in self.missing.items():
-            if any(texts):  # an empty text is expected to be missing
+            if any(texts):  # empty strings are expected to be missing: no note
                 yield f"column {column!r}: {', '.join(map(repr, sorted(texts)[:SHOWN]))} read as missing", column
         if line := self.skipped_line():
             yield line, ""

@@ -1,4 +1,4 @@
-"""Conflicts between an output and the inputs of the same command: nothing overwrites what it reads."""
+"""Check that the output of a command does not overwrite its inputs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ LOCAL_URLS = ("file://", "local://")
 
 @dataclass(frozen=True)
 class ProtectedInput:
-    """Something that a command reads.
+    """An input that a command must not overwrite.
 
     Attributes
     ----------
     path : str
         A file, glob, folder or URL.
     role : str
-        How messages name it: ``"the input"``, ``"the configuration"``.
+        Name in messages: ``"the input"``, ``"the configuration"``.
     folder : {"read", "closed", "open"}
-        If it is a folder: all data files in it are read; nothing may be added, as to a model; or files may be added,
-        as to a cache, but it must not be replaced.
+        For a folder: "read" if all data files in it are read; "closed" if nothing may be added to it, as for a model;
+        "open" if files may be added, as for a cache, but the folder must not be replaced.
     """
 
     path: str
@@ -39,9 +39,9 @@ class ProtectedInput:
 def require_no_conflict(
     output: str | os.PathLike[str], inputs: Iterable[ProtectedInput], *, contents: Sequence[str] | None = None
 ) -> None:
-    """Raise ConfigError if writing `output` would change, replace or add to one of the inputs.
+    """Raise ConfigError if writing `output` would modify, replace or add to one of the inputs.
 
-    Files are compared by identity, so that links, other spellings and names that differ in case are found.
+    Files are compared by identity, which covers links, relative paths and case-insensitive file systems.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def require_no_conflict(
         Need not exist.
     inputs : iterable of ProtectedInput
     contents : sequence of str, optional
-        For an output that is a folder, which replaces what is there: names of data files that it will hold.
+        For an output folder, which replaces an existing one: the names of the data files to be written in it.
 
     Examples
     --------
@@ -58,13 +58,13 @@ def require_no_conflict(
     Traceback (most recent call last):
     gpupipe.errors.ConfigError: the output would be read as part of the input, *.csv
       where: scores.csv
-      to do: name an output elsewhere
+      to do: choose another output path
     """
     path = Path(output)
     for each in inputs:
         if (problem := _problem(path, each, contents)) is not None:
             shown = f"{problem} {each.role}, {each.path}"
-            raise ConfigError(shown, where=str(output), fix="name an output elsewhere")
+            raise ConfigError(shown, where=str(output), fix="choose another output path")
 
 
 def _problem(output: Path, protected: ProtectedInput, contents: Sequence[str] | None) -> str | None:
@@ -102,7 +102,7 @@ def _local_path(path: str) -> str | None:
 
 
 def _files(path: str) -> Iterator[str]:
-    """Yield the files that an existing folder or a glob means."""
+    """Yield the files in an existing folder, or those that match a glob."""
     if os.path.isdir(path):
         for folder, _, names in os.walk(path):
             yield from (os.path.join(folder, name) for name in names)
@@ -113,7 +113,7 @@ def _files(path: str) -> Iterator[str]:
 def _status(path: str | Path) -> os.stat_result | None:
     try:
         return os.stat(path)
-    except (OSError, ValueError):  # absent, or no possible name
+    except (OSError, ValueError):  # missing, or not a valid name
         return None
 
 
@@ -122,14 +122,14 @@ def _is_same(one: os.stat_result | None, other: os.stat_result | None) -> bool:
 
 
 def _names_in(path: Path, folder: str) -> Iterator[list[str]]:
-    """Yield the names that lead from `folder` to `path`, if it is inside: to the link, and to what the link means."""
+    """Yield the path components from `folder` to `path` if it is inside: those of a link and those of its target."""
     for real in {os.path.join(os.path.realpath(path.parent), path.name), os.path.realpath(path)}:
         if (names := _names_below(real, folder)) is not None:
             yield names
 
 
 def _names_below(path: str, folder: str | Path) -> list[str] | None:
-    """Return the names that lead from a folder to a path, or None if the path is not inside."""
+    """Return the path components from a folder to a path, or None if the path is not inside."""
     root = _status(folder)
     if root is None:
         return None
@@ -143,7 +143,7 @@ def _names_below(path: str, folder: str | Path) -> list[str] | None:
 
 
 def _is_read(names: Sequence[str]) -> bool:
-    """Return whether a source that is a folder would read the file with these names below it."""
+    """Return True if a source that is a folder would read the file with these path components below it."""
     return not any(name.startswith((".", "_")) for name in names) and format_of(names[-1]) is not None
 
 

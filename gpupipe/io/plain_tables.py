@@ -1,4 +1,4 @@
-"""The tables that format readers return, to plain ones: what cannot be used is left out with a note, or refused."""
+"""Conversion of the tables of format readers to plain tables; unusable columns are dropped with a note."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
     Raises
     ------
     DataError
-        If two columns have one name, or all columns are nested.
+        If two columns have the same name, or all columns are nested.
     SchemaError
-        If a nested column is asked for by name, or none of the columns asked for is there.
+        If a nested column is requested by name, or the file has none of the requested columns.
     """
     names = schema.names
     require_distinct_names(names, file)
@@ -36,44 +36,44 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
         raise DataError("the file has no columns", where=mask(file.path), fix="check that it is the right file")
     picked = wanted.pick(names)
     if not picked:
-        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+        raise SchemaError("the file has none of the requested columns", where=mask(file.path))
     usable = []
     for name in picked:
         kind = schema.field(name).type
-        holds = f"{str(kind).split('<')[0]} values"
-        if not (is_nested(kind) and is_dropped(name, holds, file, wanted, notes)):
+        content = f"{str(kind).split('<')[0]} values"
+        if not (is_nested(kind) and is_dropped(name, content, file, wanted, notes)):
             usable.append(name)
     return _require_some(usable, file)
 
 
 def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
-    """Raise DataError if two columns of a file have one name."""
+    """Raise DataError if two columns of a file have the same name."""
     if twice := duplicates(names):
         raise DataError(
-            f"the file has {enumerate_names(twice, quoted=True)} more than once",
+            f"duplicate column names: {enumerate_names(twice, quoted=True)}",
             where=mask(file.path),
-            fix="rename the columns where the file is written",
+            fix="rename the columns in the program that writes the file",
         )
 
 
-def is_dropped(name: str, holds: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
-    """Return whether an unusable column is dropped, with a note; it stays if a prepare hook may use it.
+def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> bool:
+    """Return True, and add a note, if an unusable column is to be dropped; False if a prepare hook may use it.
 
     Raises
     ------
     SchemaError
-        If it is asked for by name.
+        If the column is requested by name.
     """
     if wanted.everything:
         return False
     if wanted.is_named(name):
         raise SchemaError(
-            f"column {name!r} holds {holds}, which cannot be used",
+            f"column {name!r} has {content}, which are not supported",
             where=mask(file.path),
-            fix="make plain columns of it in a prepare hook, or take it out of columns, target and where",
+            fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
-    notes.say(f"column {name!r} is left out: it holds {holds}", name)
+    notes.say(f"column {name!r} is dropped: {content} are not supported", name)
     return True
 
 
@@ -83,24 +83,24 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     Raises
     ------
     DataError
-        If nothing is left.
+        If no column is usable.
     SchemaError
-        If a column that is asked for by name cannot be used, or contradicts the folders of the file.
+        If a column requested by name is unusable, or a column contradicts the hive partition of the file.
     """
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             with convert_read_errors(file.path):
                 plain, change = plain_column(column)
-                if plain.type == TEXT and file.format != "csv":  # its parser has checked the text and made the codes
+                if plain.type == TEXT and file.format != "csv":  # the CSV parser has checked text and codes
                     _check_codes(plain)
         except UnusableColumn as error:
             if not is_dropped(name, str(error), file, wanted, notes):
                 columns[name] = column
             continue
-        for remark in (change, _remarkable(plain) if file.format in TEXT_FORMATS else ""):
-            if remark:
-                notes.say(f"column {name!r} has {remark}", name)
+        for finding in (change, _finding(plain) if file.format in TEXT_FORMATS else ""):
+            if finding:
+                notes.say(f"column {name!r} has {finding}", name)
         columns[name] = plain
     _require_some(list(columns), file)
     plain = pa.table(columns)
@@ -109,9 +109,9 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
 
 
 def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
-    """Return a plain table whose texts that mean 'missing' are null: see `gpupipe.io.missing_values`.
+    """Return a plain table in which strings that mean missing are null: see `gpupipe.io.missing_values`.
 
-    The texts of a CSV file are cleaned already, by the file's own list of texts that mean 'missing'.
+    CSV columns are already cleaned, by ``csv.null_values`` of the source.
 
     Raises
     ------
@@ -129,36 +129,37 @@ def clean_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
     return pa.table(columns)
 
 
-def _remarkable(column: pa.ChunkedArray) -> str:
-    """Return what is to be known of the values that a file of text had, often nothing."""
+def _finding(column: pa.ChunkedArray) -> str:
+    """Return a finding about the values of a column of a text format, often empty."""
     if pa.types.is_floating(column.type):
         bounds = pc.min_max(column).as_py()
         if bounds["min"] is not None and max(-bounds["min"], bounds["max"]) >= BEYOND_INT64:
-            return "numbers beyond int64 or infinite ones: a float64 keeps some 16 digits, and nothing above 1.8e308"
+            return "numbers outside the int64 range or infinite: float64 has 16 digits and a maximum of 1.8e308"
     elif column.type == TEXT and any(
         pc.any(pc.match_substring(chunk.dictionary, "\0")).as_py() for chunk in column.chunks
     ):
-        return "NUL characters in its texts"
+        return "NUL characters in its text"
     return ""
 
 
 def _check_codes(column: pa.ChunkedArray) -> None:
-    """Raise ValueError if a code points beyond the levels, or a level is no text, as in a damaged file.
+    """Raise ValueError if a code is outside the levels or a level is not valid text, as in a corrupt file.
 
-    Levels are validated in full; of the codes the bounds are enough, and cost a tenth.
+    Levels are validated in full. For codes, checking the bounds is enough and costs a tenth.
     """
     for chunk in column.chunks:
         chunk.dictionary.validate(full=True)
         bounds = pc.min_max(chunk.indices).as_py()
         if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(chunk.dictionary):
-            raise ValueError(f"a dictionary code lies outside the {len(chunk.dictionary):,} levels")
+            code = bounds["min"] if bounds["min"] < 0 else bounds["max"]
+            raise ValueError(f"expected dictionary codes in [0, {len(chunk.dictionary):,}), found {code:,}")
 
 
 def _require_some(names: list[str], file: SourceFile) -> list[str]:
     if not names:
         raise DataError(
-            "the file has no usable column: all of them are nested or bytes",
+            "the file has no usable column: all columns are nested or binary",
             where=mask(file.path),
-            fix="flatten the columns before, or leave the file out",
+            fix="convert the columns to plain types, or remove the file from the source",
         )
     return names

@@ -1,6 +1,6 @@
-"""Columns as the files hold them: for identifiers, which are copied and never computed with.
+"""Read columns exactly as stored, for identifiers, which are copied to the output unchanged.
 
-Nothing is inferred, trimmed or read as missing. CSV columns are text; those of typed formats keep their types.
+Nothing is inferred, stripped or read as missing. CSV columns are text; columns of typed formats keep their types.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from gpupipe.names import enumerate_names
 
 
 class StoredColumns(ColumnFilter):
-    """Columns that are read by their exact names, of whatever type they are."""
+    """Column selection by exact names, regardless of type."""
 
     def __init__(self, source: TableSource, names: Collection[str]) -> None:
         super().__init__(source, names)
-        self.everything, self.names = True, frozenset(names)  # no column is dropped for its type
+        self.everything, self.names = True, frozenset(names)  # drop no column because of its type
 
     def pick(self, names: Sequence[str]) -> list[str]:
-        """Return those of a file's columns that are asked for; without any, one that tells how many rows there are."""
+        """Return the requested columns of a file, or its first column, for the row count, if it has none of them."""
         self.seen.update(dict.fromkeys(names))
         return [name for name in names if name in self.names] or list(names[:1])
 
     def is_wanted(self, name: str) -> bool:
-        """Whether the column is asked for."""
+        """Return True if the column is requested."""
         return name in self.names
 
 
 def read_stored(source: TableSource, names: Sequence[str], files: Sequence[SourceFile] | None = None) -> pa.Table:
-    """Return columns of the files of a source, one row for each that `gpupipe.io.source_reader.read_arrow` returns.
+    """Return columns of a source as stored, with the same rows as `gpupipe.io.source_reader.read_arrow` returns.
 
     Parameters
     ----------
     source : TableSource
-        Of files, without ``where`` and ``prepare``.
+        A source of files, without ``where`` and ``prepare``.
     names : sequence of str
-        Exact names; the columns come out in this order, null where a file lacks one.
+        Exact names, in the order of the result; a column that a file lacks is null.
     files : sequence of SourceFile, optional
-        Of the source, if they were listed already.
+        The files of the source, if already listed.
 
     Raises
     ------
     DataError
         If a file cannot be read.
     SchemaError
-        If a column has types in two files that nothing holds both of.
+        If the types of a column in two files have no common type.
     """
     files = data_files(input_files(source) if files is None else files)
     wanted, partitions, tables = StoredColumns(source, names), HivePartitions(files), []
@@ -72,16 +72,16 @@ def read_stored(source: TableSource, names: Sequence[str], files: Sequence[Sourc
         whole = pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(
-            f"the columns {enumerate_names(names)} have other types in other files: {error}",
+            f"the types of columns {enumerate_names(names)} differ between files: {error}",
             where=mask(source.label),
-            fix="write them in one type, or do not copy them",
+            fix="write each column with the same type in all files, or remove it from id",
         ) from None
     found = dict(zip(whole.column_names, whole.columns, strict=True))
     return pa.table({name: found[name] if name in found else pa.nulls(len(whole), pa.string()) for name in names})
 
 
 def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
-    """Return the columns of the files of a source; one column of them is read for that."""
+    """Return the column names of the files of a source; reads one column of each file that is not CSV."""
     wanted, names = StoredColumns(source, ()), dict[str, None]()
     for file in data_files(files):
         if file.format == "csv":
@@ -92,8 +92,8 @@ def stored_names(source: TableSource, files: Sequence[SourceFile]) -> list[str]:
 
 
 def count_rows(source: TableSource, file: SourceFile) -> int:
-    """Return how many rows `read_stored` returns of a file; errors are those of `read_stored`."""
-    return int(read_stored(source, [""], [file]).num_rows)  # the first column, for want of one of that name
+    """Return the number of rows that `read_stored` returns for a file; raises the same errors."""
+    return int(read_stored(source, [""], [file]).num_rows)  # no column has this name: reads the first one
 
 
 def _read(file: SourceFile, wanted: StoredColumns, source: TableSource) -> pa.Table | None:
@@ -104,7 +104,7 @@ def _read(file: SourceFile, wanted: StoredColumns, source: TableSource) -> pa.Ta
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without the dictionary that its reader made, and bytes that are text as text."""
+    """Return a column without dictionary encoding, with binary values that are valid UTF-8 as text."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
@@ -116,7 +116,7 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def numbers_of_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of text as numbers where that changes no value: ``007``, ``1e3`` and 20 digits stay text.
+    """Return a text column as numbers if that is lossless: ``007``, ``1e3`` and 20 digits stay text.
 
     >>> numbers_of_texts(pa.chunked_array([["7", "12"]])).type, numbers_of_texts(pa.chunked_array([["07", "12"]])).type
     (DataType(int64), DataType(string))
@@ -133,17 +133,17 @@ def numbers_of_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def require_rows(table: pa.Table, n_rows: int, source: TableSource) -> pa.Table:
-    """Return `table` if it has `n_rows`: the files were read twice.
+    """Return `table` if it has the `n_rows` that another read of the same files returned.
 
     Raises
     ------
     DataError
-        If it has not.
+        If the number of rows differs.
     """
     if table.num_rows != n_rows:
         raise DataError(
-            f"the input changed while it was read: {n_rows:,} rows, then {table.num_rows:,}",
+            f"the input changed while it was read: expected {n_rows:,} rows, found {table.num_rows:,}",
             where=mask(source.label),
-            fix="run it again once nothing writes to it",
+            fix="run again when no other process writes to it",
         )
     return table

@@ -1,4 +1,4 @@
-"""Some rows of a source, and how many it has: from footers and sizes, without reading the rest."""
+"""Row samples of a source and estimates of its row count, from footers and file sizes."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from gpupipe.io.plain_tables import require_distinct_names
 from gpupipe.io.settings import TableSource
 
 SAMPLE_ROWS = 20_000
-PLACES = 16  # of a file, or files: rows that lie together are often alike
-ROW_BYTES = 400  # of a file of lines: as many rows as fit into what is looked at
+PLACES = 16  # positions sampled in a file, or files sampled: adjacent rows are often similar
+ROW_BYTES = 400  # bytes to read per sampled row of a text file
 
 
 @dataclass(frozen=True)
 class SourceSample:
-    """A sample of a source's rows, written as a source of its own.
+    """A sample of a source's rows, as a separate source.
 
     Attributes
     ----------
     source : TableSource
-        Reads them, by the same settings.
+        Source of the sample, with the same settings.
     n_rows : int
-        Rows of the whole, before any filter.
+        Number of rows of the whole source, before any filter.
     n_sample_rows : int
-        Rows of the sample, before any filter.
+        Number of rows of the sample, before any filter.
     n_bytes : int
-        Size of all files; 0 for a table that is generated or in memory.
+        Size of all files in bytes; 0 for a generated or in-memory table.
     is_exact : bool
-        Whether `n_rows` is from footers or settings; else it is by the size of the file.
+        True if `n_rows` is from footers or settings; otherwise it is estimated from file sizes.
     """
 
     source: Any
@@ -55,14 +55,14 @@ class SourceSample:
 def take_sample(
     source: TableSource, folder: Path, most: int = SAMPLE_ROWS, files: Sequence[SourceFile] | None = None
 ) -> SourceSample:
-    """Write about `most` rows of `source` into `folder`, an empty one, so that they can be read by the same settings.
+    """Write about `most` rows of `source` into the empty `folder`, and return them as a source with the same settings.
 
-    `files` are those of the source, if they were listed already.
+    `files` are the files of the source, if already listed.
 
     Raises
     ------
     DataError
-        If a file is absent or cannot be read, or there are no rows.
+        If a file is missing or cannot be read, or there are no rows.
     """
     if source.generate:
         part = source.model_copy(update={"rows": min(source.rows, most)})
@@ -75,13 +75,13 @@ def take_sample(
     try_files(source, files)
     files = [file for file in files if file.size]
     if not files:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     has_footer = files[0].format in FOOTERS
     n_rows, n_sample = (_copy_rows if has_footer else _copy_lines)(files, folder, most)
     if not n_sample:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     update: dict[str, Any] = {"path": str(folder), "format": "parquet" if has_footer else files[0].format}
-    if has_footer:  # the samples were written here
+    if has_footer:  # the sample files were written by this process
         update["isolate"] = False
     part = source.model_copy(update=update)
     return SourceSample(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
@@ -92,7 +92,7 @@ def _uncached(source: TableSource) -> TableSource:
 
 
 def _place(file: SourceFile, number: int, folder: Path) -> Path:
-    """Return where the sample of a file goes: below the same folders that say columns."""
+    """Create and return the path for the sample of a file, in the same hive partition folders."""
     for name, value in file.partitions.items():
         folder = folder / f"{name}={HIVE_NULL if value is None else quote(value, safe='')}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,23 +100,23 @@ def _place(file: SourceFile, number: int, folder: Path) -> Path:
 
 
 def _spread(items: Sequence[Any], most: int) -> Sequence[Any]:
-    """Return at most so many of `items`, the first among them, from all over."""
+    """Return at most `most` evenly spaced `items`, including the first."""
     return items[:: -(-len(items) // most)]
 
 
 def _copy_rows(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[int, int]:
-    """Copy rows from all over; return how many rows all files have, by their footers, and how many were copied."""
+    """Copy evenly spaced rows; return the number of rows of all files, from their footers, and of copied rows."""
     count = FOOTERS[files[0].format]
     chosen = {file.path for file in _spread(files, PLACES)}
     n_rows = n_sample = 0
     for number, file in enumerate(files):
         with open_file(file) as stream:
-            if file.format == "parquet":  # pyarrow's time to read equal names grows with the square of their number
+            if file.format == "parquet":  # pyarrow takes quadratic time for duplicate column names
                 require_distinct_names(pq.read_schema(stream).names, file)
             found, parts = count(stream, most // len(chosen) if file.path in chosen else 0)
             if parts:
                 part = pa.concat_tables(parts)
-                part.validate(full=True)  # offsets and codes of a damaged file could point anywhere
+                part.validate(full=True)  # offsets and codes of a corrupt file could be out of bounds
                 pq.write_table(part, _place(replace(file, format="parquet"), number, folder))
                 n_sample += part.num_rows
         n_rows += found
@@ -141,7 +141,7 @@ def _orc(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
 
 
 def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
-    """Count the rows of the batches, of which a file is read for one column alone, and take the first."""
+    """Return the number of rows, reading one column only, and the first rows up to `most`."""
     if is_feather_1(stream):
         table = feather.read_table(stream)
         return int(table.num_rows), [table.slice(0, most)] if most else []
@@ -154,39 +154,39 @@ def _arrow(stream: Any, most: int) -> tuple[int, list[pa.Table]]:
     return sum(batch.num_rows for batch in batches(reader_of(stream, first))), parts
 
 
-# format → what counts the rows of an open file, and returns about so many of them
+# Format to function that returns the number of rows of an open file, and about `most` of its rows.
 FOOTERS: dict[str, Callable[[Any, int], tuple[int, list[pa.Table]]]] = {
     "parquet": _parquet, "orc": _orc, "arrow": _arrow,
 }  # fmt: skip
 
 
 def _copy_lines(files: Sequence[SourceFile], folder: Path, most: int) -> tuple[int, int]:
-    """Copy lines from all over; return about how many rows all files have, by their sizes, and how many were copied."""
+    """Copy lines from several positions; return the estimated number of rows of all files, and of copied rows."""
     chosen = _spread(files, PLACES)
     n_bytes = n_sample = n_seen = 0
     for number, file in enumerate(chosen):
         lines = _lines(file, most // len(chosen))
         _place(file, number, folder).write_bytes(b"".join(lines))
         n_bytes += sum(map(len, lines))
-        n_sample += max(0, len(lines) - 1)  # most begin with a header
+        n_sample += max(0, len(lines) - 1)  # most files start with a header
         n_seen += file.size * (PACKED if compression_of(file.path) else 1)
     unpacked = n_seen * sum(file.size for file in files) / sum(file.size for file in chosen)
     return max(n_sample, round(unpacked * n_sample / max(1, n_bytes))), n_sample
 
 
 def _lines(file: SourceFile, most: int) -> list[bytes]:
-    """Return the first line and about so many others, from several places where a line is a row for certain."""
+    """Return the first line and about `most` others, from several positions if each line is certainly a row."""
     n_bytes = max(1 << 16, ROW_BYTES * most)
     with open_file(file, unpack=True) as stream:
         head = bytes(stream.read(n_bytes))
         whole = len(head) < n_bytes
-        if b"\0" in head:  # UTF-16 or the like: what is a line is for its reader to say
+        if b"\0" in head:  # UTF-16 or similar: only the reader can split lines
             return (head + bytes(stream.read())).splitlines(keepends=True)
         lines = head.splitlines(keepends=True)
         if whole and len(lines) <= most:
             return lines
         lines = lines if whole else lines[:-1]
-        is_row = file.format == "jsonl" or b'"' not in head  # in quotes, a line may be a part of a row
+        is_row = file.format == "jsonl" or b'"' not in head  # a quoted field may contain newlines
         if compression_of(file.path) or file.remote is not None or not is_row:
             return lines[: most + 1]
         found = lines[: most // PLACES + 1]

@@ -1,7 +1,7 @@
-"""The steps that an event table goes through once it is read: ``compute:``, ``where:``, ``group_by:``.
+"""Row steps of an event table after reading: ``compute:``, ``where:`` and ``group_by:``.
 
-A model keeps the steps of its event tables and applies them to the tables that it is given, so features are made of the
-same events when it serves.
+An exported model stores these steps and applies them to the tables it scores, so features are computed from the same
+kind of events in training and serving.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpupipe.table.schema import DeclaredColumn
 from gpupipe.table.time_columns import as_times, infer_format, is_text
 
 ARROW_NAMES = {"nunique": "count_distinct"}
-ROW = "#row"  # no prefix "=", which the aggregated columns have
+ROW = "#row"  # without the prefix "=" of aggregated columns, so the names cannot collide
 
 
 def raw_columns(source: TableSource, names: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the columns of the files that the steps of a table and the result's columns `names` are made of."""
+    """Return the file columns that the steps of a table and its result columns `names` are computed from."""
     made: dict[str, tuple[str, ...]] = {}
     needed = list(columns_of(source.where))
     if isinstance(source, JoinedTable):
@@ -37,7 +37,7 @@ def raw_columns(source: TableSource, names: Sequence[str] = ()) -> tuple[str, ..
             needed += source.group_by.inputs
             names = [name for name in names if name not in source.group_by.made()]
     needed += names
-    # A formula may read the result of an earlier one.
+    # A formula may use the result of an earlier one.
     for name in reversed(made):
         if name in needed:
             needed += made[name]
@@ -45,12 +45,12 @@ def raw_columns(source: TableSource, names: Sequence[str] = ()) -> tuple[str, ..
 
 
 def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
-    """Return a table as read with the computed columns, without the rows that the filter drops, and grouped.
+    """Return a table after its compute, filter and group steps.
 
     Raises
     ------
     SchemaError
-        If a column is absent or of another type than a step needs.
+        If a column is missing or does not have the type that a step needs.
     """
     if isinstance(source, JoinedTable):
         for name, text in source.compute.items():
@@ -63,7 +63,7 @@ def apply_steps(table: pa.Table, source: TableSource) -> pa.Table:
 
 
 def with_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
-    """Return a table with a further column, or one in place of the column of that name."""
+    """Return a table with a column added, or replaced if it has one of that name."""
     if name in table.column_names:
         return table.set_column(table.column_names.index(name), name, column)
     return table.append_column(name, column)
@@ -91,12 +91,12 @@ def _number(table: pa.Table, name: str, text: str) -> pa.ChunkedArray:
 
 
 def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray:
-    """Return a column of numbers or booleans as float64.
+    """Return a numeric or boolean column as float64.
 
     Raises
     ------
     SchemaError
-        If it holds something else.
+        If the column has another type.
     """
     kind = column.type
     if pa.types.is_boolean(kind):
@@ -105,24 +105,24 @@ def as_floats(column: pa.ChunkedArray, name: str, where: str) -> pa.ChunkedArray
         return column.cast(pa.float64(), safe=False) if len(column) else pa.chunked_array([], pa.float64())
     found = "text" if is_text(kind) else str(kind)
     raise SchemaError(
-        f"column {name!r} holds {found}; expected numbers", where=where, fix="use another column", names=[name]
+        f"column {name!r}: expected numbers, found {found}", where=where, fix="use a numeric column", names=[name]
     )
 
 
 def times_of(table: pa.Table, name: str, declared: DeclaredColumn | None, where: str) -> pa.ChunkedArray:
-    """Return a column of times as timestamp[us] in UTC, texts in the declared format or one that is found.
+    """Return a column of times as timestamp[us] in UTC; text is parsed in the declared or the detected format.
 
     Raises
     ------
     SchemaError
-        If the column is absent, or does not hold times.
+        If the column is missing, or does not contain times.
     """
     column = table.column(require_column(table.column_names, name, where))
     return as_times(name, column, (declared.time_format if declared else None) or infer_format(column))
 
 
 def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) -> pa.Table:
-    """Return one row for each group, in the order in which the groups first appear."""
+    """Return one row per group, in the order in which the groups first appear."""
     for name in by.inputs:
         require_column(table.column_names, name, "group_by")
     made = by.made()
@@ -135,8 +135,7 @@ def _grouped(table: pa.Table, by: GroupBy, declared: dict[str, DeclaredColumn]) 
         for source, function in made.values()
     ]
     columns[ROW] = pa.chunked_array([np.arange(table.num_rows)])
-    # One thread: first and last go by the order of the rows, and sums of floats by their order too. The groups come in
-    # an order of Arrow's own.
+    # One thread: first, last and float sums depend on the row order. Arrow does not define the order of the groups.
     grouped = pa.table(columns).group_by(list(by.keys), use_threads=False)
     found = grouped.aggregate([*aggregations, (ROW, "min")]).sort_by(f"{ROW}_min")
     names = ["count_all" if source == [] else f"{source}_{function}" for source, function in aggregations]
@@ -157,7 +156,7 @@ def _values(table: pa.Table, name: str, by: GroupBy, declared: dict[str, Declare
 
 
 def decode_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with its values written out, where it is dictionary-encoded."""
+    """Return a column without dictionary encoding."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

@@ -1,4 +1,4 @@
-"""The ``source:`` and ``tables:`` sections. Imports none of the libraries that read: ``gpupipe check`` starts fast."""
+"""Settings of the ``source:`` and ``tables:`` sections. Imports no reader library, so ``gpupipe check`` starts fast."""
 
 from __future__ import annotations
 
@@ -18,85 +18,33 @@ from pydantic_core import CoreSchema
 
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.compute_formula import parse_formula
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.event_settings import Entities, GroupBy
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
-from gpupipe.names import duplicates, enumerate_names
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
-PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # of predictions.parquet
-
-WHITESPACE = r"\s+"
-"""The ``delimiter`` of files whose fields are separated by runs of blanks and tabs."""
-
-
-class CsvSettings(Settings):
-    """How CSV files are written."""
-
-    delimiter: str | None = Field(
-        None,
-        json_schema_extra={"pattern": r"^(?:.|\\s\+)$"},
-        description=r"One character, or \s+ for runs of blanks and tabs; detected among , ; tab | if absent.",
-    )
-    names: tuple[str, ...] | None = Field(None, min_length=1, description="The columns of files without a header.")
-    null_values: tuple[str, ...] = Field((), description="Texts that mean 'missing', besides the usual ones.")
-    encoding: str = Field("utf8", description="Any encoding that Python knows: utf8, latin-1, cp1252, utf-16...")
-    strip: bool = Field(True, description="Trim the blanks around text.")
-    bad_rows: Literal["error", "skip"] = Field("error", description="Rows with another number of fields.")
-    decimal: str = Field(".", min_length=1, max_length=1, description="The decimal point.")
-    thousands: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1,
-        description="What sets thousands apart, as in 1.234,56 or 1'234.",
-    )
-    quote: str | None = Field('"', min_length=1, max_length=1, description="The quotation mark; null for none.")
-
-    @field_validator("delimiter")
-    @classmethod
-    def _is_one_character_or_whitespace(cls, delimiter: str | None) -> str | None:
-        if delimiter is not None and len(delimiter) != 1 and delimiter != WHITESPACE:
-            raise ValueError(f"expected one character, or {WHITESPACE} for runs of blanks and tabs; got {delimiter!r}")
-        return delimiter
-
-    @field_validator("encoding")
-    @classmethod
-    def _is_known(cls, encoding: str) -> str:
-        try:
-            "".encode(encoding)  # which what is no encoding of text (hex, zip...) refuses
-        except LookupError:
-            raise ValueError(f"unknown encoding {encoding!r}; for example utf8, latin-1, cp1252, utf-16") from None
-        return encoding
-
-    @field_validator("names")
-    @classmethod
-    def _are_distinct(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if twice := duplicates(names or ()):
-            raise ValueError(f"named twice: {enumerate_names(twice)}")
-        return names
-
-    @model_validator(mode="after")
-    def _tells_marks_apart(self) -> CsvSettings:
-        blanks = (" ", "\t") if self.delimiter == WHITESPACE else ()
-        if self.thousands is not None and self.thousands in (self.decimal, self.delimiter, self.quote, *blanks):
-            raise ValueError(f"thousands: {self.thousands!r} is a mark of something else already")
-        return self
+PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
 
 
 class ColumnSettings(Settings):
-    """What a column holds: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
+    """Declared type of a column: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
 
     kind: str = Field(
-        description="A kind (numeric, categorical, datetime, boolean, text) or a dtype (int, float32...)."
+        description="A kind (numeric, categorical, datetime, boolean, text) or a dtype such as int or float32."
     )
-    format: str | None = Field(None, description="Of times: a strptime pattern, or s, ms, us, ns for numbers.")
+    format: str | None = Field(
+        None,
+        description="Format of a datetime column: a strptime pattern for text, or the unit s, ms, us or ns for numbers "
+        "counted from 1970-01-01 UTC. Default: detected.",
+    )
 
     @model_validator(mode="before")
     @classmethod
-    def _a_word_is_the_kind(cls, value: Any) -> Any:
+    def _accept_a_bare_kind(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value
 
     @field_validator("kind")
@@ -113,51 +61,57 @@ class ColumnSettings(Settings):
         return {"anyOf": [{"type": "string"}, handler(core)]}
 
     def declared(self) -> DeclaredColumn:
-        """Return the declaration that the table encoder understands."""
+        """Return the declaration in the form that the table encoder takes."""
         return declare(self.kind, self.format)
 
 
 class TableSource(Settings):
-    """One table: where it is, how it is written, and which rows and columns of it are wanted."""
+    """One input table: its location and format, and the rows and columns to keep."""
 
     model_config = ConfigDict(populate_by_name=True)
 
     path: str | tuple[str, ...] | None = Field(
-        None, description="A file, a glob, a folder (also a hive-partitioned one), an fsspec URL, or a list of these."
+        None, description="A file, a glob, a folder (plain or hive-partitioned), an fsspec URL, or a list of these."
     )
     frame: FrameField | None = Field(
         None,
-        description="A table in memory, given from Python. A written configuration keeps its description, and the "
-        "table has to be given again.",
+        description="A table in memory, passed from Python. A configuration file stores only a description of it: pass "
+        "the table again when you load the configuration.",
     )
-    format: Format = Field("auto", description="How the files are written; by their suffix if auto.")
-    generate: str | None = Field(None, description=f"A built-in generator instead of files: {', '.join(GENERATORS)}.")
-    rows: int = Field(100_000, ge=1, description="Rows to generate.")
-    seed: int = Field(7, ge=0, description="Seed of the generator.")
-    columns: Names | None = Field(None, min_length=1, description="Keep only these: names and globs.")
-    drop: Names = Field((), description="Columns to leave out: names, globs, selectors such as @text.")
+    format: Format = Field("auto", description="File format; auto takes it from the file suffix.")
+    generate: str | None = Field(
+        None, description=f"Built-in generator to use instead of files: {', '.join(GENERATORS)}."
+    )
+    rows: int = Field(100_000, ge=1, description="Number of rows to generate; used with `generate`.")
+    seed: int = Field(7, ge=0, description="Random seed of the generator; used with `generate`.")
+    columns: Names | None = Field(
+        None, min_length=1, description="Columns to keep: names and globs. Default: all columns."
+    )
+    drop: Names = Field((), description="Columns to drop: names, globs and selectors such as @text.")
     declared: dict[str, ColumnSettings] = Field(
-        {}, alias="schema", description="Column to kind or dtype; what is not listed is inferred."
+        {}, alias="schema", description="Kind or dtype by column name; columns that are not listed are inferred."
     )
-    where: str | None = Field(None, description='Rows to keep, such as "2.5 <= fare <= 100 and miles is not None".')
+    where: str | None = Field(
+        None, description='Row filter, such as "2.5 <= fare <= 100 and miles is not None". Default: keep all rows.'
+    )
     prepare: str | None = Field(
         None,
         pattern=r"^.+\.py:[A-Za-z_]\w*$",
-        description='"file.py:function": takes and returns a pandas.DataFrame, for what the configuration cannot say. '
-        "Runs on the table as read, before the row filter and before kinds are inferred.",
+        description='Hook "file.py:function" that takes and returns a pandas.DataFrame, for steps that cannot be '
+        "configured. It runs on the table as read, before the row filter and before kinds are inferred.",
     )
-    csv: CsvSettings = Field(CsvSettings(), description="How CSV files are written.")
+    csv: CsvSettings = Field(CsvSettings(), description="CSV dialect; used for CSV files only.")
     isolate: bool = Field(
         False,
-        description="Read the files in a child process first, within limits of time and memory: one that crashes, "
-        "hangs or floods its reader is an error that names it. For files from untrusted sources; they are read twice. "
-        "Models keep it for the tables that they score.",
+        description="Read each file in a child process first, under time and memory limits: a file that crashes the "
+        "reader, hangs it or exhausts memory raises an error that names the file. For untrusted files; each file is "
+        "read twice. An exported model applies the same setting to the tables it scores.",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _a_frame_is_no_path(cls, value: Any) -> Any:
-        """Take a frame that was given as the path as the frame, and drop a description of one beside a path."""
+    def _accept_a_frame_as_path(cls, value: Any) -> Any:
+        """Move an in-memory table from `path` to `frame`; drop the description of a frame if a path is given."""
         if not isinstance(value, Mapping):
             return value
         path, frame = value.get("path"), value.get("frame")
@@ -170,7 +124,7 @@ class TableSource(Settings):
 
     @field_validator("path", mode="before")
     @classmethod
-    def _may_be_a_path_object(cls, path: Any) -> Any:
+    def _accept_path_objects(cls, path: Any) -> Any:
         if isinstance(path, list | tuple):
             return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in path]
         return os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -179,22 +133,25 @@ class TableSource(Settings):
     @classmethod
     def _is_not_empty(cls, path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         if path is not None and (not path or not all(path)):
-            raise ValueError("an empty path names no file")
+            raise ValueError("the path is empty")
         return path
 
     @field_validator("columns")
     @classmethod
-    def _are_known_before_reading(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _have_no_selectors(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
         kinds = [name for name in columns or () if name.startswith("@")]
         if kinds:
-            raise ValueError(f"{', '.join(kinds)}: kinds are known after reading only; name the columns, or use drop")
+            raise ValueError(
+                f"{', '.join(kinds)}: columns takes names and globs only, as kinds are inferred after reading; list "
+                "the columns, or use drop"
+            )
         return columns
 
     @field_validator("generate")
     @classmethod
     def _is_a_generator(cls, name: str | None) -> str | None:
         if name is not None and name not in GENERATORS:
-            raise ValueError(f"unknown generator {name!r}; one of {', '.join(GENERATORS)}")
+            raise ValueError(f"unknown generator {name!r}; expected one of {', '.join(GENERATORS)}")
         return name
 
     @field_validator("where")
@@ -214,109 +171,112 @@ class TableSource(Settings):
             and sum(origin is not None for origin in (self.path, self.frame, self.generate)) != 1
         ):
             generators = ", ".join(GENERATORS)
-            raise ValueError(f"give one of path (a file, folder or URL), frame (in Python) and generate ({generators})")
+            raise ValueError(
+                f"expected exactly one of path (a file, folder or URL), frame (in Python) and generate ({generators})"
+            )
         return self
 
     @property
     def is_made_of_events(self) -> bool:
-        """True if its rows are made of another table instead of being read."""
+        """True if the rows are built from an event table instead of being read."""
         return False
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths, as a tuple even where there is one."""
+        """The paths, always as a tuple."""
         return (self.path,) if isinstance(self.path, str) else self.path or ()
 
     @property
     def label(self) -> str:
-        """Name of the table in messages."""
+        """Name of the table, for messages."""
         return self.frame.label if self.frame is not None else self.generate or ", ".join(self.paths)
 
     def declarations(self) -> dict[str, DeclaredColumn]:
-        """Return what ``schema:`` says, for `gpupipe.table.encode.encode`."""
+        """Return the columns declared in ``schema:``, as `gpupipe.table.encode.encode` takes them."""
         return {name: column.declared() for name, column in self.declared.items()}
 
 
 class Source(TableSource):
-    """The ``source:`` section: the main table, and its target."""
+    """The ``source:`` section: the main table and its target."""
 
     entities: Entities | None = Field(
-        None, description="Make the rows and their labels of an event table instead of reading a file."
+        None, description="Build the rows and their labels from an event table instead of reading a file."
     )
-    target: str | None = Field(None, description="The column to predict.")
+    target: str | None = Field(None, description="Column to predict.")
     id: Names = Field(
-        (), description="Columns that name a row: never features, copied beside the predictions of runs and `predict`."
+        (), description="Columns that identify a row. They are never features; they are copied to the predictions."
     )
-    positive: Label | tuple[Label, ...] | None = Field(None, description="Label, or labels, of the positive class.")
+    positive: Label | tuple[Label, ...] | None = Field(None, description="Label or labels of the positive class.")
     cache: Literal["auto"] | bool | str = Field(
-        "auto", description="Keep the encoded table on disk: auto (64 MiB and more), true, false, or a folder."
+        "auto",
+        description="Cache the encoded table on disk: true, false, a folder, or auto (tables of at least 64 MiB).",
     )
 
     @field_validator("id")
     @classmethod
     def _are_exact_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if patterns := [name for name in names if name.startswith(("@", "!")) or "*" in name]:
-            raise ValueError(f"{', '.join(patterns)}: identifiers are exact names")
+            raise ValueError(f"{', '.join(patterns)}: id takes exact column names, not globs or selectors")
         if taken := [name for name in names if name in PREDICTION_COLUMNS]:
-            raise ValueError(f"{taken[0]!r} is a column of predictions.parquet already: rename it in the source")
+            raise ValueError(f"{taken[0]!r} is a reserved column of predictions.parquet: rename it in the source")
         return names
 
     @model_validator(mode="after")
-    def _reads_no_file_for_entities(self) -> Source:
+    def _has_no_file_settings_with_entities(self) -> Source:
         if self.entities is None:
             return self
         for_files = self.model_fields_set - {"entities", "target", "positive", "cache"}
         if given := sorted(name for name in for_files if getattr(self, name) != type(self).model_fields[name].default):
             raise ValueError(
-                f"{', '.join(given)}: the rows are made of the table {self.entities.table!r}; say there what it holds"
+                f"{', '.join(given)}: the rows are built from table {self.entities.table!r}; set this on that table"
             )
         if self.entities.label is not None and self.target is None:
-            raise ValueError("name the column that the label makes: target: churned")
+            raise ValueError("target is missing: name the column that holds the label, as in target: churned")
         return self
 
     @model_validator(mode="after")
     def _keeps_its_target(self) -> Source:
         for section, names in (("drop", self.drop), ("id", self.id)):
             if self.target is not None and self.target in names:
-                raise ValueError(f"{section}: {self.target} is the target")
+                raise ValueError(f"{section}: {self.target!r} is the target and cannot be listed here")
         return self
 
     @property
     def positives(self) -> tuple[Label, ...]:
-        """The labels of the positive class, as a tuple even where there is one."""
+        """The labels of the positive class, always as a tuple."""
         if self.positive is None:
             return ()
         return self.positive if isinstance(self.positive, tuple) else (self.positive,)
 
     @property
     def is_made_of_events(self) -> bool:
-        """True if its rows are made of another table instead of being read."""
+        """True if the rows are built from an event table instead of being read."""
         return self.entities is not None
 
     @property
     def label(self) -> str:
-        """Name of the table in messages."""
-        return super().label if self.entities is None else f"the keys of table {self.entities.table!r}"
+        """Name of the table, for messages."""
+        return super().label if self.entities is None else f"keys of table {self.entities.table!r}"
 
     @property
     def checked(self) -> tuple[str, ...]:
-        """Columns that are read though it may leave them out."""
+        """Columns to read even if they are dropped from the table."""
         return ()
 
 
 class CheckedSource(Source):
-    """A source of which columns are read that it leaves out: rules are about them. No section of a configuration."""
+    """A source that also reads dropped columns that data rules check. Not a section of a configuration."""
 
     also: tuple[str, ...] = ()
 
     @property
     def checked(self) -> tuple[str, ...]:
-        """Columns that are read though it may leave them out."""
+        """Columns to read even if they are dropped from the table."""
         return self.also
 
 
 class KeyPair(Settings):
-    """Key columns that are called differently on the two sides: ``{left: customer, right: customer_id}``."""
+    """Key columns with different names in the two tables: ``{left: customer, right: customer_id}``."""
 
     left: Names = Field(min_length=1, description="Key columns of the main table.")
     right: Names = Field(min_length=1, description="Key columns of the joined table, in the same order.")
@@ -324,29 +284,32 @@ class KeyPair(Settings):
     @model_validator(mode="after")
     def _pair_up(self) -> KeyPair:
         if len(self.left) != len(self.right):
-            raise ValueError(f"left has {len(self.left)} key columns, right has {len(self.right)}")
+            raise ValueError(f"expected as many keys left as right; got {len(self.left)} and {len(self.right)}")
         return self
 
 
 class JoinedTable(TableSource):
-    """An entry of ``tables:``. Its columns are looked up by key and joined to every row of the main table; or, where a
-    row of the main one has many here (``one_to_many``), feature ops aggregate them."""
+    """An entry of ``tables:``. Its columns are looked up by key and joined to the main table; if a row of the main
+    table has many rows here (``one_to_many``), feature ops aggregate them instead."""
 
-    on: KeyPair = Field(description="Key column or columns, or {left: ..., right: ...} where their names differ.")
-    cardinality: Literal["many_to_one", "one_to_one", "one_to_many"] = Field(
-        description="many_to_one: a key is at most once in this table. one_to_one: nor twice in the main one. Checked. "
-        "one_to_many: not joined; its rows are events, for aggregate, rolling, decay, rfm and the like."
+    on: KeyPair = Field(
+        description="Key column or columns, or {left: ..., right: ...} if their names differ in the two tables."
     )
-    prefix: str = Field("", description="Put before the name of every column of this table but the keys.")
+    cardinality: Literal["many_to_one", "one_to_one", "one_to_many"] = Field(
+        description="many_to_one: keys are unique in this table. one_to_one: keys are unique in both tables. Both are "
+        "checked. one_to_many: the table is not joined; its rows are events, for ops such as aggregate, rolling, decay "
+        "and rfm."
+    )
+    prefix: str = Field("", description="Prefix for the name of every column of this table except the keys.")
     time: str | None = Field(
-        None, description="The datetime column of a table of events; what feature ops use that name none themselves."
+        None, description="Datetime column of an event table: the default `time` of the feature ops that read it."
     )
     compute: dict[str, str] = Field(
         {},
-        description="New column to a formula over numeric columns: {spend: Quantity * UnitPrice}. Before where.",
+        description="New columns by formulas over numeric columns: {spend: Quantity * UnitPrice}. Runs before where.",
     )
     group_by: GroupBy | None = Field(
-        None, description="Aggregate the rows that pass where, such as the lines of an order to one row."
+        None, description="Aggregate the rows that pass where, for example the lines of an order to one row."
     )
 
     @field_validator("compute")
@@ -361,12 +324,12 @@ class JoinedTable(TableSource):
 
     @property
     def has_steps(self) -> bool:
-        """True if its rows are computed or grouped after reading, which only the host does."""
+        """True if the rows are computed or grouped after reading, which runs on the CPU only."""
         return bool(self.compute) or self.group_by is not None
 
     @property
     def is_joined(self) -> bool:
-        """Whether its columns are joined to the main table."""
+        """True if the columns are joined to the main table."""
         return self.cardinality != "one_to_many"
 
     @field_validator("on", mode="before")

@@ -1,4 +1,4 @@
-"""Read one table from a source: find its files, read, concatenate, prepare and filter them."""
+"""Read one table from a source: find, read and concatenate its files, then run the hook and filter the rows."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from gpupipe.io.settings import TableSource
 
 @dataclass(frozen=True)
 class LoadedTable:
-    """A table in Arrow memory, with its origin.
+    """An Arrow table, with the files it was read from.
 
     Attributes
     ----------
     table : pyarrow.Table
-        Text as dictionary<int32, string>, each chunk with its own dictionary; times as timestamp[us] in UTC; numbers
-        and booleans as they are. Rows: files in sorted order, rows as in the file.
+        Text is dictionary<int32, string>, each chunk with its own dictionary; times are timestamp[us] in UTC; numbers
+        and booleans keep their types. Files are in sorted order, rows in the order of the file.
     files : list of SourceFile
-        The identity of everything that was read.
+        The files that were read, with their identities.
     notes : Notes
-        What was repaired or dropped.
+        Repairs and drops.
     names : tuple of str
-        Every column of the files, those that were not read included.
+        All columns of the files, including those that were not read.
     events : mapping of str to LoadedTable
-        The event tables that the rows were made of, by name; see `gpupipe.io.entities`.
+        The event tables that the rows were built from, by name; see `gpupipe.io.entities`.
     """
 
     table: pa.Table
@@ -53,7 +53,7 @@ class LoadedTable:
 
     @property
     def n_skipped(self) -> int:
-        """Rows of CSV files that were skipped because they have another number of fields than the header."""
+        """Number of CSV rows that were skipped because their number of fields differs from the header's."""
         return self.notes.n_skipped
 
 
@@ -71,11 +71,12 @@ def read_arrow(
     source : TableSource
         A ``source:`` section or an entry of ``tables:``.
     columns : iterable of str, optional
-        Read exactly these, and the target, instead of what ``columns:`` and ``drop:`` leave.
+        Read exactly these and the target; ``columns:`` and ``drop:`` are ignored.
     files : sequence of SourceFile, optional
-        Its files, if they were listed already: see `gpupipe.io.input_files.InputFiles`.
+        The files of the source, if already listed: see `gpupipe.io.input_files.InputFiles`.
     may_be_empty : bool
-        Whether files that name columns and have no rows are a table, of texts, instead of an error.
+        If True, files with column names and no rows are read as an empty table of text columns; otherwise they
+        raise DataError.
 
     Returns
     -------
@@ -84,9 +85,9 @@ def read_arrow(
     Raises
     ------
     DataError
-        If a file is absent, unreadable or damaged, or there are no rows.
+        If a file is missing, unreadable or corrupt, or there are no rows.
     SchemaError
-        If a column is absent or of no use, or differs between files.
+        If a column is missing or unusable, or its types differ between files.
     """
     files = list(input_files(source) if files is None else files)
     try_files(source, files)
@@ -102,26 +103,26 @@ def read_arrow(
         return LoadedTable(empty, files, notes, tuple(names))
     if source.prepare:
         table = run_hook(table, source.prepare)
-        wanted.everything = False  # from here on, what the source selects
+        wanted.everything = False  # the hook got all columns; now select those of the source
         table = clean_table(table, hook_file(source.prepare), wanted, notes)
     names = list(dict.fromkeys([*wanted.seen, *table.column_names]))
     return LoadedTable(_finish(table, wanted, source, may_be_empty), files, notes, tuple(names))
 
 
 def plain_arrow(table: pa.Table) -> pa.Table:
-    """Return an Arrow table from elsewhere (a DataFrame in memory) as `read_arrow` would have read it from a file.
+    """Return an Arrow table from memory as `read_arrow` would read it from a file.
 
     Raises
     ------
     DataError
-        If no column can be used.
+        If no column is usable.
     """
     source = TableSource(frame="the table in memory")
     return clean_table(table, SourceFile(source.label, 0, 0, MEMORY), ColumnFilter(source), Notes())
 
 
 def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:
-    """Return the rows of all files, each read as one chunk; only columns whose type is widened are copied."""
+    """Return the rows of all files, each read as one chunk; copies only columns whose type is widened."""
     parts = [(file, [SourceChunk(file)]) for file in files if file.format in (*FORMATS, "generator", MEMORY)]
     scan = scan_source(
         source, parts, wanted, lambda tasks: (read_chunk(chunk, source, wanted, kinds) for chunk, kinds in tasks), notes
@@ -134,7 +135,7 @@ def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnF
 
 
 def _names_of(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource) -> list[str]:
-    """Return the columns that files without rows name."""
+    """Return the column names of files without rows."""
     names = dict.fromkeys(wanted.seen)
     for file in files:
         if file.format == "csv":
@@ -143,11 +144,11 @@ def _names_of(files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSo
 
 
 def _finish(table: pa.Table, wanted: ColumnFilter, source: TableSource, may_be_empty: bool) -> pa.Table:
-    """Compute, filter and group the rows, then keep the columns that are asked for."""
+    """Compute, filter and group the rows, then select the columns."""
     n_read = table.num_rows
     table = apply_steps(table, source)
     if n_read and not table.num_rows and not may_be_empty:
-        raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+        raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen the filter")
     if n_read == 0:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     return wanted.select(table, mask(source.label))

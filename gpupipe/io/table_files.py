@@ -1,6 +1,6 @@
-"""An encoded table as a folder of files that can be memory-mapped.
+"""On-disk format of an encoded table: a folder of memory-mappable files.
 
-table.json     rows, places, columns, the CRC-32 of every other file, and its own
+table.json     number of rows, column positions, schema, and the CRC-32 of every file
 levels.json    levels of the categorical columns
 int8.npy ...   one block each
 texts.arrow    text columns
@@ -22,7 +22,7 @@ import pyarrow as pa
 from gpupipe.table.blocks import Table
 from gpupipe.table.schema import Schema
 
-TABLE_FORMAT = 3  # another one, too, where a reader or a generator makes another table of the same input
+TABLE_FORMAT = 3  # increment also when a reader or generator changes the table it returns for the same input
 
 
 def write_table(table: Table, folder: Path) -> None:
@@ -37,7 +37,7 @@ def write_table(table: Table, folder: Path) -> None:
         np.save(folder / f"{name}.npy", np.ascontiguousarray(block), allow_pickle=False)
     if table.texts:
         texts = pa.table(dict(table.texts))
-        path = os.fsencode(folder / "texts.arrow")  # bytes: a name need not be UTF-8
+        path = os.fsencode(folder / "texts.arrow")  # bytes: a file name need not be UTF-8
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, texts.schema) as writer:
             writer.write_table(texts.unify_dictionaries())
     levels = {column.name: column.levels for column in table.schema if column.levels is not None}
@@ -57,21 +57,21 @@ def read_table(folder: Path) -> Table:
     Raises
     ------
     OSError, ValueError, KeyError, TypeError, IndexError
-        If the folder is damaged: a file is absent, or not as it was written. All of its bytes are looked at: a code
-        beyond the levels would let compiled loops read beyond their tables. That takes a quarter of a second a GiB.
+        If the folder is corrupt: a file is missing or its checksum differs. All bytes are checked, because compiled
+        loops would read out of bounds for a code outside the levels. The check takes about 0.25 s per GiB.
     """
     content, own = json.loads((folder / "table.json").read_text(encoding="utf8"))
     if _checksum_of(content) != own:
-        raise ValueError("table.json is not as it was written")
+        raise ValueError("table.json is corrupt: its checksum differs")
     for name, checksum in content["files"].items():
         if _checksum(folder / name) != checksum:
-            raise ValueError(f"{name} is not as it was written")
+            raise ValueError(f"{name} is corrupt: its checksum differs")
     levels = json.loads((folder / "levels.json").read_text(encoding="utf8"))
     schema = Schema.from_json(content["columns"], {name: tuple(values) for name, values in levels.items()})
     blocks = {path.stem: _map(path, content["n_rows"]) for path in sorted(folder.glob("*.npy"))}
     places = {name: (block, row) for name, (block, row) in content["places"].items()}
     if any(row >= len(blocks[block]) for block, row in places.values()):
-        raise ValueError("a column has no place in its block")
+        raise ValueError("a column position is outside its block")
     return Table(schema, content["n_rows"], blocks, places, _read_texts(folder / "texts.arrow"))
 
 
@@ -89,7 +89,7 @@ def _map(path: Path, n_rows: int) -> Any:
         return np.load(path, allow_pickle=False)
     block = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     if block.ndim != 2 or block.shape[1] != n_rows or block.dtype.name != path.stem:
-        raise ValueError(f"{path.name} has another shape than it should have")
+        raise ValueError(f"{path.name} has an unexpected shape or dtype")
     return block
 
 

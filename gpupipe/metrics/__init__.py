@@ -1,8 +1,8 @@
-"""Metrics, thresholds, calibration and importance. Importing this package imports no library that computes."""
+"""Metrics, thresholds, calibration and importance. Importing this package imports no numeric library."""
 
 from __future__ import annotations
 
-# One line for each family: importing it registers its metrics. The order is the order of listings.
+# Importing a family registers its metrics; listings keep this order.
 from gpupipe.metrics import classification, regression, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals

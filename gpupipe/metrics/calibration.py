@@ -1,4 +1,4 @@
-"""Map probabilities to observed shares. The map is a few numbers, so a model that serves needs no library for it."""
+"""Calibration of probabilities: a monotone map, stored as a few numbers so that serving needs no library for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.typing import Array, ArrayNamespace
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
 
-EPSILON = 1e-12  # probabilities are kept this far from 0 and 1 before their logit is taken
+EPSILON = 1e-12  # probabilities are clipped to [EPSILON, 1 - EPSILON] before the logit
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Calibration:
     ----------
     method : {"sigmoid", "isotonic"}
     slope, intercept : float
-        sigmoid: of the logit, so 1 and 0 change nothing.
+        sigmoid: coefficients of the logit; 1 and 0 are the identity.
     x, y : tuple of float
         isotonic: break points; linear between them, constant outside.
     """
@@ -34,14 +34,14 @@ class Calibration:
     y: tuple[float, ...] = field(default=(), repr=False)
 
     def apply(self, probability: Array, backend: Backend | None = None) -> Array:
-        """Return the calibrated probabilities, float64, same shape, where they are: on `backend`; None: on the host."""
+        """Return the calibrated probabilities, float64, same shape, on the device of `backend`; None: on the host."""
         import numpy as np
 
         xp = np if backend is None else backend.xp
         if self.method == "isotonic":
             points = (np.asarray(self.x), np.asarray(self.y))
             return xp.interp(probability, *(points if backend is None else map(backend.to_device, points)))
-        with np.errstate(over="ignore"):  # of a steep one: e^x is infinite, and the probability 0
+        with np.errstate(over="ignore"):  # with a steep slope e^x is infinite and the probability 0
             return 1.0 / (1.0 + xp.exp(-(self.slope * _logit(probability, xp) + self.intercept)))
 
     def to_json(self) -> dict[str, Any]:
@@ -52,35 +52,35 @@ class Calibration:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Calibration:
-        """Return the calibration that `to_json` described."""
+        """Return the calibration from the result of `to_json`."""
         if value["method"] == "isotonic":
             return Calibration("isotonic", x=tuple(value["x"]), y=tuple(value["y"]))
         return Calibration("sigmoid", slope=value["slope"], intercept=value["intercept"])
 
 
 def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isotonic"]) -> Calibration:
-    """Learn a calibration.
+    """Fit a calibration with scikit-learn, on the host.
 
     Parameters
     ----------
     probability : array of float64, shape (n,)
-        Of rows that the model has not seen; on the host, where scikit-learn fits it.
+        Predictions for rows that the model was not trained on; on the host.
     y : array of 0 and 1, shape (n,)
     how : {"sigmoid", "isotonic"}
 
     Raises
     ------
     DataError
-        If the rows hold only one class.
+        If the rows have only one class.
     """
     import numpy as np
 
     y = (np.asarray(y) > 0).astype(np.float64)
     if y.min(initial=1.0) == y.max(initial=0.0):
         raise DataError(
-            f"probabilities cannot be calibrated: all {len(y):,} held-out rows are of one class",
+            f"cannot calibrate probabilities: all {len(y):,} held-out rows have the same class",
             where=f"evaluate.calibrate: {how}",
-            fix="set calibrate: none, or a larger evaluate.validation",
+            fix="set calibrate: none, or increase evaluate.validation",
         )
     return _isotonic(probability, y) if how == "isotonic" else _sigmoid(probability, y)
 
@@ -94,13 +94,13 @@ def _isotonic(probability: Array, y: Array) -> Calibration:
 
 
 def _sigmoid(probability: Array, y: Array) -> Calibration:
-    """Fit slope and intercept to Platt's smoothed targets, which stay finite where the classes are separable."""
+    """Fit slope and intercept to Platt's smoothed targets, which keep them finite for separable classes."""
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
     positives, negatives = y.sum(), len(y) - y.sum()
     target = np.where(y > 0, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    # A soft target is one row of each class, weighted.
+    # A soft target is a pair of weighted rows, one of each class.
     logits = np.tile(_logit(probability, np), 2)[:, None]
     labels = np.repeat([1, 0], len(y))
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(

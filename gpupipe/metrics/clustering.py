@@ -1,7 +1,7 @@
-"""Metrics of clusters and embeddings, which have no truth to be compared with: the feature matrix stands for it.
+"""Metrics of clusters and embeddings, which have no true values: they are compared with the feature matrix.
 
-All are measured on at most `ROWS` rows, drawn with a fixed seed: the silhouette compares every row with every other. So
-many are soon on the host, where scikit-learn has these metrics; cuML has only some of them.
+All are computed on at most `ROWS` rows, drawn with a fixed seed, because the silhouette compares every pair of rows.
+The rows are copied to the host, where scikit-learn has all of these metrics; cuML has only some of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from gpupipe.metrics.registry import metric
 from gpupipe.typing import Array
 
 ROWS = 10_000
-ON_THE_HOST = f"what has no target is judged by scikit-learn, on at most {ROWS:,} rows"  # why, in a run on a device
+ON_THE_HOST = (
+    f"scikit-learn computes metrics without a target, on at most {ROWS:,} rows"  # reason, in a run on a device
+)
 
 
 @metric("silhouette", ("clustering",))
 def silhouette(rows: UnlabelledPredictions) -> float:
-    """How much nearer rows are to their own cluster than to the next one, -1 to 1."""
+    """Mean over rows of the relative distance to the next cluster compared with the own cluster, from -1 to 1."""
     from sklearn.metrics import silhouette_score
 
     return _of_clusters(silhouette_score, rows)
@@ -27,7 +29,7 @@ def silhouette(rows: UnlabelledPredictions) -> float:
 
 @metric("davies_bouldin", ("clustering",), greater_is_better=False)
 def davies_bouldin(rows: UnlabelledPredictions) -> float:
-    """Mean over clusters of how wide they are against the distance to the most similar one."""
+    """Mean over clusters of the similarity to the most similar cluster: their widths divided by their distance."""
     from sklearn.metrics import davies_bouldin_score
 
     return _of_clusters(davies_bouldin_score, rows)
@@ -35,7 +37,7 @@ def davies_bouldin(rows: UnlabelledPredictions) -> float:
 
 @metric("calinski_harabasz", ("clustering",))
 def calinski_harabasz(rows: UnlabelledPredictions) -> float:
-    """Spread between clusters against the spread inside them."""
+    """Ratio of the variance between clusters to the variance within clusters, corrected for their number."""
     from sklearn.metrics import calinski_harabasz_score
 
     return _of_clusters(calinski_harabasz_score, rows)
@@ -43,7 +45,7 @@ def calinski_harabasz(rows: UnlabelledPredictions) -> float:
 
 @metric("reconstruction_r2", ("embedding",))
 def reconstruction_r2(rows: UnlabelledPredictions) -> float:
-    """Share of the variance of the features that a linear map can restore from the embedding."""
+    """Fraction of the variance of the features that a linear map reconstructs from the embedding."""
     import numpy as np
 
     X = rows.X.astype(np.float64) - rows.X.mean(axis=0)
@@ -56,7 +58,7 @@ def reconstruction_r2(rows: UnlabelledPredictions) -> float:
 
 
 def sampled_rows(n_rows: int) -> Array | None:
-    """Return the rows to measure, int64, as they were drawn; None: all of them."""
+    """Return the sampled row numbers, int64, in no order; None for all rows."""
     import numpy as np
 
     return None if n_rows <= ROWS else np.random.default_rng(0).choice(n_rows, ROWS, replace=False)

@@ -1,8 +1,8 @@
-"""What a report draws of a prediction: confusion, curves, residuals; small enough to put into a page."""
+"""Data of the plots of a prediction: confusion, curves, gains, residuals; small enough to put into a page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 200
 CALIBRATION_BINS = 10
-QUANTILES = (0.05, 0.5, 0.95)  # of residuals
+QUANTILES = (0.05, 0.5, 0.95)
+ERROR_QUANTILES = (0.5, 0.9)  # of absolute residuals
+TOP_ROWS = (100, 50, 20, 10)  # the first that is at most a tenth of all rows is counted
+TOP_FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
+MIN_TOP_ROWS = 10  # fewer say too little
 
 
 @dataclass(frozen=True)
 class Points:
-    """A curve of one class against the rest: ``x[i], y[i]``, at most `MAX_POINTS` of them.
+    """Curve of one class against all others: at most `MAX_POINTS` points ``x[i], y[i]``.
 
     ``class_code`` is 1 for binary.
     """
@@ -30,8 +34,19 @@ class Points:
 
 
 @dataclass(frozen=True)
+class TopRows:
+    """Rows of a class among the `n_rows` rows with its highest probabilities.
+
+    Rows that share the lowest of these probabilities count in proportion, so that `hits` need not be an integer.
+    """
+
+    n_rows: int
+    hits: float
+
+
+@dataclass(frozen=True)
 class Curves:
-    """The curves of a classifier, one for each class that has rows and is not all of them.
+    """The curves of a classifier, one for each class, except classes without rows or with all rows.
 
     Attributes
     ----------
@@ -40,29 +55,40 @@ class Curves:
     precision_recall : list of Points
         x: recall, y: precision.
     calibration : list of Points
-        x: mean probability of a bin, y: share of positives in it; bins hold equally many rows.
+        x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows.
+    gains : list of Points
+        x: fraction of all rows, those with the highest probability first, y: fraction of the class among them.
+    top : list of TopRows
+        Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each.
     """
 
-    roc: list[Points]
-    precision_recall: list[Points]
-    calibration: list[Points]
+    roc: list[Points] = field(default_factory=list)
+    precision_recall: list[Points] = field(default_factory=list)
+    calibration: list[Points] = field(default_factory=list)
+    gains: list[Points] = field(default_factory=list)
+    top: list[TopRows] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far a regressor is off.
+    """Residuals of a regressor, ``y_true - y_pred``.
 
     Attributes
     ----------
     y_true, y_pred : list of float
-        A sample of rows.
+        True and predicted values of a sample of rows.
     edges : list of float, length bins + 1
-        Of the histogram of ``y_true - y_pred`` over all rows.
+        Bin edges of the histogram of all residuals.
     counts : list of int
+        Number of rows in each bin.
     mean, std : float
-        Of the residuals.
+        Mean and standard deviation of the residuals.
     quantiles : dict of str to float
-        ``"0.05"``, ``"0.5"``, ``"0.95"`` of the residuals.
+        Quantiles ``"0.05"``, ``"0.5"`` and ``"0.95"`` of the residuals.
+    errors : dict of str to float
+        ``"0.5"``, ``"0.9"`` of the absolute residuals.
+    constant_error : float
+        Median absolute residual of the best constant prediction, the median of ``y_true``.
     """
 
     y_true: list[float]
@@ -72,32 +98,37 @@ class Residuals:
     mean: float
     std: float
     quantiles: dict[str, float]
+    errors: dict[str, float]
+    constant_error: float
 
 
 def confusion(
     task: str, y_true: Array, predicted: Array, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
 ) -> list[list[int]]:
-    """Return counts: row i, column j is the number of rows of class i that were called j."""
+    """Return the confusion matrix: row i, column j is the number of rows of class i predicted as j."""
     rows = ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend)
     counts: list[list[int]] = rows.counts.tolist()
     return counts
 
 
 def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, backend: Backend) -> Curves:
-    """Return the curves of a classifier; a class without rows, or with all of them, has none."""
+    """Return the curves of a classifier; classes without rows, or with all rows, have none."""
     rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend)
-    found = Curves([], [], [])
+    found = Curves()
     for code, ranking in rows.rankings():
         found.roc.append(_thinned(code, *_roc(ranking), backend))
         found.precision_recall.append(_thinned(code, *_precision_recall(ranking), backend))
         found.calibration.append(_binned(code, ranking))
+        found.gains.append(_thinned(code, *_gains(ranking), backend))
+        if n_classes == 2:
+            found.top.extend(_top_rows(ranking))
     return found
 
 
 def residuals(
     y_true: Array, predicted: Array, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
 ) -> Residuals:
-    """Return the residuals of a regressor, summed up."""
+    """Return the summary of the residuals of a regressor."""
     import numpy as np
 
     found, xp = ValuePredictions.of(y_true, predicted, backend), backend.xp
@@ -108,6 +139,8 @@ def residuals(
     chosen = backend.to_device(rows)
     counts, edges = xp.histogram(off, bins)
     quantiles = backend.to_host(xp.quantile(off, QUANTILES)).tolist()
+    errors = backend.to_host(xp.quantile(abs(off), ERROR_QUANTILES)).tolist()
+    constant_error = xp.quantile(abs(found.y_true - xp.quantile(found.y_true, 0.5)), 0.5)
     return Residuals(
         backend.to_host(found.y_true[chosen]).tolist(),
         backend.to_host(found.value[chosen]).tolist(),
@@ -116,6 +149,8 @@ def residuals(
         float(backend.to_host(off.mean())),
         float(backend.to_host(off.std())),
         {str(q): value for q, value in zip(QUANTILES, quantiles, strict=True)},
+        {str(q): value for q, value in zip(ERROR_QUANTILES, errors, strict=True)},
+        float(backend.to_host(constant_error)),
     )
 
 
@@ -127,22 +162,43 @@ def _roc(ranking: Ranking) -> tuple[Array, Array]:
 
 
 def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
-    """Return recall and precision, without the points of a recall that has more of them on either side."""
+    """Return recall and precision, without the points between two others of the same recall."""
     recall, precision = ranking.precision_recall()
     rises = ranking.hits[2:] - ranking.hits[1:-1]
     kept = _corners(len(recall), rises[:-1] | rises[1:], ranking.backend.xp)
     return recall[kept], precision[kept]
 
 
+def _gains(ranking: Ranking) -> tuple[Array, Array]:
+    """Return fractions of all rows and of the class, without points on a straight line between their neighbours."""
+    hits, rows, xp = ranking.hits, ranking.hits + ranking.misses, ranking.backend.xp
+    kept = _corners(len(hits), xp.diff(hits[1:], 2) | xp.diff(rows[1:], 2), xp)
+    return rows[kept] / (ranking.positives + ranking.negatives), hits[kept] / ranking.positives
+
+
+def _top_rows(ranking: Ranking) -> list[TopRows]:
+    import numpy as np
+
+    n_rows = ranking.positives + ranking.negatives
+    rounds = [n for n in TOP_ROWS if n <= n_rows // 10][:1]
+    shares = [n for share in TOP_FRACTIONS if (n := round(share * n_rows)) >= MIN_TOP_ROWS]
+    if not rounds:
+        return []
+    backend, hits = ranking.backend, ranking.hits.astype("float64")
+    wanted = backend.to_device(np.array(rounds + shares, dtype=np.float64))
+    found = backend.to_host(backend.xp.interp(wanted, hits + ranking.misses, hits)).tolist()
+    return [TopRows(n, among) for n, among in zip(rounds + shares, found, strict=True)]
+
+
 def _corners(n_points: int, bends: Array, xp: ArrayNamespace) -> Array:
-    """Return which points of a curve are kept: the first two, the last, and where ``bends[i]``, of point ``i + 2``."""
+    """Return a mask of the points to keep: the first two, the last, and each point ``i + 2`` with ``bends[i]``."""
     kept = xp.ones(n_points, dtype=bool)
     kept[2:-1] = bends != 0
     return kept
 
 
 def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
-    """Keep points that are evenly spaced along the curve, both ends among them."""
+    """Return at most `MAX_POINTS` points, evenly spaced along the curve, including both ends."""
     import numpy as np
 
     if len(x) > MAX_POINTS:
@@ -158,7 +214,7 @@ def _thinned(code: int, x: Array, y: Array, backend: Backend) -> Points:
 
 
 def _binned(code: int, ranking: Ranking) -> Points:
-    """Compare probability and share of positives in bins of equally many rows; equal probabilities are shared out."""
+    """Return mean probability and fraction of positives in bins of equal size; rows of equal probability are split."""
     import numpy as np
 
     backend, xp = ranking.backend, ranking.backend.xp

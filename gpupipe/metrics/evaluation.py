@@ -1,4 +1,4 @@
-"""Measure a prediction: which metrics, and their values."""
+"""Selection and computation of metrics."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
-    """Return the metrics to measure; the first orders the leaderboard.
+    """Return the names of the metrics to compute; the first orders the leaderboard.
 
-    It is ``select_by``, or the first of ``metrics``, or the task's first: roc_auc (binary), log_loss (multiclass), r2,
-    silhouette, reconstruction_r2.
+    The first is ``select_by``, or the first of ``metrics``, or the default of the task: roc_auc (binary), log_loss
+    (multiclass), r2 (regression), silhouette (clustering), reconstruction_r2 (embedding).
 
     Raises
     ------
     ConfigError
-        If a metric is unknown or belongs to another task, or costs do.
+        If a metric or ``cost`` is not available for the task.
     """
     suitable = tuple(name for name, metric in METRICS.items() if task in metric.tasks)
     wanted = settings.metrics or [name for name in suitable if METRICS.get(name).default]
@@ -41,25 +41,25 @@ def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
     names = tuple(dict.fromkeys([first, *wanted, *(["cost"] if settings.cost is not None else [])]))
     if settings.cost is None and "cost" in names:
         raise ConfigError(
-            "the metric cost needs to know what each error costs",
+            "the metric cost needs evaluate.cost",
             where="evaluate.metrics",
-            fix="add evaluate.cost, such as {false_positive: 1, false_negative: 5}",
+            fix="add the costs of errors, such as evaluate: {cost: {false_positive: 1, false_negative: 5}}",
         )
     if settings.cost is not None and task != "binary":
         raise ConfigError(
-            f"costs of errors are for two classes; the task is {task}", where="evaluate.cost", fix="remove it"
+            f"evaluate.cost is for the task binary; the task is {task}", where="evaluate.cost", fix="remove it"
         )
     wrong = [name for name in names if task not in METRICS.get(name).tasks]
     if wrong:
         raise ConfigError(
-            f"{', '.join(wrong)} cannot be measured for a {task} task",
+            f"metrics that are not available for the task {task}: {', '.join(wrong)}",
             where="evaluate.metrics",
-            fix=f"choose among {', '.join(suitable)}",
+            fix=f"choose from {', '.join(suitable)}",
         )
     return names
 
 
-# roc_auc of many classes says little of the probabilities that a multiclass model is used for.
+# With many classes, roc_auc does not measure the probabilities that a multiclass model is used for.
 DEFAULT_ORDER = {
     "binary": "roc_auc",
     "multiclass": "log_loss",
@@ -81,50 +81,51 @@ def evaluate(
     costs: Costs | None = None,
     backend: Backend,
 ) -> dict[str, float]:
-    """Measure one prediction.
+    """Compute metrics of one prediction.
 
     Parameters
     ----------
     task : str
     y_true : array, shape (n,), or None
         Class codes or numbers; None for clustering and embedding.
-    prediction : Prediction
+    predicted : array, shape (n,) or (n, k)
+        Probabilities, values, cluster labels or an embedding.
     names : sequence of str
     threshold : float, or array of float64, shape (n,)
-        binary: the lowest probability that is called positive, of all rows or of each.
+        binary: the lowest probability predicted positive, for all rows or for each row.
     n_classes : int
     X : callable, optional
-        Clustering and embedding: returns some rows of the feature matrix, on the host; it is given their numbers,
-        int64, shape (m,), in no order, or None for all.
+        Clustering and embedding: called with row numbers, int64, shape (m,), in no order, or None for all rows; returns
+        these rows of the feature matrix on the host.
     costs : Costs, optional
-        binary: for the metric ``cost``.
+        binary: costs for the metric ``cost``.
     backend : Backend
-        Where to compute; what is not there yet is moved. Clusters and embeddings are judged on the host.
+        Backend that computes; arrays are copied to its device. Clusters and embeddings are measured on the host.
 
     Returns
     -------
     dict of str to float
-        In the order of `names`. A metric that the rows do not define is NaN; `undefined_notes` says why.
+        Metrics in the order of `names`. An undefined metric is NaN; `undefined_notes` gives the reason.
 
     Raises
     ------
     DataError
-        If something predicted is no probability, or no finite number.
+        If a predicted value is not a probability, or not finite.
     """
     rows = _predictions(task, y_true, predicted, threshold, n_classes, X, costs, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
 def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
-    """Return a sentence on each metric that came out as NaN."""
+    """Return a note with the reason for each metric that is NaN."""
     reasons = {
-        "binary": "the rows hold only one class",
-        "multiclass": "the rows hold only one class",
-        "regression": "there are fewer than two rows",
-        "clustering": "all rows are in one cluster, or each row is its own, or no feature matrix was kept",
-        "embedding": "the features do not vary, or no feature matrix was kept",
+        "binary": "the rows have only one class",
+        "multiclass": "the rows have only one class",
+        "regression": "there are fewer than 2 rows",
+        "clustering": "all rows are in one cluster, or each row is a separate cluster, or there is no feature matrix",
+        "embedding": "the features are constant, or there is no feature matrix",
     }
-    return [f"{name} is not defined: {reasons[task]}" for name, value in values.items() if math.isnan(value)]
+    return [f"{name} is undefined: {reasons[task]}" for name, value in values.items() if math.isnan(value)]
 
 
 def _predictions(
@@ -137,7 +138,7 @@ def _predictions(
     costs: Costs | None,
     backend: Backend,
 ) -> Predictions | None:
-    """Return what the metrics of a task are functions of; None if there is nothing to judge by."""
+    """Return the argument of the metrics of a task; None without rows or without a feature matrix."""
     if task not in SUPERVISED:
         return None if X is None else _sample(predicted, X, backend)
     assert y_true is not None

@@ -1,4 +1,4 @@
-"""Permutation importance: how much worse a model gets when one input column is shuffled."""
+"""Permutation importance: the loss of quality when one input column is shuffled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColumnImportance:
-    """Mean and standard deviation, over the repeats, of how much worse the metric gets; negative: better by chance."""
+    """Mean and standard deviation of the loss of the metric over the repeats; negative values are gains by chance."""
 
     name: str
     mean: float
@@ -46,27 +46,27 @@ def permutation_importance(
     Parameters
     ----------
     predict : callable
-        Matrix to the array that the metric is of.
+        Function from a matrix to the array that the metric measures.
     X : array, shape (n, d)
-        Rows that the model has not seen, on the host; left as it is.
+        Rows that the model was not trained on, on the host; not modified.
     y : array, shape (n,)
     groups : mapping of str to sequence of int
-        Input column to the columns of the matrix that come from it; they are shuffled together.
+        Input column to the matrix columns computed from it, which are shuffled together.
     task, metric, threshold, n_classes, costs
-        As `evaluate` takes them.
+        As for `evaluate`.
     repeats : int
-        Shuffles of each group.
+        Number of shuffles of each group.
     rows : int
-        At most so many rows are used, drawn with the seed.
+        Maximum number of rows, drawn with the seed.
     seed : int
     backend : Backend
-        Where predictions are, and are measured.
+        Backend that computes predictions and metrics.
     """
     import numpy as np
 
     generator = np.random.default_rng(seed)
     chosen = np.arange(len(X)) if len(X) <= rows else np.sort(generator.choice(len(X), rows, replace=False))
-    sample = np.array(X[chosen], order="F")  # a copy, also where all rows are used: it is shuffled in place
+    sample = np.array(X[chosen], order="F")  # always a copy: it is shuffled in place
     truth = backend.to_device(np.asarray(y)[chosen])
     sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
 

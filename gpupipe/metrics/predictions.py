@@ -1,6 +1,6 @@
 """True and predicted values of the same rows: the argument of every metric.
 
-Arrays stay on the device of their backend; only counts and means are copied to the host.
+Arrays stay on the device of the backend; only counts and means are copied to the host.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from gpupipe.metrics.settings import Costs
 
 Threshold: TypeAlias = "float | Array"
-"""A probability from which a row is called positive, or an array of float64, shape (n,): one for each row."""
-ROUNDING = 1e-6  # a probability that was summed up in float32 may be so far out of 0..1
+"""The lowest probability that is predicted positive, or an array of float64, shape (n,), with one for each row."""
+ROUNDING = 1e-6  # tolerance for probabilities outside [0, 1], as float32 sums produce them
 
 
 @dataclass(frozen=True)
 class ClassPredictions:
-    """True classes of rows, and their predicted probabilities.
+    """True classes and predicted probabilities of rows.
 
     Attributes
     ----------
     y_true : array of int64, shape (n,)
         Class codes.
     probability : array of float64, shape (n,) or (n, k)
-        Of class 1 where there are two; of each class, the rows sum to one.
+        Probability of class 1 for two classes; otherwise of each class, summing to 1 in each row.
     label : array of int64, shape (n,)
-        The predicted class of each row.
+        Predicted class codes.
     n_classes : int
     backend : Backend
     costs : Costs, optional
-        What each decision costs.
+        Cost of each kind of decision.
     """
 
     y_true: Array
@@ -59,7 +59,7 @@ class ClassPredictions:
         backend: Backend,
         costs: Costs | None = None,
     ) -> ClassPredictions:
-        """Return the predictions of a model on the device of `backend`; arrays may be on either side, of any dtype.
+        """Return the predictions on the device of `backend`, from arrays of any dtype on the host or the device.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class ClassPredictions:
         y_true = backend.to_device(y_true).astype("int64")
         probability = backend.to_device(probability).astype("float64", copy=False)
         label = predicted_labels(task, probability, backend.to_device(threshold) if has_rows(threshold) else threshold)
-        if probability.ndim > 1:  # float32 sums to one only nearly
+        if probability.ndim > 1:  # float32 probabilities sum to 1 with a rounding error
             probability = probability / probability.sum(axis=1, keepdims=True)
         return ClassPredictions(y_true, _within(probability, backend), label, n_classes, backend, costs)
 
@@ -81,12 +81,12 @@ class ClassPredictions:
 
     @property
     def present(self) -> list[int]:
-        """The classes that the rows hold."""
+        """The class codes that occur in the rows."""
         return [code for code, n_rows in enumerate(self.counts.sum(axis=1)) if n_rows]
 
     @property
     def of_truth(self) -> Array:
-        """The probability of the class that each row has, shape (n,)."""
+        """Predicted probability of the true class of each row, shape (n,)."""
         xp = self.backend.xp
         if self.probability.ndim > 1:
             of_truth: Array = xp.take_along_axis(self.probability, self.y_true[:, None], axis=1)[:, 0]
@@ -94,7 +94,10 @@ class ClassPredictions:
         return xp.where(self.y_true == 1, self.probability, 1.0 - self.probability)
 
     def rankings(self) -> Iterator[tuple[int, Ranking]]:
-        """Yield each class against the rest, but those without rows and those with all; of two classes the second."""
+        """Yield the ranking of each class against all others, of class 1 only for two classes.
+
+        Classes without rows, or with all rows, are skipped.
+        """
         for code in [1] if self.n_classes == 2 else range(self.n_classes):
             score = self.probability if self.probability.ndim == 1 else self.probability[:, code]
             ranking = Ranking.of(self.y_true == code, score, self.backend)
@@ -103,9 +106,9 @@ class ClassPredictions:
 
     @cached_property
     def areas(self) -> tuple[float, float]:
-        """Below the ROC curve and the precision-recall curve, the mean over the classes; NaN where there is but one.
+        """Areas under the ROC curve and the precision-recall curve, averaged over classes; NaN for a single class.
 
-        Both at once, since a ranking is worth keeping no longer than that.
+        Both are computed together, so that each ranking is freed before the next.
         """
         found = [(ranking.roc_area(), ranking.average_precision()) for _, ranking in self.rankings()]
         if not found:
@@ -114,7 +117,7 @@ class ClassPredictions:
         return mean(roc), mean(precision_recall)
 
     def mean(self, values: Array) -> float:
-        """Return the mean of an array of the backend."""
+        """Return the mean of an array on the device of the backend."""
         return float(self.backend.to_host(values.mean()))
 
 
@@ -134,7 +137,7 @@ class ValuePredictions:
 
     @staticmethod
     def of(y_true: Array, value: Array, backend: Backend) -> ValuePredictions:
-        """Return the predictions of a model on the device of `backend`.
+        """Return the predictions on the device of `backend`.
 
         Raises
         ------
@@ -143,16 +146,16 @@ class ValuePredictions:
         """
         y_true, value = (backend.to_device(given).astype("float64", copy=False) for given in (y_true, value))
         if not bool(backend.to_host(backend.xp.isfinite(value).all())):
-            raise _no_numbers("values that are no finite numbers")
+            raise _invalid_prediction("values that are not finite")
         return ValuePredictions(y_true, value, backend)
 
     @property
     def error(self) -> Array:
-        """How far each row is off, float64, shape (n,)."""
+        """True minus predicted value, float64, shape (n,)."""
         return self.y_true - self.value
 
     def mean(self, values: Array) -> float:
-        """Return the mean of an array of the backend."""
+        """Return the mean of an array on the device of the backend."""
         return float(self.backend.to_host(values.mean()))
 
 
@@ -163,7 +166,7 @@ class UnlabelledPredictions:
     Attributes
     ----------
     X : array of float32, shape (n, d)
-        The feature matrix, which stands for it.
+        The feature matrix, which the predictions are compared with.
     found : array, shape (n,) or (n, k)
         Clusters or embeddings.
     """
@@ -173,24 +176,24 @@ class UnlabelledPredictions:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean of figures on the host."""
+    """Return the mean of numbers on the host."""
     import numpy as np
 
     return float(np.mean(values))
 
 
 def cost_matrix(costs: Costs) -> list[list[float]]:
-    """Return ``[actual][called]``: what a row of each class costs, called each class."""
+    """Return the cost of each decision, ``[actual class][predicted class]``."""
     return [[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]]
 
 
 def has_rows(threshold: Threshold) -> TypeGuard[Array]:
-    """Return whether there is a threshold for each row, instead of one for all."""
+    """Return whether the threshold is an array with one value per row."""
     return getattr(threshold, "ndim", 0) > 0
 
 
 def predicted_labels(task: str, probability: Array, threshold: Threshold = 0.5) -> Array:
-    """Return the class code of each row: binary by its threshold, several classes by the highest probability."""
+    """Return the predicted class code of each row: by the threshold if binary, else by the highest probability."""
     if task == "binary":
         is_positive: Array = (probability >= threshold).astype("int64")
         return is_positive
@@ -199,19 +202,19 @@ def predicted_labels(task: str, probability: Array, threshold: Threshold = 0.5) 
 
 
 def _within(probability: Array, backend: Backend) -> Array:
-    """Return probabilities none of which is out of 0..1."""
+    """Return probabilities clipped to [0, 1]; raise DataError if the excess is more than rounding."""
     if not probability.shape[0]:
         return probability
     low, high = (float(backend.to_host(end)) for end in (probability.min(), probability.max()))
     if low >= 0.0 and high <= 1.0:
         return probability
-    if not (low >= -ROUNDING and high <= 1.0 + ROUNDING):  # NaN is neither
-        raise _no_numbers(f"probabilities from {low:g} to {high:g}")
+    if not (low >= -ROUNDING and high <= 1.0 + ROUNDING):  # also true for NaN
+        raise _invalid_prediction(f"probabilities from {low:g} to {high:g}")
     return probability.clip(0.0, 1.0)
 
 
-def _no_numbers(what: str) -> DataError:
-    return DataError(f"the model predicts {what}", where="evaluate", fix="look for features of extreme values")
+def _invalid_prediction(what: str) -> DataError:
+    return DataError(f"the model predicts {what}", where="evaluate", fix="clip or scale features with extreme values")
 
 
 Predictions = ClassPredictions | ValuePredictions | UnlabelledPredictions

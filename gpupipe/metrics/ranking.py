@@ -1,8 +1,8 @@
-"""The rows of one class against the rest, in the order of their scores: one sort, and all that is read off it.
+"""Ranking of the rows of one class against all others by score: one sort for ROC AUC, average precision and curves.
 
 This is our own since nothing else measures alike on every backend: the array API of scikit-learn 1.9 covers neither
-roc_auc_score nor matthews_corrcoef (that of 1.8 less), and cuML has no F1. scikit-learn also sorts the scores anew for
-each metric and each curve. The tests hold ours to its values.
+roc_auc_score nor matthews_corrcoef (that of 1.8 less), and cuML has no F1. scikit-learn also sorts the scores again for
+each metric and each curve. The tests compare the results with those of scikit-learn.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How many rows are called positive, rightly and wrongly, from each score on.
+    """Cumulative counts of true and false positives by score, highest score first.
 
-    Arrays are where the backend computes. What is made of counts alone is the same to the last bit on every device, and
-    in every order of the rows.
+    Arrays are on the device of the backend. Metrics computed from counts only are bit-identical on every device and for
+    every order of the rows.
 
     Attributes
     ----------
     scores : array of float64, shape (m,)
-        Those that occur, the highest first.
+        Distinct scores, highest first.
     hits, misses : array of int64, shape (m + 1,)
-        Rows of the class, and others, with one of the ``i`` highest scores.
+        Number of rows of the class, and of other rows, with one of the ``i`` highest scores.
     positives, negatives : int
-        All rows of the class, and all others.
+        Number of all rows of the class, and of all other rows.
     backend : Backend
     """
 
@@ -43,25 +43,25 @@ class Ranking:
 
     @staticmethod
     def of(is_positive: Array, score: Array, backend: Backend) -> Ranking:
-        """Sort rows.
+        """Return the ranking of rows, by one sort.
 
         Parameters
         ----------
         is_positive : array of bool, shape (n,)
-        score : array of float64 in 0..1, shape (n,)
+        score : array of float64 in [0, 1], shape (n,)
         backend : Backend
-            Where both are.
+            Backend of both arrays.
         """
         xp = backend.xp
-        # The bits of such numbers order as they do, and the highest two are 0, but for the sign of a negative zero,
-        # which is to go: so there is room for the class behind them. Keys alone are sorted several times as fast as an
-        # index of them, and nothing need be gathered.
+        # The bits of floats in [0, 1], read as integers, have the same order, and the top two bits are 0 (the shift
+        # drops the sign of a negative zero). So the class fits into the lowest bit. Sorting keys is several times as
+        # fast as argsort, and nothing has to be gathered.
         key = xp.ascontiguousarray(score).view("int64") << 1
         key |= is_positive
         key.sort()
         key = key[::-1]
         bits = key >> 1
-        is_last = xp.ones(len(key), dtype=bool)  # of its score
+        is_last = xp.ones(len(key), dtype=bool)  # last row of its score
         is_last[:-1] = bits[1:] != bits[:-1]
         last = xp.flatnonzero(is_last)
         hits = _from_zero(xp.cumsum(key & 1)[last], backend)
@@ -71,11 +71,11 @@ class Ranking:
 
     @property
     def is_defined(self) -> bool:
-        """Whether there are rows of the class, and others."""
+        """True if there are rows of the class and other rows."""
         return self.positives > 0 and self.negatives > 0
 
     def roc_area(self) -> float:
-        """Return the area under the ROC curve: a number of half pairs of rows, so nothing is rounded before the end."""
+        """Return the area under the ROC curve: an integer count of half pairs of rows, rounded only by the division."""
         hits, misses = self.hits, self.misses
         area = ((misses[1:] - misses[:-1]) * (hits[1:] + hits[:-1])).sum()
         return int(self.backend.to_host(area)) / (2 * self.positives * self.negatives)
@@ -84,10 +84,12 @@ class Ranking:
         """Return the area under the precision-recall curve as a sum of steps."""
         recall, precision = self.precision_recall()
         steps = (recall[1:] - recall[:-1]) * precision[1:]
-        return float(self.backend.to_host(steps[::-1].sum()))  # in scikit-learn's order: the same digits on the host
+        return float(
+            self.backend.to_host(steps[::-1].sum())
+        )  # the order of scikit-learn, for equal results on the host
 
     def precision_recall(self) -> tuple[Array, Array]:
-        """Return recall and precision, shape (m + 1,), from no row to all; of no row the precision is 1."""
+        """Return recall and precision, shape (m + 1,), from no predicted row (precision 1) to all rows."""
         precision = self.backend.xp.ones(len(self.hits))
         precision[1:] = self.hits[1:] / (self.hits + self.misses)[1:]
         return self.hits / self.positives, precision

@@ -1,7 +1,8 @@
-"""The table of metrics. Functions import what they compute with when called, so listing names costs nothing."""
+"""Registry of metrics. Metric functions import their libraries when called, so listing metrics is cheap."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,23 +12,27 @@ from gpupipe.tasks import Task
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric.
+    """A metric.
 
     Attributes
     ----------
     function : callable
-        Of rows as `gpupipe.metrics.predictions` has them, those of the tasks: ``(rows) -> float``, NaN where it is not
-        defined.
+        ``(rows) -> float``, with rows as in `gpupipe.metrics.predictions`; NaN if undefined.
     greater_is_better : bool
     tasks : frozenset of Task
     default : bool
-        Whether it is measured when the configuration names no metrics.
+        Whether it is computed if the configuration names no metrics.
     """
 
     function: Callable[..., float]
     greater_is_better: bool
     tasks: frozenset[Task]
     default: bool = True
+
+    @property
+    def definition(self) -> str:
+        """One-line definition: the docstring of the function."""
+        return inspect.getdoc(self.function) or ""
 
 
 METRICS: Registry[Metric] = Registry("metric")
@@ -36,7 +41,7 @@ METRICS: Registry[Metric] = Registry("metric")
 def metric(
     name: str, tasks: Iterable[Task], greater_is_better: bool = True, default: bool = True
 ) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Return a decorator that files a function in `METRICS` and gives it back."""
+    """Return a decorator that registers a function in `METRICS` and returns it unchanged."""
 
     def decorate(function: Callable[..., float]) -> Callable[..., float]:
         METRICS.register(name)(Metric(function, greater_is_better, frozenset(tasks), default))

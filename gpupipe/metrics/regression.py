@@ -8,15 +8,16 @@ from gpupipe.metrics.predictions import ValuePredictions
 from gpupipe.metrics.registry import metric
 from gpupipe.tasks import REGRESSION
 
-EPSILON = 2.0**-52  # a target is taken to be at least so large where an error is relative to it, as in scikit-learn
+EPSILON = 2.0**-52  # smallest denominator of a relative error, as in scikit-learn
 
 
 @metric("r2", REGRESSION)
 def r2(rows: ValuePredictions) -> float:
-    """Share of the variance that is explained; not defined for fewer than two rows, 0 or 1 for a constant target."""
+    """Fraction of the variance of the target that is explained; undefined for fewer than 2 rows."""
     if len(rows.y_true) < 2:
         return math.nan
     spread, error = (rows.y_true - rows.y_true.mean()) ** 2, rows.error**2
+    # A constant target scores 1 if it is predicted exactly, else 0, as in scikit-learn.
     total, unexplained = (float(rows.backend.to_host(squares.sum())) for squares in (spread, error))
     return 1.0 - unexplained / total if total else float(unexplained == 0.0)
 
@@ -39,8 +40,8 @@ def median_ae(rows: ValuePredictions) -> float:
     return float(rows.backend.to_host(rows.backend.xp.median(abs(rows.error))))
 
 
-# Not among the defaults: a single target near zero makes it astronomic.
+# Not a default metric: a single target near 0 makes it huge.
 @metric("mape", REGRESSION, greater_is_better=False, default=False)
 def mape(rows: ValuePredictions) -> float:
-    """Mean absolute error relative to the target (0.1 is ten percent)."""
+    """Mean absolute error relative to the target; 0.1 is 10 %."""
     return rows.mean(abs(rows.error) / abs(rows.y_true).clip(EPSILON, None))

@@ -1,4 +1,4 @@
-"""The ``evaluate:`` section."""
+"""Settings of the ``evaluate:`` section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CalibrationMethod = Literal["none", "sigmoid", "isotonic"]
 
 def _known(name: str) -> str:
     if name not in METRICS:
-        hint = did_you_mean(name, METRICS.names()) or f"there are {', '.join(METRICS.names())}"
+        hint = did_you_mean(name, METRICS.names()) or f"the metrics are {', '.join(METRICS.names())}"
         raise PydanticCustomError("unknown_part", "unknown {kind}; {hint}", {"kind": METRICS.kind, "hint": hint})
     return name
 
@@ -27,102 +27,92 @@ MetricName = Annotated[str, AfterValidator(_known)]
 
 
 class Importance(Settings):
-    """How permutation importance is measured.
+    """Permutation importance of the input columns."""
 
-    Attributes
-    ----------
-    repeats : int
-        How often each input column is shuffled.
-    rows : int
-        At most so many rows of the test part are used.
-    columns : int
-        At most this many input columns are shuffled: those that the model relies on most by its own account
-        (coefficients, gains of splits); for models without one, those that correlate most with the predictions.
-    """
-
-    repeats: Annotated[int, Field(gt=0)] = 3
-    rows: Annotated[int, Field(gt=0)] = 5_000
-    columns: Annotated[int, Field(gt=0)] = 100
+    repeats: Annotated[int, Field(gt=0)] = Field(3, description="Number of shuffles of each input column.")
+    rows: Annotated[int, Field(gt=0)] = Field(5_000, description="Maximum number of test rows.")
+    columns: Annotated[int, Field(gt=0)] = Field(
+        100,
+        description="Maximum number of input columns: those with the largest weight in the model (coefficients, gains "
+        "of splits). For models without such weights, those with the highest correlation with the predictions.",
+    )
 
 
 class Costs(Settings):
-    """Cost of each kind of decision, in any one unit; a benefit is a negative cost.
+    """Cost of each kind of decision, all in the same unit; a benefit is a negative cost."""
 
-    Attributes
-    ----------
-    false_positive : float
-        Of a negative row that is called positive, such as a retention offer to a customer who would have stayed.
-    false_negative : float
-        Of a positive row that is missed.
-    true_positive, true_negative : float
-        Of correct decisions.
-    """
-
-    false_positive: Finite
-    false_negative: Finite
-    true_positive: Finite = 0.0
-    true_negative: Finite = 0.0
+    false_positive: Finite = Field(
+        description="Cost of a negative row predicted positive, such as a retention offer to a customer who would have "
+        "stayed."
+    )
+    false_negative: Finite = Field(description="Cost of a positive row predicted negative.")
+    true_positive: Finite = Field(0.0, description="Cost of a positive row predicted positive.")
+    true_negative: Finite = Field(0.0, description="Cost of a negative row predicted negative.")
 
     @model_validator(mode="after")
-    def _errors_cost_more(self) -> Self:
+    def _check_costs(self) -> Self:
         for wrong, right in (("false_positive", "true_negative"), ("false_negative", "true_positive")):
             if getattr(self, wrong) <= getattr(self, right):
                 raise ValueError(
                     f"{wrong} ({getattr(self, wrong):g}) must cost more than {right} ({getattr(self, right):g}); "
-                    "otherwise one answer for all rows is the cheapest"
+                    "otherwise one decision for all rows is optimal"
                 )
         return self
 
 
 class Evaluate(Settings):
-    """Evaluation of models.
+    """Evaluation of models."""
 
-    Attributes
-    ----------
-    metrics : list of str, optional
-        None: the task's default set.
-    select_by : str, optional
-        The metric that orders the leaderboard. None: the first of ``metrics``; without those roc_auc for binary,
-        log_loss for multiclass, r2 for regression, silhouette for clustering, reconstruction_r2 for embeddings.
-    threshold : float or rule
-        binary: the lowest probability that is called positive. A rule chooses it on held-out training rows; under
-        cross-validation the rows of a fold are judged by the threshold that the other folds choose (with
-        ``split.time``, the earlier ones). Default: 0.5, or min_cost where ``cost`` is given.
-    cost : Costs, optional
-        binary: what each kind of error costs. Adds the metric ``cost``, the mean cost per row.
-    calibrate : {"none", "sigmoid", "isotonic"}
-        binary: map the probabilities to observed shares, learned on the same rows as the threshold.
-    validation : float
-        The share of the training rows held out to choose among models, for threshold rules and for calibration.
-    importance : bool or Importance
-        Permutation importance of the best model's input columns: of all up to 100, of wider tables the 100 that the
-        model relies on most (``{columns: 500}`` measures more).
-    """
-
-    metrics: Annotated[list[MetricName], Field(min_length=1)] | None = None
-    select_by: MetricName | None = None
-    threshold: Annotated[float, Field(ge=0, le=1)] | ThresholdRule = 0.5
-    cost: Costs | None = None
-    calibrate: CalibrationMethod = "none"
-    validation: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    importance: bool | Importance = True
+    metrics: Annotated[list[MetricName], Field(min_length=1)] | None = Field(
+        None, description="Names of the metrics to compute. null: the default metrics of the task."
+    )
+    select_by: MetricName | None = Field(
+        None,
+        description="Metric that orders the leaderboard. null: the first of metrics; without those, roc_auc for "
+        "binary, log_loss for multiclass, r2 for regression, silhouette for clustering, reconstruction_r2 for "
+        "embedding.",
+    )
+    threshold: Annotated[float, Field(ge=0, le=1)] | ThresholdRule = Field(
+        0.5,
+        description="binary: the lowest probability predicted positive, or a rule that chooses it on held-out training "
+        "rows. Under cross-validation, a fold uses the threshold chosen on the other folds (with split.time, on the "
+        "earlier folds). Default: 0.5, or min_cost if cost is given.",
+    )
+    cost: Costs | None = Field(
+        None, description="binary: cost of each kind of error. Adds the metric cost, the mean cost per row."
+    )
+    calibrate: CalibrationMethod = Field(
+        "none",
+        description="binary: calibration of the probabilities, fitted on the same rows as the threshold. sigmoid: "
+        "Platt scaling. isotonic: any monotone function, for many rows.",
+    )
+    validation: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.2,
+        description="Fraction of the training rows held out to select the champion, for threshold rules and for "
+        "calibration.",
+    )
+    importance: bool | Importance = Field(
+        True,
+        description="Permutation importance of the champion's input columns. true: of at most 100 columns, those with "
+        "the largest weight in the model. false: none.",
+    )
 
     @model_validator(mode="before")
     @classmethod
-    def _costs_choose_the_threshold(cls, values: Any) -> Any:
+    def _default_threshold(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("cost") is not None and "threshold" not in values:
             return {**values, "threshold": "min_cost"}
         return values
 
     @model_validator(mode="after")
-    def _has_costs_to_minimize(self) -> Self:
+    def _require_costs(self) -> Self:
         if self.threshold == "min_cost" and self.cost is None:
             raise ValueError("threshold: min_cost needs evaluate.cost, such as {false_positive: 1, false_negative: 5}")
         return self
 
     @property
     def importance_settings(self) -> Importance | None:
-        """How to measure importance, or None where it is switched off."""
+        """Settings of permutation importance; None if it is disabled."""
         if isinstance(self.importance, bool):
             return Importance() if self.importance else None
         return self.importance

@@ -1,4 +1,4 @@
-"""The probability from which a row is called positive, chosen on rows that the model has not seen."""
+"""Choice of the decision threshold, on rows that the model was not trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Score = Callable[[Array, Array, int, int], Array]
 
-# Each rule scores every possible cut from its true and false positives and the numbers of positives and negatives.
+# Each rule scores every possible threshold by true and false positives, and the numbers of positives and negatives.
 RULES: dict[str, Score] = {
     "best_f1": lambda tp, fp, pos, neg: 2 * tp / (tp + fp + pos),
     "best_accuracy": lambda tp, fp, pos, neg: (tp + neg - fp) / (pos + neg),
@@ -31,46 +31,46 @@ def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None
     ----------
     y : array of 0 and 1, shape (n,)
     probability : array of float64, shape (n,)
-        Of rows that the model has not seen.
+        Predictions for rows that the model was not trained on.
     how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
     costs : Costs, optional
-        Needed by min_cost.
+        Required by min_cost.
     backend : Backend
-        Where to compute; what is not there yet is moved.
+        Backend that computes; arrays are copied to its device.
 
     Returns
     -------
     float
-        Half-way between the lowest probability called positive and the next one; among equals, the highest cut. Where
-        it is best to call no row positive, half-way between the highest probability and 1.
+        Midpoint between the lowest probability predicted positive and the next lower one; the highest of several equal
+        optima. If it is best to predict no row positive, the midpoint between the highest probability and 1.
 
     Raises
     ------
     DataError
-        If the rows hold only one class, or a value is not a probability.
+        If the rows have only one class, or a value is not a probability.
     """
     rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend)
     ranking = next((found for _, found in rows.rankings()), None)
     if ranking is None:
         raise DataError(
-            f"a threshold cannot be chosen: all {len(y):,} held-out rows are of one class",
+            f"cannot choose a threshold: all {len(y):,} held-out rows have the same class",
             where=f"evaluate.threshold: {how}",
-            fix="set a number, such as 0.5, or a larger evaluate.validation",
+            fix="set a number, such as 0.5, or increase evaluate.validation",
         )
     hits, misses = ranking.hits.astype("float64"), ranking.misses.astype("float64")
     rule = _saving(costs) if costs is not None and how == "min_cost" else RULES[how]
     score = rule(hits, misses, ranking.positives, ranking.negatives)
     if float(backend.to_host(ranking.scores[0])) == 1.0:
         score[0] = -backend.xp.inf  # no threshold is above a probability of 1
-    best = int(backend.to_host(score.argmax()))  # this many of the highest scores are called positive
+    best = int(backend.to_host(score.argmax()))  # number of distinct scores predicted positive
     scores = backend.to_host(ranking.scores[max(0, best - 1) : best + 1]).tolist()
     lowest, below = [1.0, *scores] if best == 0 else [*scores, 0.0][:2]
     middle: float = (lowest + below) / 2
-    return middle if middle > below else lowest  # neighboring floats have no middle
+    return middle if middle > below else lowest  # adjacent floats have no midpoint
 
 
 def _saving(costs: Costs) -> Score:
-    """Return the rule that scores a cut by what it saves: the negative total cost of its decisions."""
+    """Return the rule that scores a threshold by the negative total cost of its decisions."""
     (true_negative, false_positive), (false_negative, true_positive) = cost_matrix(costs)
 
     def score(tp: Array, fp: Array, pos: int, neg: int) -> Array:

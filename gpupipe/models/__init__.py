@@ -1,8 +1,8 @@
-"""Models: their parameters, training and prediction. Importing this package imports no library that computes."""
+"""Models: parameters, training and prediction. Importing this package imports no numeric library."""
 
 from __future__ import annotations
 
-# One line for each family: importing it registers its models. The order is the order of listings.
+# Importing a family registers its models; listings keep this order.
 from gpupipe.models import linear, forest, boosting, neighbors, bayes, svm, neural, cluster, decomposition, estimator  # noqa: F401  # isort: skip
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import ONE_PROCESS, FitContext, Resources

@@ -1,4 +1,4 @@
-"""Base class of model settings: typed parameters under scikit-learn's names, and the estimator that they describe."""
+"""Base class of model settings: typed parameters under scikit-learn's names, and the estimator built from them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpupipe.tasks import Task, View
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
 
@@ -22,31 +23,43 @@ PositiveInt = Annotated[int, Field(gt=0)]
 NonNegativeInt = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(gt=0, lt=1)]  # a part of a whole
+Share = Annotated[float, Field(gt=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 CountOrShare = PositiveInt | Share
-ClassWeight = Literal["balanced"] | dict[bool | int | float | str, NonNegative] | None
-Constraints = dict[str, Literal[-1, 0, 1]] | None  # output column to decreasing, free, increasing
+ClassWeight = Annotated[
+    Literal["balanced"] | dict[bool | int | float | str, NonNegative] | None,
+    Field(
+        description="Weight of the rows of each class. balanced: n_rows / (n_classes × rows of the class). A mapping: "
+        "label to weight, 1 for labels that are not named. null: all rows weigh 1. Multiplied with the sample weights."
+    ),
+]
+Constraints = Annotated[
+    dict[str, Literal[-1, 0, 1]] | None,
+    Field(
+        description="Feature name to the direction of its effect on the prediction: 1 increasing, -1 decreasing, 0 "
+        "free. Features that are not named are free."
+    ),
+]
 
 MODELS: Registry[type[ModelSettings]] = Registry("model")
 
 
 class ModelSettings(Settings):
-    """One entry of ``models:``; its fields are the estimator's parameters, named and defaulted as in scikit-learn.
+    """An entry of ``models:``. Its fields are the estimator's parameters, with scikit-learn's names and defaults.
 
-    Fields never hold ``random_state`` (the configuration's seed), ``n_jobs`` (the backend's threads), ``copy`` (the
-    matrix is shared by all models of a run and never overwritten), ``verbose`` and ``warm_start`` (nothing to resume).
+    No field holds ``random_state`` (the configuration's seed), ``n_jobs`` (the backend's threads), ``copy`` (the matrix
+    is shared by all models of a run and never overwritten), ``verbose`` or ``warm_start`` (each model is fitted once).
 
     Class attributes
     ----------------
     tasks : frozenset of Task
-        What it can learn.
+        Tasks that it can learn.
     view : {"codes", "dense", "embedding"}
-        The columns that suit it. codes: integer ids with native categorical support (trees). dense: one-hot or target
-        encoded, scaled, imputed (linear models, neighbours). embedding: numbers as in dense, then ids as in codes
-        (neural networks).
+        Form of its features. codes: categories as integer ids, for trees with native categorical support. dense:
+        one-hot or target-encoded categories, scaled and imputed numbers, for linear models and neighbors. embedding:
+        numbers as in dense, then ids as in codes, for neural networks.
     accepts_missing : bool
-        Whether the estimator takes NaN; where it does not, the feature program imputes and says so.
+        Whether the estimator takes NaN; otherwise the feature program imputes, with a note.
     takes_seed, takes_threads, takes_sample_weight : bool
         Whether the estimator has ``random_state``, an ``n_jobs`` that counts threads, and sample weights.
     """
@@ -61,49 +74,57 @@ class ModelSettings(Settings):
     if TYPE_CHECKING:
 
         def __init__(self, **params: Any) -> None:
-            """Take the fields by name, whichever model of the registry it is; each model has its own."""
+            """Accept the fields of any model by name."""
 
     def estimator_name(self, task: Task) -> str:
         """Return the scikit-learn class name for this task, such as ``"RandomForestClassifier"``."""
         raise NotImplementedError
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
-        """Return the keyword arguments for that class that depend on the fields alone.
+        """Return the keyword arguments of that class that depend on the fields only.
 
-        ``class_weight`` is never among them: `gpupipe.models.fit` turns it into sample weights, for all models alike.
+        ``class_weight`` is never among them: `gpupipe.models.fit` turns it into sample weights for every model.
         """
         return self.model_dump(exclude={"class_weight"})
 
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
-        """Return the keyword arguments that depend on the matrix; they overrule `estimator_params`.
+        """Return the keyword arguments that depend on the matrix; they override `estimator_params`.
 
-        `X` may be on a device: its shape is all that is looked at.
+        `X` may be on a device; only its shape is read.
         """
         return {}
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        """Return `X` in the layout that the host's estimator computes in: `X` itself, or a copy made once."""
+        """Return `X` in the dtype and layout of the CPU estimator: `X` itself, or a copy."""
         return X
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:
-        """Return how many threads linear algebra gets while this model is trained."""
+        """Return the number of BLAS threads for the training of this model."""
         return n_threads
 
     def require_ready(self, task: Task) -> None:
-        """Raise ConfigError if the model could not be trained or exported, as far as that is known before any data."""
+        """Raise ConfigError if the model cannot be trained or exported, as far as that is known without data."""
+
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        """Return the modules that training, predicting and saving import."""
+        module = backend.estimator_module(self.estimator_name(task))
+        if module is None:
+            return ()
+        is_saved_by_skops = module.startswith("sklearn.") and module != "sklearn.linear_model"
+        return (module, "skops.io") if is_saved_by_skops else (module,)
 
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""
         return context.backend.estimator(self.estimator_name(context.task), params)
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
-        """Fit `estimator` and return it; all arrays are where the backend computes."""
+        """Fit `estimator` and return it; all arrays are on the device of the backend."""
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return estimator.fit(X, **weight) if y is None else estimator.fit(X, y, **weight)
 
 
 def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, Sequence[str]], task: Task) -> str:
-    """Return `value`, or the first of the task's choices where it is ``"auto"``.
+    """Return `value`, or the first choice of the task for ``"auto"``.
 
     Raises
     ------
@@ -113,29 +134,29 @@ def choose_for_task(model: str, field: str, value: str, choices: Mapping[Task, S
     allowed = choices[task]
     if value != "auto" and value not in allowed:
         raise ConfigError(
-            f"{field} {value!r} does not fit a {task} task",
+            f"{field} {value!r} is not available for the task {task}",
             where=f"models: {model}.{field}",
-            fix=f"auto, or one of {', '.join(allowed)}",
+            fix=f"use auto, or one of {', '.join(allowed)}",
         )
     return allowed[0] if value == "auto" else value
 
 
 def column_index(name: str, feature_names: Sequence[str], field: str) -> int:
-    """Return where the output column `name` stands in the matrix.
+    """Return the position of the feature `name` in the matrix.
 
     Raises
     ------
     ConfigError
-        If there is no such column.
+        If there is no such feature.
     """
     if name not in feature_names:
-        hint = did_you_mean(name, feature_names) or f"the columns are {', '.join(feature_names[:20])}"
-        raise ConfigError(f"the features have no column {name!r}", where=f"models: {field}", fix=hint, names=[name])
+        hint = did_you_mean(name, feature_names) or f"the features are {', '.join(feature_names[:20])}"
+        raise ConfigError(f"there is no feature {name!r}", where=f"models: {field}", fix=hint, names=[name])
     return list(feature_names).index(name)
 
 
 def constraint_list(constraints: Constraints, feature_names: Sequence[str], field: str) -> list[int] | None:
-    """Return one of -1, 0, 1 for each column of the matrix, or None without constraints."""
+    """Return -1, 0 or 1 for each column of the matrix, or None without constraints."""
     if not constraints:
         return None
     signs = [0] * len(feature_names)

@@ -1,8 +1,8 @@
-"""Boosted trees. They see integer codes, split them as categories, and take missing values as they are.
+"""Gradient-boosted trees on the codes view: codes are split as categories, missing values stay missing.
 
-Codes go in as they come: 0 null, 1 unseen, 2 rare, then the levels. Null as a category of its own scored as well as
-null as NaN (scikit-learn: equal; XGBoost: ROC-AUC 0.9293 against 0.9289 on the Adult table), saves a copy of the
-matrix, and a code never met in training scored better as an unknown category than as NaN.
+The codes are used unchanged: 0 null, 1 unseen, 2 rare, then the levels. As a separate category, null scored as well as
+NaN does (scikit-learn: equal; XGBoost: ROC-AUC 0.9293 against 0.9289 on the Adult table) and saves a copy of the
+matrix; a level unseen in training scored better as an unknown category than as NaN.
 """
 
 from __future__ import annotations
@@ -61,34 +61,61 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
 
 @MODELS.register("hist_gradient_boosting")
 class HistGradientBoosting(ModelSettings):
-    """Histogram gradient boosting of scikit-learn, classifier or regressor by the task.
+    """Histogram gradient boosting: a classifier or a regressor, by the task.
 
-    Categorical columns of up to ``max_bins`` codes are split as categories, longer ones as numbers. One default differs
-    from scikit-learn's: ``early_stopping`` false, because "auto" takes a tenth of the training rows away as soon as
-    there are more than 10,000. ``loss`` is "auto" for the task's first: log_loss or squared_error.
+    Runs scikit-learn's ``HistGradientBoostingClassifier`` or ``HistGradientBoostingRegressor`` on the CPU only: cuML
+    has no counterpart, so use ``xgboost`` on a GPU. It reads the codes view. Categorical columns of up to ``max_bins``
+    codes are split as categories, longer ones as numbers.
+
+    One default differs from scikit-learn's: ``early_stopping`` is false, because "auto" withholds 10 % of the training
+    rows as soon as there are more than 10,000.
     """
 
     tasks = SUPERVISED
     view = "codes"
     accepts_missing = True
 
-    loss: Literal["auto", "log_loss", "squared_error", "absolute_error", "gamma", "poisson", "quantile"] = "auto"
-    quantile: Annotated[float, Field(ge=0, le=1)] | None = None
-    learning_rate: Positive = 0.1
-    max_iter: PositiveInt = 100
-    max_leaf_nodes: Annotated[int, Field(ge=2)] | None = 31
-    max_depth: PositiveInt | None = None
-    min_samples_leaf: PositiveInt = 20
-    l2_regularization: NonNegative = 0.0
-    max_features: Fraction = 1.0
-    max_bins: Annotated[int, Field(ge=2, le=255)] = 255
+    loss: Literal["auto", "log_loss", "squared_error", "absolute_error", "gamma", "poisson", "quantile"] = Field(
+        "auto", description="Loss that is minimized. auto: log_loss for classification, squared_error for regression."
+    )
+    quantile: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Quantile that is predicted, in [0, 1]; for the loss quantile."
+    )
+    learning_rate: Positive = Field(0.1, description="Factor on the contribution of each tree.")
+    max_iter: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
+    max_leaf_nodes: Annotated[int, Field(ge=2)] | None = Field(
+        31, description="Maximum number of leaves of a tree. null: no limit."
+    )
+    max_depth: PositiveInt | None = Field(None, description="Maximum depth of a tree, in levels. null: no limit.")
+    min_samples_leaf: PositiveInt = Field(20, description="Minimum number of rows in a leaf.")
+    l2_regularization: NonNegative = Field(0.0, description="Strength of the L2 penalty on the values of leaves.")
+    max_features: Fraction = Field(1.0, description="Fraction of the features drawn for each split.")
+    max_bins: Annotated[int, Field(ge=2, le=255)] = Field(
+        255, description="Maximum number of bins of a feature; one more bin holds missing values."
+    )
     monotonic_cst: Constraints = None
-    interaction_cst: Literal["pairwise", "no_interactions"] | list[list[str]] | None = None
-    early_stopping: Literal["auto"] | bool = False
-    scoring: str | None = "loss"
-    validation_fraction: CountOrShare | None = 0.1
-    n_iter_no_change: PositiveInt = 10
-    tol: NonNegative = 1e-7
+    interaction_cst: Literal["pairwise", "no_interactions"] | list[list[str]] | None = Field(
+        None,
+        description="Features that may occur together on a path of a tree, as lists of names. pairwise: any two. "
+        "no_interactions: one. null: all.",
+    )
+    early_stopping: Literal["auto"] | bool = Field(
+        False,
+        description="Hold out validation_fraction of the rows and stop when the score no longer improves. auto: with "
+        "more than 10,000 rows.",
+    )
+    scoring: str | None = Field(
+        "loss", description="Score for early stopping: loss, or the name of a scikit-learn scorer."
+    )
+    validation_fraction: CountOrShare | None = Field(
+        0.1,
+        description="Rows held out for early stopping: an integer is a count, a float a fraction. null: the training "
+        "rows decide.",
+    )
+    n_iter_no_change: PositiveInt = Field(
+        10, description="Number of rounds without improvement after which training stops."
+    )
+    tol: NonNegative = Field(1e-7, description="Difference of scores that counts as an improvement.")
     class_weight: ClassWeight = None
 
     def estimator_name(self, task: Task) -> str:
@@ -116,9 +143,9 @@ class HistGradientBoosting(ModelSettings):
         return params
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        """Return `X`, with 0 in the columns that too few rows have a value of for any tree to split them.
+        """Return `X`, with 0 in columns that have fewer values than `min_samples_leaf`, which no tree can split.
 
-        scikit-learn 1.9 fails on a column in which it finds no value at all.
+        scikit-learn 1.9 fails on a column without any value.
         """
         import numpy as np
 
@@ -147,7 +174,7 @@ def _boosting_iterations(estimator: Any, max_iter: int) -> ProgressReport | None
     scores: Any = getattr(estimator, "validation_score_", ())
     if not stops_early or not len(scores):
         return ProgressReport(done, max_iter, "round", stops_early)
-    if estimator.scoring == "loss":  # kept as a score: higher is better
+    if estimator.scoring == "loss":  # stored as a score: higher is better
         return ProgressReport(done, max_iter, "round", stops_early, "validation loss", -float(scores[-1]))
     name = f"validation {estimator.scoring or 'score'}"
     return ProgressReport(done, max_iter, "round", stops_early, name, float(scores[-1]))
@@ -155,11 +182,13 @@ def _boosting_iterations(estimator: Any, max_iter: int) -> ProgressReport | None
 
 @MODELS.register("xgboost")
 class XGBoost(ModelSettings):
-    """XGBoost, classifier or regressor by the task (``pip install 'gpupipe[cpu]'``).
+    """XGBoost: a classifier or a regressor, by the task.
 
-    Where XGBoost's own signature says None, the value that it then takes is written out. ``tree_method`` is hist, the
-    one that knows categories. With ``early_stopping_rounds``, ``validation_fraction`` of the training rows (drawn with
-    the seed) decides when to stop.
+    Runs ``xgboost.XGBClassifier`` or ``XGBRegressor``, on the CPU or the GPU (``pip install 'gpupipe[cpu]'`` installs
+    it for the CPU). It reads the codes view; category codes are split as categories.
+
+    The defaults are XGBoost's, written out where its signature has None. ``tree_method`` is always hist or approx, the
+    methods that support categories.
     """
 
     tasks = SUPERVISED
@@ -167,12 +196,16 @@ class XGBoost(ModelSettings):
     accepts_missing = True
     takes_threads = True
 
-    n_estimators: PositiveInt = 100
-    max_depth: NonNegativeInt = 6
-    max_leaves: NonNegativeInt = 0
-    max_bin: Annotated[int, Field(ge=2)] = 256
-    grow_policy: Literal["depthwise", "lossguide"] = "depthwise"
-    learning_rate: Positive = 0.3
+    n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
+    max_depth: NonNegativeInt = Field(6, description="Maximum depth of a tree, in levels. 0: no limit.")
+    max_leaves: NonNegativeInt = Field(0, description="Maximum number of leaves of a tree. 0: no limit.")
+    max_bin: Annotated[int, Field(ge=2)] = Field(256, description="Maximum number of bins of a feature.")
+    grow_policy: Literal["depthwise", "lossguide"] = Field(
+        "depthwise",
+        description="Next node to split. depthwise: the one closest to the root. lossguide: the one with the largest "
+        "gain.",
+    )
+    learning_rate: Positive = Field(0.3, description="Factor on the contribution of each tree.")
     objective: Literal[
         "auto",
         "binary:logistic",
@@ -184,28 +217,56 @@ class XGBoost(ModelSettings):
         "reg:gamma",
         "reg:tweedie",
         "count:poisson",
-    ] = "auto"
-    booster: Literal["gbtree", "dart"] = "gbtree"
-    tree_method: Literal["hist", "approx"] = "hist"
-    gamma: NonNegative = 0.0
-    min_child_weight: NonNegative = 1.0
-    max_delta_step: NonNegative = 0.0
-    subsample: Fraction = 1.0
-    colsample_bytree: Fraction = 1.0
-    colsample_bylevel: Fraction = 1.0
-    colsample_bynode: Fraction = 1.0
-    reg_alpha: NonNegative = 0.0
-    reg_lambda: NonNegative = 1.0
-    scale_pos_weight: Positive | None = None
-    base_score: float | None = None
-    num_parallel_tree: PositiveInt = 1
+    ] = Field(
+        "auto",
+        description="Loss that is minimized. auto: binary:logistic, multi:softprob or reg:squarederror, by the task.",
+    )
+    booster: Literal["gbtree", "dart"] = Field(
+        "gbtree", description="gbtree: plain boosting. dart: with dropout of trees."
+    )
+    tree_method: Literal["hist", "approx"] = Field(
+        "hist", description="hist: bins computed once. approx: bins computed again for every tree."
+    )
+    gamma: NonNegative = Field(0.0, description="Minimum decrease of the loss by which a node is split.")
+    min_child_weight: NonNegative = Field(
+        1.0, description="Minimum sum of the second derivatives of the loss in a node (for squared error, its rows)."
+    )
+    max_delta_step: NonNegative = Field(0.0, description="Maximum absolute value of a leaf. 0: no limit.")
+    subsample: Fraction = Field(1.0, description="Fraction of the rows drawn for each tree.")
+    colsample_bytree: Fraction = Field(1.0, description="Fraction of the features drawn for each tree.")
+    colsample_bylevel: Fraction = Field(1.0, description="Fraction of the tree's features drawn for each level.")
+    colsample_bynode: Fraction = Field(1.0, description="Fraction of the level's features drawn for each split.")
+    reg_alpha: NonNegative = Field(0.0, description="Strength of the L1 penalty on the values of leaves.")
+    reg_lambda: NonNegative = Field(1.0, description="Strength of the L2 penalty on the values of leaves.")
+    scale_pos_weight: Positive | None = Field(
+        None, description="Factor on the weight of positive rows, for two classes. null: 1."
+    )
+    base_score: float | None = Field(
+        None, description="Prediction before the first tree. null: estimated from the training rows."
+    )
+    num_parallel_tree: PositiveInt = Field(
+        1, description="Number of trees grown in each round; above 1, a boosted random forest."
+    )
     monotone_constraints: Constraints = None
-    interaction_constraints: list[list[str]] | None = None
-    max_cat_to_onehot: PositiveInt = 4
-    max_cat_threshold: PositiveInt = 64
-    eval_metric: str | list[str] | None = None
-    early_stopping_rounds: PositiveInt | None = None
-    validation_fraction: Share = 0.1
+    interaction_constraints: list[list[str]] | None = Field(
+        None, description="Features that may occur together on a path of a tree, as lists of names. null: all."
+    )
+    max_cat_to_onehot: PositiveInt = Field(
+        4, description="Columns with fewer categories are split one category against the others."
+    )
+    max_cat_threshold: PositiveInt = Field(64, description="Maximum number of categories considered for one split.")
+    eval_metric: str | list[str] | None = Field(
+        None,
+        description="XGBoost metric for early stopping; of several, the last decides. null: that of the objective.",
+    )
+    early_stopping_rounds: PositiveInt | None = Field(
+        None, description="Stop after this many rounds without improvement on held-out rows. null: never stop early."
+    )
+    validation_fraction: Share = Field(
+        0.1,
+        description="Fraction of the training rows held out for early stopping, drawn with the seed. Not a parameter "
+        "of XGBoost.",
+    )
     class_weight: ClassWeight = None
 
     def estimator_name(self, task: Task) -> str:
@@ -214,7 +275,7 @@ class XGBoost(ModelSettings):
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
         params["objective"] = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, task)
-        if task in CLASSIFICATION:  # XGBClassifier counts the classes that are there and sets it by itself
+        if task in CLASSIFICATION:  # XGBClassifier sets it by the number of classes
             params.pop("objective")
         params.pop("validation_fraction")
         return params
@@ -242,10 +303,10 @@ class XGBoost(ModelSettings):
             with resources.show_progress(rounds.read):
                 return self._fit(estimator, X, y, sample_weight, context)
         finally:
-            estimator.callbacks = None  # it holds on to the run
+            estimator.callbacks = None  # it references the run
 
     def draw_validation_rows(self, n_rows: int, seed: int) -> Array | None:
-        """Return which rows decide when the training stops early, None if it does not."""
+        """Return a mask of the rows held out for early stopping, or None without early stopping."""
         if self.early_stopping_rounds is None:
             return None
         import numpy as np

@@ -1,4 +1,4 @@
-"""Context and resources of one model fit, besides the model settings and the matrix."""
+"""Context and resources of a model fit."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ def never_stop(where: str) -> None:
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a long training.
+    """Resources of a training run.
 
     Attributes
     ----------
     n_processes : int
-        Number of processes that share the training of a network.
+        Number of processes that train a network together.
     checkpoint : Path, optional
-        The file that a training saves its state to; its name identifies all that the training depends on. None: no
-        checkpoints.
+        Checkpoint file; its name identifies everything the training depends on. None: no checkpoints.
     resume : bool
         Whether a training resumes from the checkpoint.
     safe_point : callable
-        Called where a training can stop ("after epoch 3"); raises what stops it.
+        Called where a training can stop, with a text such as "after epoch 3"; stops it by raising.
     show_progress : callable
         Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
     """
@@ -50,7 +49,7 @@ ONE_PROCESS = Resources()
 
 @dataclass(frozen=True)
 class FitContext:
-    """Context of one model fit, besides the model settings and the matrix.
+    """Context of a model fit: everything except the model settings and the matrix.
 
     Attributes
     ----------
@@ -58,15 +57,14 @@ class FitContext:
     task : Task
     seed : int
     n_classes : int
-        Classification only: y holds codes below it.
+        Number of classes, for classification; y holds codes below it.
     categorical : mapping of int to int
-        Column of the matrix to its number of codes; empty in the dense view.
+        Position of a categorical column to its number of codes; empty in the dense view.
     feature_names : sequence of str
-        One name for each column of the matrix.
+        Name of each column of the matrix.
     class_labels : sequence of str
-        Classification only: the label of each code, for ``class_weight``; empty if labels are codes.
+        Label of each class code, for ``class_weight``; empty if the labels are the codes.
     resources : Resources
-        Of trainings that take long.
     """
 
     backend: Backend

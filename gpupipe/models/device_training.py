@@ -1,4 +1,4 @@
-"""Training on a device: whether it can, the arrays it takes, and the model that it leaves."""
+"""Training on a device: refusals, array placement and fitted model classes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 def early_refusal(model: ModelSettings, task: Task) -> EstimatorRefusal | None:
-    """Return why a device cannot train `model`, as far as its parameters tell before any data is read, or None."""
+    """Return the reason that a device cannot train `model` with its parameters, known without data, or None."""
     from gpupipe.backends.gpu import estimators
 
     if isinstance(model, NeuralSettings):
-        return None  # PyTorch is asked when it trains
+        return None  # decided by PyTorch when it trains
     return estimators.refusal(model.estimator_name(task), model.estimator_params(task))
 
 
 def refusal(model: ModelSettings, X: Array, params: Mapping[str, Any], context: FitContext) -> EstimatorRefusal | None:
-    """Return why the device of the context cannot train `model` on `X` with `params`, or None where it can."""
+    """Return the reason that the device of the context cannot train `model` on `X` with `params`, or None."""
     from gpupipe.backends.gpu import estimators
     from gpupipe.backends.gpu.translation import EstimatorRefusal
 
@@ -52,7 +52,7 @@ def refusal(model: ModelSettings, X: Array, params: Mapping[str, Any], context: 
 
 
 def row_of(name: str) -> GpuEstimator:
-    """Return what stands for scikit-learn's class `name` on a device."""
+    """Return the device counterpart of scikit-learn's class `name`."""
     from gpupipe.backends.gpu.estimators import ESTIMATORS
 
     return ESTIMATORS[name]
@@ -61,10 +61,10 @@ def row_of(name: str) -> GpuEstimator:
 def place(
     row: GpuEstimator, dtype: str, X: Array, y: Array | None, weights: Array | None, task: Task, backend: Backend
 ) -> tuple[Array, Array | None, Array | None]:
-    """Return the matrix, the target and the weights on the device, to be computed with in `dtype`.
+    """Return the matrix, the target and the weights on the device, in `dtype`; class codes are int32.
 
-    The target is int32 for classes; numbers and weights are of `dtype`. `X` is copied only if it is of another one and
-    the estimator does not work by blocks; the target and the weights come from the host.
+    The target and the weights are copied from the host. `X` is converted only if it has another dtype and the estimator
+    does not process it in blocks.
     """
     if not row.by_blocks:
         X = X.astype(dtype, order="F", copy=False)
@@ -74,22 +74,22 @@ def place(
 
 
 def fit_bins(estimator: Any, n_rows: int) -> None:
-    """Have a forest take no more bins than there are rows: cuML would do so itself, with a warning."""
+    """Limit the bins of a forest to the number of rows, as cuML does with a warning."""
     if getattr(estimator, "n_bins", 0) > n_rows:
         estimator.n_bins = n_rows
 
 
 def fit_penalty(estimator: Any, weights: Array | None) -> None:
-    """Have weights of rows leave a logistic regression the penalty that it has on the host.
+    """Scale C of a weighted logistic regression so that its penalty equals that of scikit-learn.
 
-    scikit-learn divides loss and penalty by the sum of the weights; cuML the penalty by the number of rows.
+    scikit-learn divides loss and penalty by the sum of the weights; cuML divides the penalty by the number of rows.
     """
     if weights is not None and hasattr(estimator, "penalty_normalized"):
         estimator.C = estimator.C * float(weights.mean())
 
 
 def device_model(name: str) -> type[DeviceModel]:
-    """Return the class that holds a fitted estimator of scikit-learn's class `name`."""
+    """Return the fitted model class for a device estimator that stands for scikit-learn's class `name`."""
     if name.startswith("XGB"):
         return DeviceXGBoost
     if name.startswith("KNeighbors"):

@@ -1,4 +1,4 @@
-"""Scikit-learn estimators of your own: a Python file makes them, skops exports them."""
+"""Custom scikit-learn estimators: built by a function in a Python file, exported with skops."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from gpupipe.references import split_reference
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
     from gpupipe.models.context import FitContext
     from gpupipe.tasks import View
     from gpupipe.typing import Array
@@ -34,24 +35,28 @@ NAME = "OwnEstimator"
 
 @MODELS.register("estimator")
 class Estimator(ModelSettings):
-    """A scikit-learn estimator of your own: ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
+    """Custom scikit-learn estimator, such as ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
 
-    ``make(**params)`` returns an unfitted classifier or regressor, by the task; a pipeline is one too. The file is run
-    when the model is trained, never to serve: what is exported are scikit-learn's own objects, so an estimator that
-    holds other types is refused, as are those whose trained state cannot be checked (support vector machines,
-    GradientBoosting). It trains on the CPU. A ``random_state`` that is not set becomes the seed.
+    Runs scikit-learn on the CPU only. ``make(**params)`` returns an unfitted classifier or regressor, by the task; a
+    ``Pipeline`` counts as one. Every ``random_state`` that is not set becomes the seed of the run.
+
+    The file is executed in training only, never to serve predictions: the export contains scikit-learn's own objects.
+    Estimators that hold other types are refused before training, and so are those whose fitted state cannot be checked
+    (support vector machines, GradientBoosting, splines).
     """
 
     tasks = SUPERVISED
     takes_seed = False  # see `_with_seed`
 
-    use: str = Field(description="file.py:function, relative to the configuration.")
+    use: str = Field(
+        description="Python file and function, file.py:function; relative paths start at the configuration."
+    )
     params: dict[str, Any] = Field({}, description="Keyword arguments of the function.")
     encoding: Literal["dense", "codes"] = Field(
         "dense",
         alias="view",
-        description="The columns it sees. dense: numbers scaled and imputed, categories one-hot or target-encoded. "
-        "codes: numbers as they are, with NaN, and categories as integer ids, for trees.",
+        description="Form of the features. dense: scaled and imputed numbers, one-hot or target-encoded categories. "
+        "codes: unchanged numbers with NaN, and categories as integer codes, for trees.",
     )
 
     @field_validator("use")
@@ -61,18 +66,18 @@ class Estimator(ModelSettings):
         return use
 
     @property
-    def view(self) -> View:  # type: ignore[override]  # of this model a setting
-        """The columns that it sees."""
+    def view(self) -> View:  # type: ignore[override]  # a setting here
+        """Form of the features, from the setting ``view``."""
         return self.encoding
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the Python file."""
         return split_reference(self.use)[0]
 
     @property
     def sha256(self) -> str:
-        """The hexadecimal sha256 of the file: what was trained with another one is not resumed."""
+        """Hexadecimal SHA-256 of the file; --resume ignores models trained with another version of it."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     def estimator_name(self, task: Task) -> str:
@@ -81,8 +86,11 @@ class Estimator(ModelSettings):
     def estimator_params(self, task: Task) -> dict[str, Any]:
         return {}
 
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return "sklearn.base", "skops.io"
+
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        return X.astype("float32", order="C")  # a copy: estimators may write to what they are given
+        return X.astype("float32", order="C")  # a copy: estimators may write to their input
 
     def require_ready(self, task: Task) -> None:
         self._make(task, seed=0)
@@ -104,7 +112,7 @@ class Estimator(ModelSettings):
         Raises
         ------
         ConfigError
-            If the function fails, returns no estimator for the task, or one that could not be exported.
+            If the function fails, or returns anything but an estimator that suits the task and can be exported.
         """
         function = _load(*split_reference(self.use))
         with self._explained(function.__name__):
@@ -122,10 +130,14 @@ class Estimator(ModelSettings):
 
         name = type(estimator).__name__
         if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
-            raise self._refused(f"returned {name}; expected an unfitted scikit-learn estimator", "return one")
+            raise self._refused(
+                f"expected an unfitted scikit-learn estimator; the function returned {name}", "return an estimator"
+            )
         wanted = "classifier" if task in CLASSIFICATION else "regressor"
         if not (is_classifier if task in CLASSIFICATION else is_regressor)(estimator):
-            raise self._refused(f"returned {name}; expected a {wanted}, as the task is {task}", f"return a {wanted}")
+            raise self._refused(
+                f"expected a {wanted} for the task {task}; the function returned {name}", f"return a {wanted}"
+            )
         if task in CLASSIFICATION and not _has_default_end(estimator):
             self._require_probabilities(estimator)
 
@@ -133,11 +145,11 @@ class Estimator(ModelSettings):
         if not hasattr(estimator, "predict_proba"):
             raise self._refused(
                 f"{type(estimator).__name__} has no predict_proba",
-                "wrap it: sklearn.calibration.CalibratedClassifierCV",
+                "wrap it in sklearn.calibration.CalibratedClassifierCV",
             )
 
     def _check_export(self, estimator: Any) -> None:
-        """Raise ConfigError if skops could not write the estimator, or we would not read it back."""
+        """Raise ConfigError if skops cannot write the estimator, or gpupipe would refuse to load it."""
         from skops.io.exceptions import UnsupportedTypeException
 
         with tempfile.TemporaryDirectory() as folder:
@@ -149,14 +161,14 @@ class Estimator(ModelSettings):
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Name the file and its line in whatever the user's code raises."""
+        """Raise errors of the user's code as ConfigError with file and line."""
         try:
             yield
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             raise self._refused(
-                f"{doing} failed: {type(error).__name__}: {error}", "correct it", _line(error, self.path)
+                f"{doing} failed: {type(error).__name__}: {error}", "fix the error", _line(error, self.path)
             ) from error
 
     def _refused(self, what: str, fix: str, where: str = "") -> ConfigError:
@@ -164,7 +176,7 @@ class Estimator(ModelSettings):
 
 
 def _require_function(path: Path, name: str) -> None:
-    """Raise ValueError if a Python file, which is read and not run, defines no such name at its top."""
+    """Raise ValueError if a Python file defines no such name at module level; the file is parsed, not executed."""
     try:
         tree = ast.parse(path.read_bytes())
     except OSError as error:
@@ -176,39 +188,41 @@ def _require_function(path: Path, name: str) -> None:
               for alias in node.names}  # fmt: skip
     others |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if name not in functions and name not in others:
-        hint = did_you_mean(name, functions) or f"there are {', '.join(functions) or 'none'}"
+        hint = did_you_mean(name, functions) or f"it defines {', '.join(functions) or 'no function'}"
         raise ValueError(f"there is no function {name!r} in {path}; {hint}")
 
 
 def _load(path: Path, name: str) -> Any:
     module = ModuleType(f"gpupipe_model_file_{path.stem}")
     module.__file__ = str(path.absolute())
-    try:  # not by an import: that would go by the time of the file, and leave byte code beside it
+    try:  # an import would rely on the file's modification time and write byte code next to it
         exec(compile(path.read_bytes(), path.absolute(), "exec"), vars(module))
-    except Exception as error:  # whatever a user's file raises
+    except Exception as error:  # a user's file can raise anything
         raise ConfigError(
-            f"{path.name} cannot be run: {type(error).__name__}: {error}", where=_line(error, path), fix="correct it"
+            f"{path.name} failed: {type(error).__name__}: {error}", where=_line(error, path), fix="fix the error"
         ) from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise ConfigError(f"{name} is not a function", where=str(path), fix=f"def {name}(**params): return …")
+        raise ConfigError(
+            f"{name} is not a function", where=str(path), fix=f"define it: def {name}(**params): return ..."
+        )
     return function
 
 
 def _line(error: Exception, path: Path) -> str:
-    """Return the last line of a file that an error went through, or the file."""
+    """Return ``path:line`` of the innermost frame of an error in that file, or the path."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path.absolute()]
     return f"{path}:{lines[-1]}" if lines else str(path)
 
 
 def _has_default_end(estimator: Any) -> bool:
-    """Return whether a stack is among the parts whose last estimator, and so its methods, fitting alone decides."""
+    """Return whether a stack inside leaves its final estimator, and so its methods, to be chosen in fitting."""
     params = estimator.get_params().items()
     return any(value is None and name.rpartition("__")[2] == "final_estimator" for name, value in params)
 
 
 def _with_seed(estimator: Any, seed: int) -> Any:
-    """Return the estimator; every ``random_state`` of it and of its parts that is not set becomes the seed."""
+    """Set every unset ``random_state`` of the estimator and of its parts to the seed; return the estimator."""
     unset = {
         name: seed
         for name, value in estimator.get_params().items()

@@ -1,4 +1,4 @@
-"""Forests of trees. They see integer codes as numbers, and split missing values off by themselves."""
+"""Random forests on the codes view: integer codes are ordered like numbers, missing values stay missing."""
 
 from __future__ import annotations
 
@@ -37,10 +37,14 @@ CRITERIA: dict[Task, tuple[str, ...]] = {"binary": _CLASSIFIER, "multiclass": _C
 
 @MODELS.register("random_forest")
 class RandomForest(ModelSettings):
-    """A random forest, classifier or regressor by the task.
+    """Random forest: a classifier or a regressor, by the task.
 
-    ``criterion`` and ``max_features`` are "auto" where scikit-learn's defaults differ by task: gini and the square root
-    of the columns for classes, squared_error and all columns for numbers.
+    Runs scikit-learn's ``RandomForestClassifier`` or ``RandomForestRegressor`` on the CPU and cuML's on the GPU, which
+    splits a column at up to 128 quantiles and takes no missing values. It reads the codes view: category codes are
+    split like numbers, and trees choose a side for missing values.
+
+    The defaults are scikit-learn's. Where these differ by task, the default here is "auto": for ``criterion`` and
+    ``max_features``.
     """
 
     tasks = SUPERVISED
@@ -48,19 +52,52 @@ class RandomForest(ModelSettings):
     accepts_missing = True
     takes_threads = True
 
-    n_estimators: PositiveInt = 100
-    criterion: Literal["auto", "gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"] = "auto"
-    max_depth: PositiveInt | None = None
-    min_samples_split: Annotated[int, Field(ge=2)] | Fraction = 2
-    min_samples_leaf: CountOrShare = 1
-    min_weight_fraction_leaf: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    max_features: PositiveInt | Fraction | Literal["auto", "sqrt", "log2"] | None = "auto"
-    max_leaf_nodes: Annotated[int, Field(ge=2)] | None = None
-    min_impurity_decrease: NonNegative = 0.0
-    bootstrap: bool = True
-    class_weight: Literal["balanced_subsample"] | ClassWeight = None
-    ccp_alpha: NonNegative = 0.0
-    max_samples: PositiveInt | Fraction | None = None
+    n_estimators: PositiveInt = Field(100, description="Number of trees.")
+    criterion: Literal["auto", "gini", "entropy", "log_loss", "squared_error", "absolute_error", "poisson"] = Field(
+        "auto",
+        description="Measure of the quality of a split. auto: gini for classification, squared_error for regression. "
+        "absolute_error: CPU only.",
+    )
+    max_depth: PositiveInt | None = Field(None, description="Maximum depth of a tree, in levels. null: no limit.")
+    min_samples_split: Annotated[int, Field(ge=2)] | Fraction = Field(
+        2, description="Minimum rows of a node that is split: an integer is a count, a float a fraction of the rows."
+    )
+    min_samples_leaf: CountOrShare = Field(
+        1, description="Minimum rows of a leaf: an integer is a count, a float a fraction of the rows."
+    )
+    min_weight_fraction_leaf: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        0.0, description="Minimum fraction of the total weight in a leaf. Other values than 0: CPU only."
+    )
+    max_features: PositiveInt | Fraction | Literal["auto", "sqrt", "log2"] | None = Field(
+        "auto",
+        description="Features drawn for each split: a count, a fraction, or sqrt or log2 of their number. null: all. "
+        "auto: sqrt for classification, all for regression.",
+    )
+    max_leaf_nodes: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="Maximum number of leaves of a tree. null: no limit. On the GPU, a soft limit."
+    )
+    min_impurity_decrease: NonNegative = Field(
+        0.0,
+        description="Minimum weighted decrease of the criterion by which a node is split. Other values than 0: CPU "
+        "only.",
+    )
+    bootstrap: bool = Field(True, description="Draw the rows of each tree with replacement. false: all rows.")
+    class_weight: Annotated[
+        Literal["balanced_subsample"] | ClassWeight,
+        Field(
+            description="Weight of the rows of each class, for classification. balanced: n_rows / (n_classes × rows of "
+            "the class). balanced_subsample: the same, by the rows drawn for each tree; CPU only. A mapping: label to "
+            "weight, 1 for labels that are not named. null: all rows weigh 1."
+        ),
+    ] = None
+    ccp_alpha: NonNegative = Field(
+        0.0, description="Complexity parameter of the pruning of trees; 0 does not prune. Other values: CPU only."
+    )
+    max_samples: PositiveInt | Fraction | None = Field(
+        None,
+        description="Rows drawn for each tree, with bootstrap: an integer is a count (CPU only), a float a fraction. "
+        "null: as many as there are rows.",
+    )
     monotonic_cst: Constraints = None
 
     def estimator_name(self, task: Task) -> str:
@@ -73,7 +110,11 @@ class RandomForest(ModelSettings):
             params["max_features"] = "sqrt" if task in CLASSIFICATION else 1.0
         if self.class_weight == "balanced_subsample":
             if task not in CLASSIFICATION:
-                raise ConfigError("class_weight is for classification", where="models: random_forest.class_weight")
+                raise ConfigError(
+                    f"class_weight is for classification; the task is {task}",
+                    where="models: random_forest.class_weight",
+                    fix="remove class_weight",
+                )
             params["class_weight"] = "balanced_subsample"
         return params
 
@@ -81,7 +122,7 @@ class RandomForest(ModelSettings):
         return {"monotonic_cst": constraint_list(self.monotonic_cst, context.feature_names, "random_forest")}
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
-        if context.backend.name != "cpu":  # cuML builds the forest in one call
+        if context.backend.name != "cpu":  # cuML reports no progress
             return super().train(estimator, X, y, sample_weight, context)
         with _tree_count(context.resources.show_progress, self.n_estimators):
             return super().train(estimator, X, y, sample_weight, context)
@@ -89,9 +130,9 @@ class RandomForest(ModelSettings):
 
 @contextmanager
 def _tree_count(show_progress: ShowProgress, n_trees: int) -> Iterator[None]:
-    """Display the trees that scikit-learn has grown, which joblib's threads count as they complete.
+    """Display the number of trees that scikit-learn has grown, counted as joblib's tasks complete.
 
-    With one thread joblib runs the trees in a plain loop that cannot be observed, and nothing is displayed.
+    Nothing is displayed with one thread: joblib then runs the trees in a plain loop that cannot be observed.
     """
     from joblib import parallel_config
     from joblib.parallel import ThreadingBackend

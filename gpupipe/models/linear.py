@@ -1,4 +1,4 @@
-"""Linear models. They see the dense view: scaled numbers, one-hot or target-encoded categories, nothing missing."""
+"""Linear models on the dense view: scaled numbers, one-hot or target-encoded categories, no missing values."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
 
-# A skinny matrix has too little work per call to share out: with two threads on two cores OpenBLAS took 1.5 times as
-# long in lbfgs, 5 times in least squares, and 10 times in newton-cholesky while other programs were running.
+# Below this many columns a BLAS call is too small for several threads: on a busy machine with 2 cores, OpenBLAS with
+# two threads took 1.5 times as long in lbfgs, 5 times in least squares and 10 times in newton-cholesky.
 WIDE = 256
-# Newton's method keeps two float64 matrices: 16 bytes a cell, so 1.6 GB here. Its Hessian has (classes × columns)²
-# cells.
+# Newton's method keeps two float64 matrices: 16 bytes per cell, 1.6 GB at this limit. Its Hessian has
+# (classes × columns)² cells.
 NEWTON_CELLS = 100_000_000
 
 
 class _Linear(ModelSettings):
-    """Base of the linear models: one thread for a skinny matrix."""
+    """Base of the linear models: one BLAS thread for a narrow matrix."""
 
     def blas_threads(self, n_features: int, n_threads: int) -> int:
         return 1 if n_features < WIDE else n_threads
 
 
 class _LinearRegressor(_Linear):
-    """Least squares in float64: in float32, columns of unlike scale vanish in the rounding of the normal equations."""
+    """Least squares in float64: in float32 the normal equations lose columns of small scale to rounding."""
 
     tasks = REGRESSION
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
-        # The float64 matrix is the model's own copy: it may be centred in place.
+        # The float64 matrix is a private copy, so it may be centered in place.
         return {**super().estimator_params(task), "copy_X": False}
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
@@ -47,22 +47,35 @@ class _LinearRegressor(_Linear):
 class LogisticRegression(_Linear):
     """Logistic regression, binary or multinomial.
 
-    Two defaults differ from scikit-learn's: ``max_iter`` 1000, enough to converge on unscaled columns too; ``solver``
-    auto: newton-cholesky in float64 while its matrices are small (a third of the time of lbfgs at a slightly lower
-    loss), lbfgs in float32 beyond, saga where ``l1_ratio`` asks for sparsity.
+    Runs scikit-learn's ``LogisticRegression`` on the CPU and cuML's on the GPU, which uses a quasi-Newton method for
+    every ``solver``. It reads the dense view.
+
+    Two defaults differ from scikit-learn's. ``max_iter`` is 1000, which also converges on unscaled columns. ``solver``
+    is "auto": newton-cholesky in float64 for small problems (a third of the time of lbfgs at a slightly lower loss),
+    lbfgs in float32 for large ones, and saga if ``l1_ratio`` is above 0.
     """
 
     tasks = CLASSIFICATION
 
-    C: Positive = 1.0
-    l1_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
-    dual: bool = False
-    tol: Positive = 1e-4
-    fit_intercept: bool = True
-    intercept_scaling: Positive = 1
+    C: Positive = Field(
+        1.0, description="Inverse of the strength of the penalty: a smaller value is a stronger penalty."
+    )
+    l1_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Part of the L1 norm in the penalty: 0 is L2, 1 is L1, values between are the elastic net."
+    )
+    dual: bool = Field(False, description="Solve the dual problem; for liblinear with the L2 penalty. CPU only.")
+    tol: Positive = Field(1e-4, description="Tolerance at which the solver stops.")
+    fit_intercept: bool = Field(True, description="Fit an intercept.")
+    intercept_scaling: Positive = Field(
+        1, description="Value of the constant feature that stands for the intercept; for liblinear. CPU only."
+    )
     class_weight: ClassWeight = None
-    solver: Literal["auto", "lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"] = "auto"
-    max_iter: PositiveInt = 1000
+    solver: Literal["auto", "lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"] = Field(
+        "auto",
+        description="Optimization algorithm. auto: saga if l1_ratio is above 0, else newton-cholesky for fewer than "
+        "256 coefficients and at most 100 million cells, else lbfgs.",
+    )
+    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the solver.")
 
     def estimator_name(self, task: Task) -> str:
         return "LogisticRegression"
@@ -78,23 +91,31 @@ class LogisticRegression(_Linear):
         return {"solver": "newton-cholesky" if is_small else "lbfgs"}
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        # In float32 the Hessian of a full one-hot is singular to rounding, and the solver would start over with lbfgs.
+        # In float32 the Hessian of a full one-hot encoding is numerically singular, and scikit-learn restarts with
+        # lbfgs.
         return X.astype("float64", order="C") if params["solver"] == "newton-cholesky" else X
 
 
 @MODELS.register("linear_regression")
 class LinearRegression(_LinearRegressor):
-    """Ordinary least squares.
+    """Ordinary least squares regression.
 
-    One default differs from scikit-learn's: ``tol`` 1e-10 instead of 1e-6, the part of the largest singular value below
-    which a direction is dropped. At 1e-6 a ratio beside an income in cents would be dropped, and nothing would say so.
+    Runs scikit-learn's ``LinearRegression`` on the CPU and gpupipe's own least squares on the GPU, which treats columns
+    as collinear below a relative distance of 1e-6. It reads the dense view and computes in float64.
+
+    One default differs from scikit-learn's: ``tol`` is 1e-10 instead of 1e-6. At 1e-6 scikit-learn silently drops a
+    column of ratios next to an income in cents.
     """
 
     takes_seed = False
 
-    fit_intercept: bool = True
-    tol: NonNegative = 1e-10
-    positive: bool = False
+    fit_intercept: bool = Field(True, description="Fit an intercept.")
+    tol: NonNegative = Field(
+        1e-10,
+        description="Directions with a singular value below this fraction of the largest one are dropped. The GPU "
+        "accepts the default only.",
+    )
+    positive: bool = Field(False, description="Constrain the coefficients to be non-negative. CPU only.")
 
     def estimator_name(self, task: Task) -> str:
         return "LinearRegression"
@@ -102,14 +123,23 @@ class LinearRegression(_LinearRegressor):
 
 @MODELS.register("ridge")
 class Ridge(_LinearRegressor):
-    """Least squares with an L2 penalty."""
+    """Ridge regression: least squares with an L2 penalty.
 
-    alpha: NonNegative = 1.0
-    fit_intercept: bool = True
-    max_iter: PositiveInt | None = None
-    tol: NonNegative = 1e-4
-    solver: Literal["auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga", "lbfgs"] = "auto"
-    positive: bool = False
+    Runs scikit-learn's ``Ridge`` on the CPU and cuML's on the GPU. It reads the dense view and computes in float64. All
+    defaults are scikit-learn's.
+    """
+
+    alpha: NonNegative = Field(1.0, description="Strength of the L2 penalty; 0 is ordinary least squares.")
+    fit_intercept: bool = Field(True, description="Fit an intercept, which is not penalized.")
+    max_iter: PositiveInt | None = Field(
+        None, description="Maximum number of iterations of an iterative solver. null: the default of the solver."
+    )
+    tol: NonNegative = Field(1e-4, description="Tolerance at which an iterative solver stops.")
+    solver: Literal["auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga", "lbfgs"] = Field(
+        "auto",
+        description="Algorithm. auto: chosen by the data. lbfgs is for positive coefficients and runs on the CPU only.",
+    )
+    positive: bool = Field(False, description="Constrain the coefficients to be non-negative. CPU only.")
 
     def estimator_name(self, task: Task) -> str:
         return "Ridge"
@@ -117,19 +147,23 @@ class Ridge(_LinearRegressor):
 
 @MODELS.register("lasso")
 class Lasso(_LinearRegressor):
-    """Least squares with an L1 penalty.
+    """Lasso: least squares with an L1 penalty, which gives sparse coefficients.
 
-    One default differs from scikit-learn's: ``precompute`` true, because a table has many more rows than columns, and
-    the Gram matrix then saves reading all rows at every step.
+    Runs scikit-learn's ``Lasso`` on the CPU and cuML's on the GPU. It reads the dense view and computes in float64.
+
+    One default differs from scikit-learn's: ``precompute`` is true. Tables have many more rows than columns, and with
+    the Gram matrix a step does not read all rows.
     """
 
-    alpha: NonNegative = 1.0
-    fit_intercept: bool = True
-    precompute: bool = True
-    max_iter: PositiveInt = 1000
-    tol: NonNegative = 1e-4
-    positive: bool = False
-    selection: Literal["cyclic", "random"] = "cyclic"
+    alpha: NonNegative = Field(1.0, description="Strength of the L1 penalty.")
+    fit_intercept: bool = Field(True, description="Fit an intercept, which is not penalized.")
+    precompute: bool = Field(True, description="Compute the Gram matrix first. Ignored on the GPU.")
+    max_iter: PositiveInt = Field(1000, description="Maximum number of passes over the coefficients.")
+    tol: NonNegative = Field(1e-4, description="Tolerance of the duality gap at which the solver stops.")
+    positive: bool = Field(False, description="Constrain the coefficients to be non-negative. CPU only.")
+    selection: Literal["cyclic", "random"] = Field(
+        "cyclic", description="Order in which the coefficients are updated. random: CPU only."
+    )
 
     def estimator_name(self, task: Task) -> str:
         return "Lasso"
@@ -137,16 +171,27 @@ class Lasso(_LinearRegressor):
 
 @MODELS.register("elastic_net")
 class ElasticNet(_LinearRegressor):
-    """Least squares with L1 and L2 penalties; ``precompute`` is true for the reason given at `Lasso`."""
+    """Elastic net: least squares with L1 and L2 penalties.
 
-    alpha: NonNegative = 1.0
-    l1_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
-    fit_intercept: bool = True
-    precompute: bool = True
-    max_iter: PositiveInt = 1000
-    tol: NonNegative = 1e-4
-    positive: bool = False
-    selection: Literal["cyclic", "random"] = "cyclic"
+    Runs scikit-learn's ``ElasticNet`` on the CPU and cuML's on the GPU. It reads the dense view and computes in
+    float64.
+
+    One default differs from scikit-learn's: ``precompute`` is true. Tables have many more rows than columns, and with
+    the Gram matrix a step does not read all rows.
+    """
+
+    alpha: NonNegative = Field(1.0, description="Strength of both penalties together.")
+    l1_ratio: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="Part of the L1 norm in the penalty: 0 is L2, 1 is L1."
+    )
+    fit_intercept: bool = Field(True, description="Fit an intercept, which is not penalized.")
+    precompute: bool = Field(True, description="Compute the Gram matrix first. Ignored on the GPU.")
+    max_iter: PositiveInt = Field(1000, description="Maximum number of passes over the coefficients.")
+    tol: NonNegative = Field(1e-4, description="Tolerance of the duality gap at which the solver stops.")
+    positive: bool = Field(False, description="Constrain the coefficients to be non-negative. CPU only.")
+    selection: Literal["cyclic", "random"] = Field(
+        "cyclic", description="Order in which the coefficients are updated. random: CPU only."
+    )
 
     def estimator_name(self, task: Task) -> str:
         return "ElasticNet"

@@ -1,9 +1,11 @@
-"""Nearest neighbours."""
+"""Nearest neighbors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from gpupipe.models.base import MODELS, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
@@ -14,10 +16,12 @@ if TYPE_CHECKING:
 
 @MODELS.register("knn")
 class KNN(ModelSettings):
-    """K nearest neighbours, classifier or regressor by the task.
+    """K nearest neighbors: a classifier or a regressor, by the task.
 
-    It learns the training rows by heart: the exported model holds all of them (think of size and of privacy), and it
-    has no class weights, as in scikit-learn.
+    Runs scikit-learn's ``KNeighborsClassifier`` or ``KNeighborsRegressor`` on the CPU and cuML's on the GPU, which
+    compares every pair of rows. It reads the dense view. The exported model contains all training rows: consider its
+    size, and the privacy of the data. There are no class weights and no sample weights, as in scikit-learn. All
+    defaults are scikit-learn's.
     """
 
     tasks = SUPERVISED
@@ -25,18 +29,25 @@ class KNN(ModelSettings):
     takes_threads = True
     takes_sample_weight = False
 
-    n_neighbors: PositiveInt = 5
-    weights: Literal["uniform", "distance"] = "uniform"
-    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"] = "auto"
-    leaf_size: PositiveInt = 30
-    p: Positive = 2
+    n_neighbors: PositiveInt = Field(5, description="Number of neighbors.")
+    weights: Literal["uniform", "distance"] = Field(
+        "uniform", description="Weight of a neighbor. uniform: all equal. distance: the inverse of the distance."
+    )
+    algorithm: Literal["auto", "ball_tree", "kd_tree", "brute"] = Field(
+        "auto",
+        description="Search algorithm; all find the same neighbors. auto: chosen by the data. The GPU uses brute.",
+    )
+    leaf_size: PositiveInt = Field(
+        30, description="Rows in a leaf of ball_tree or kd_tree; affects speed and memory only. Ignored on the GPU."
+    )
+    p: Positive = Field(2, description="Power of the Minkowski distance: 1 is manhattan, 2 is euclidean.")
     metric: Literal[
         "minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "canberra", "braycurtis", "hamming"
-    ] = "minkowski"
+    ] = Field("minkowski", description="Distance between rows. braycurtis and hamming are available on the CPU only.")
 
     def estimator_name(self, task: Task) -> str:
         return "KNeighborsClassifier" if task in CLASSIFICATION else "KNeighborsRegressor"
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        # Distances read whole rows, again for every prediction.
+        # Distances read whole rows, so row-major is faster here and at every prediction.
         return X.astype("float32", order="C", copy=False)

@@ -1,7 +1,7 @@
-"""Progress inside a long step: how many rounds, epochs or trees are done.
+"""Progress within a stage: rounds, epochs or trees completed.
 
-The code that does the work describes how to read its state; a display reads it as often as it is redrawn. Work that
-nobody displays therefore pays nothing, and a display cannot change what is computed.
+The computing code provides a function that reads its state, and a display calls it at each redraw. Progress costs
+nothing without a display, and a display cannot affect the results.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProgressReport:
-    """Progress of a step.
+    """Progress of a long computation.
 
     Attributes
     ----------
     done : int
-        Units that are complete; of partitions the number of the current one.
+        Number of completed units; for partitions, the number of the current one.
     total : int, optional
-        Units in all; None if unknown.
+        Number of all units; None if unknown.
     unit : str
-        What is counted, in the singular: "round", "epoch", "tree".
+        Name of the unit in the singular: "round", "epoch", "tree".
     may_end_early : bool
-        Whether `total` is only an upper limit.
+        Whether `total` is an upper limit only.
     metric_name : str
-        The quantity that `metric` is, "" without one.
+        Name of `metric`; "" without one.
     metric : float, optional
-        Its latest value.
+        Latest value of the metric.
     fraction : float
-        Part of the next unit that is complete, where a unit takes long: in [0, 1].
+        Completed fraction of the next unit, in [0, 1].
     is_one_pass : bool
-        Whether this is one of several passes whose number is unknown, so that no time left can be estimated.
+        Whether this is one of an unknown number of passes, so that the remaining time cannot be estimated.
     """
 
     done: int
@@ -46,17 +46,17 @@ class ProgressReport:
 
     @property
     def position(self) -> float:
-        """Units that are complete, with the part of the next one."""
+        """Number of completed units, including the fraction of the next one."""
         return self.done + self.fraction
 
 
 ReadProgress = Callable[[], ProgressReport | None]
-"""Return the current progress, or None while there is nothing to report. Called from a display's thread."""
+"""Return the current progress, or None while there is nothing to report. Called from the thread of a display."""
 
 ShowProgress = Callable[[ReadProgress], AbstractContextManager[None]]
-"""Display the progress of what the ``with`` block does."""
+"""Return a context that displays progress during its ``with`` block."""
 
 
 def show_nothing(read: ReadProgress) -> AbstractContextManager[None]:
-    """Display no progress."""
+    """Return a context that displays nothing."""
     return nullcontext()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
+
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, Positive, PositiveInt
 from gpupipe.tasks import CLASSIFICATION, Task
 
@@ -16,25 +18,36 @@ CALIBRATION_FOLDS = 3
 
 @MODELS.register("linear_svc")
 class LinearSVC(ModelSettings):
-    """A linear support vector machine with probabilities.
+    """Linear support vector classifier with probabilities.
 
-    The machine itself has margins only. They become probabilities through a sigmoid per class, fitted on margins of
-    rows held out in 3 folds (scikit-learn's `CalibratedClassifierCV`); the machine that serves is fitted on all rows.
-    Training costs four fits. Each class needs 3 rows.
+    Runs scikit-learn's ``LinearSVC`` on the CPU only: cuML's has no probabilities. It reads the dense view. The
+    classifier itself returns margins; one sigmoid per class, fitted on the margins of rows held out in 3 folds
+    (scikit-learn's ``CalibratedClassifierCV``), maps them to probabilities. The exported classifier is fitted on all
+    rows. Training takes four fits, and each class needs at least 3 rows. All defaults are scikit-learn's.
     """
 
     tasks = CLASSIFICATION
 
-    penalty: Literal["l1", "l2"] = "l2"
-    loss: Literal["hinge", "squared_hinge"] = "squared_hinge"
-    dual: Literal["auto"] | bool = "auto"
-    tol: Positive = 1e-4
-    C: Positive = 1.0
-    multi_class: Literal["ovr", "crammer_singer"] = "ovr"
-    fit_intercept: bool = True
-    intercept_scaling: Positive = 1
+    penalty: Literal["l1", "l2"] = Field("l2", description="Norm of the penalty. l1 gives sparse coefficients.")
+    loss: Literal["hinge", "squared_hinge"] = Field("squared_hinge", description="Loss of a row, by its margin.")
+    dual: Literal["auto"] | bool = Field(
+        "auto", description="Solve the dual problem. auto: chosen by the shape of the matrix, the loss and the penalty."
+    )
+    tol: Positive = Field(1e-4, description="Tolerance at which the solver stops.")
+    C: Positive = Field(
+        1.0, description="Inverse of the strength of the penalty: a smaller value is a stronger penalty."
+    )
+    multi_class: Literal["ovr", "crammer_singer"] = Field(
+        "ovr", description="More than two classes. ovr: one classifier per class. crammer_singer: one joint problem."
+    )
+    fit_intercept: bool = Field(True, description="Fit an intercept.")
+    intercept_scaling: Positive = Field(
+        1,
+        description="Value of the constant feature that stands for the intercept. The penalty applies to it too; a "
+        "larger value weakens that.",
+    )
     class_weight: ClassWeight = None
-    max_iter: PositiveInt = 1000
+    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of one fit.")
 
     def estimator_name(self, task: Task) -> str:
         return "LinearSVC"

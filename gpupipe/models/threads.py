@@ -7,7 +7,7 @@ from typing import Any
 
 
 def limit_threads(blas: int, openmp: int | None = None) -> AbstractContextManager[Any]:
-    """Return a context in which linear algebra and OpenMP have at most so many threads (None: leave OpenMP alone)."""
+    """Return a context that limits the threads of BLAS and of OpenMP (None: do not limit OpenMP)."""
     from threadpoolctl import threadpool_limits
 
     limits = {"blas": blas} if openmp is None else {"blas": blas, "openmp": openmp}

@@ -1,4 +1,4 @@
-"""Training one model on one matrix."""
+"""Training of one model on one matrix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpupipe.backends.gpu.translation import EstimatorRefusal
     from gpupipe.typing import Array
 
-# What an estimator is kept as; all others as scikit-learn objects. The first two predict without scikit-learn.
+# Fitted model class by estimator, FittedSklearn for all others. These two predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
     **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
     **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
@@ -48,31 +48,32 @@ def fit(
     sample_weight: Array | None = None,
     n_threads: int | None = None,
 ) -> FittedModel:
-    """Train `model` where the backend computes.
+    """Train `model` on the device of the backend and return the fitted model.
 
-    What a device cannot train is trained on the host, if the configuration allows that (`Backend.fall_back`).
+    A model that the device cannot train falls back to the host, if the configuration allows that
+    (`Backend.fall_back`).
 
     Parameters
     ----------
     model : ModelSettings
     X : array of float32, shape (n, d), column-major
-        Of the backend; never written to.
+        On the device of the backend; never written to.
     y : array, shape (n,), or None
-        Class codes 0 to k - 1, or numbers, on the host; None for clustering and embedding.
+        Class codes from 0, or numbers, on the host; None for clustering and embedding.
     context : FitContext
     sample_weight : array of float, shape (n,), optional
         Multiplied with the class weights.
     n_threads : int, optional
-        Default: what the backend's machine gives.
+        Number of CPU threads; default: those of the backend.
 
     Raises
     ------
     ConfigError
-        If the model cannot learn the task, or the estimator refuses its parameters.
+        If the model cannot learn the task, or the estimator rejects its parameters.
     DataError
-        If fewer than two classes are among the rows.
+        If the rows have fewer than two classes.
     DeviceError
-        If the device cannot train it and fallback is forbidden.
+        If the device cannot train the model and fallback is forbidden.
     """
     rows = prepare_rows(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
@@ -92,7 +93,7 @@ def fit(
 
 
 class TrainingRows(NamedTuple, Generic[MatrixT]):
-    """Training rows: `y` and the weights on the host, `classes` the codes that are among them."""
+    """Training rows: the matrix, `y` and weights on the host, and the class codes that occur in `y`."""
 
     X: MatrixT
     y: Array | None
@@ -103,31 +104,34 @@ class TrainingRows(NamedTuple, Generic[MatrixT]):
 def prepare_rows(
     model: ModelSettings, X: MatrixT, y: Array | None, context: FitContext, sample_weight: Array | None = None
 ) -> TrainingRows[MatrixT]:
-    """Return the rows as an estimator takes them: classes as codes without gaps, class weights as row weights.
+    """Return the rows in the form that estimators take: class codes without gaps, class weights as row weights.
 
     Raises
     ------
     ConfigError
         If the model cannot learn the task, or takes no weights.
     DataError
-        If fewer than two classes are among the rows.
+        If the rows have fewer than two classes.
     """
     name, task = type(model).__name__, context.task
     if task not in model.tasks:
-        raise ConfigError(f"{name} cannot learn a {task} task", fix=f"it learns {', '.join(sorted(model.tasks))}")
+        raise ConfigError(
+            f"{name} cannot learn the task {task}",
+            fix=f"choose another model; it learns {', '.join(sorted(model.tasks))}",
+        )
     classes: tuple[int, ...] = ()
     if task in CLASSIFICATION:
         assert y is not None
         y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
     elif getattr(model, "class_weight", None) is not None:
-        raise ConfigError(f"{name}: class_weight is for classification, and this is {task}", fix="remove class_weight")
+        raise ConfigError(f"{name}: class_weight is for classification; the task is {task}", fix="remove class_weight")
     if sample_weight is not None and not model.takes_sample_weight:
         raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     return TrainingRows(X, y, sample_weight, classes)
 
 
 def load_library(model: ModelSettings, task: Task, backend: Backend) -> None:
-    """Import what trains `model`.
+    """Import the library that trains `model`.
 
     Raises
     ------
@@ -179,7 +183,7 @@ def _fit_on_host(
 
 @contextmanager
 def _convergence_noted() -> Iterator[list[str]]:
-    """Collect what scikit-learn says of trainings that end before they have converged, in place of printing it."""
+    """Collect scikit-learn's convergence warnings instead of printing them."""
     from sklearn.exceptions import ConvergenceWarning
 
     notes: list[str] = []
@@ -218,7 +222,7 @@ def _fall_back(
     refusal: EstimatorRefusal,
     fit_there: Callable[[TrainingRows[Array], FitContext], FittedModel],
 ) -> FittedModel:
-    """Train on the host what the device cannot; its matrix is moved there."""
+    """Train on the host, with the matrix copied there, and return the model for the device."""
     from gpupipe.backends import choose
 
     device = context.backend
@@ -230,7 +234,7 @@ def _fall_back(
 
 
 def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, threads: int) -> dict[str, Any]:
-    """Return what the estimator of a model is made with."""
+    """Return the keyword arguments of the estimator of a model."""
     params = {**model.estimator_params(context.task), **model.data_params(X, context)}
     if model.takes_seed:
         params["random_state"] = context.seed
@@ -242,7 +246,7 @@ def keyword_arguments(model: ModelSettings, X: Matrix, context: FitContext, thre
 def _codes_and_weights(
     model: ModelSettings, y: Array, context: FitContext, sample_weight: Array | None
 ) -> tuple[Array, tuple[int, ...], Array | None]:
-    """Return y as codes of the classes that are there, those classes, and the weight of each row."""
+    """Return y as codes without gaps, the classes that occur, and the weight of each row."""
     import numpy as np
 
     y = np.asarray(y).astype(np.int64, copy=False)
@@ -275,17 +279,17 @@ def _train(
 
 @contextmanager
 def explain_errors(model: ModelSettings, X: Matrix, context: FitContext) -> Iterator[None]:
-    """Raise errors of a training as errors that tell the user what to do."""
+    """Raise library errors of a training as gpupipe errors with a fix."""
     try:
         yield
     except Exception as error:
-        if is_out_of_memory(error):  # of cuML's libraries a RuntimeError, too
-            what = f"training {type(model).__name__} beside its matrix"
+        if is_out_of_memory(error):  # also raised as RuntimeError by cuML's libraries
+            what = f"training {type(model).__name__} next to its matrix"
             raise too_large(what, X.nbytes, context.backend, error) from error
-        if not isinstance(error, ValueError):  # those of scikit-learn, XGBoost and cuML are
+        if not isinstance(error, ValueError):  # scikit-learn, XGBoost and cuML raise ValueError for bad parameters
             raise
         raise ConfigError(
-            f"{type(model).__name__} could not be trained on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
+            f"cannot train {type(model).__name__} on {X.shape[0]:,} rows and {X.shape[1]} columns: {error}",
             where="models",
-            fix="change its parameters, or the features it sees",
+            fix="change its parameters or the features",
         ) from error

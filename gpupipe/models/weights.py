@@ -1,4 +1,4 @@
-"""Class weights as row weights, the one form that every estimator understands alike."""
+"""Class weights as row weights, the only form that every estimator supports."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def row_weights(
     n_classes: int,
     sample_weight: Array | None = None,
 ) -> Array | None:
-    """Return the weight of each row, or None if all weigh the same.
+    """Return the weight of each row, or None if all rows weigh 1.
 
     Parameters
     ----------
     y : array of int, shape (n,)
         Class codes.
     class_weight : "balanced", mapping of label to weight, or None
-        balanced: n / (classes × rows of the class), as in scikit-learn. A label that is not named weighs 1.
-        ``"balanced_subsample"`` is left to the forest itself.
+        balanced: n_rows / (n_classes × rows of the class), as in scikit-learn. A label that is not named weighs 1.
+        ``"balanced_subsample"`` is applied by the forest itself.
     labels : sequence of str
-        The label of each code; empty if labels are codes.
+        The label of each code; empty if the labels are the codes.
     n_classes : int
     sample_weight : array of float, shape (n,), optional
         Multiplied in.
@@ -56,7 +56,7 @@ def row_weights(
 
 
 def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
-    """Return the code of a label as YAML gives it: text, number or boolean."""
+    """Return the class code of a YAML value: text, number or boolean."""
     known = list(labels) or [str(code) for code in range(n_classes)]
     text = str(label).lower() if isinstance(label, bool) else str(label)
     if text in known:
@@ -66,4 +66,4 @@ def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
             if is_number(other) and float(other) == label:
                 return code
     hint = did_you_mean(text, known) or f"the classes are {', '.join(known[:20])}"
-    raise ConfigError(f"class_weight names {label!r}, which is no class of the target", where="models", fix=hint)
+    raise ConfigError(f"class_weight has the unknown class {label!r}", where="models", fix=hint)

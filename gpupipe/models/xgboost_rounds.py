@@ -1,4 +1,4 @@
-"""Callback of XGBoost's trainings: progress and a safe point after each round."""
+"""XGBoost callback: progress and a safe point after each round."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpupipe.models.progress import ProgressReport
 
 
 class BoostingRounds(TrainingCallback):  # type: ignore[misc]
-    """Count the rounds of one training.
+    """Progress of one XGBoost training, round by round.
 
     Parameters
     ----------
     n_rounds : int
-        Rounds that the training has at most.
+        Maximum number of rounds.
     may_end_early : bool
-        Whether it stops early.
+        Whether early stopping is on.
     safe_point : callable
-        Called after each round; what it raises ends the training.
+        Called after each round; stops the training by raising.
     send : callable, optional
         Called with each report, on rank 0 of a distributed training only.
     """
@@ -39,12 +39,12 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
         self.latest: ProgressReport | None = None
 
     def before_training(self, model: Any) -> Any:
-        """Report the first round as begun: the matrix is binned by now."""
+        """Report that the first round has started; binning is complete."""
         self.latest = self._report(0, {})
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Report the round, then raise what `safe_point` raises."""
+        """Report the round, then call the safe point."""
         self.latest = self._report(epoch + 1, evals_log)
         if self.send is not None and xgboost.collective.get_rank() == 0:
             self.send(self.latest)
@@ -52,13 +52,13 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
         return False
 
     def read(self) -> ProgressReport | None:
-        """Return the progress; None before the first round begins."""
+        """Return the progress; None before the first round."""
         return self.latest
 
     def _report(self, done: int, history: Mapping[str, Mapping[str, list[float]]]) -> ProgressReport:
         name, value = "", None
         for metrics in history.values():
             for metric, values in metrics.items():
-                # The last one decides when XGBoost stops early; on workers it is an array of NumPy.
+                # The last metric decides early stopping; on workers its values are NumPy arrays.
                 name, value = f"validation {metric}", float(values[-1])
         return ProgressReport(done, self.n_rounds, "round", self.may_end_early, name, value)

@@ -1,24 +1,21 @@
-"""Python interface: the objects behind the command line."""
+"""Python interface: `Pipeline` and `run`."""
 
 from __future__ import annotations
 
 import html
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from gpupipe.backends import Device, choose
+from gpupipe.backends import Device
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
 from gpupipe.pipeline.arguments import (
-    in_python,
     python_errors,
     read_size,
-    require_choice,
     require_count,
     require_place,
     source_section,
@@ -26,17 +23,10 @@ from gpupipe.pipeline.arguments import (
     with_device,
 )
 from gpupipe.pipeline.display.console import Console, is_interactive
+from gpupipe.pipeline.feature_access import FeatureAccess
 from gpupipe.pipeline.leaderboard import leaderboard_rows
-from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.tensors import TensorView, make_tensors
-from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.training import fit_view, select_rows
-from gpupipe.tasks import View
-from gpupipe.tensors.batch import TensorBatch
-from gpupipe.tensors.libraries import LIBRARIES
-from gpupipe.typing import Array
 from gpupipe_kernels.engines import EngineSetting
 
 if TYPE_CHECKING:
@@ -45,68 +35,78 @@ if TYPE_CHECKING:
 Section = Mapping[str, Any]
 
 
-class Pipeline:
-    """A table, what is to be learned from it, and how: the configuration of a run.
+class Pipeline(FeatureAccess):
+    """Pipeline from a table to a trained, evaluated and exported model.
 
-    The arguments are the sections of a configuration file, with the same names, short forms and defaults; the README
-    and ``gpupipe schema`` describe them. What is left out is chosen: features that suit each column, models that suit
-    the task. All mistakes are reported at once.
+    The arguments are the sections of a configuration file, with the same names, short forms and defaults; the
+    configuration reference describes all settings. By default, features are chosen by the kind of each column and
+    models by the task. All errors in the arguments are reported at once.
 
     Parameters
     ----------
     source : frame, str, Path, list of paths, dict or Config
-        The table: a frame of pandas, polars, pyarrow, DuckDB, cuDF, or anything with ``__arrow_c_stream__``, whose rows
-        are taken as they are now; a file, folder, glob or URL; or a ``source`` section, for options of the readers:
-        ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config` is a whole configuration, and takes no
-        further argument.
+        The table. A frame: pandas, polars, pyarrow, DuckDB, cuDF, or any object with ``__arrow_c_stream__``; its rows
+        are copied now. A str or Path: a file, folder, glob or URL. A dict: a ``source`` section with reader options,
+        such as ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config`: a whole configuration, without
+        further arguments.
     target : str, optional
-        The column to predict; none for clustering and embeddings.
+        The column to predict. Omit it for clustering and embeddings.
     positive : label or list of labels, optional
-        What counts as the positive class.
+        Values of the target that are the positive class.
     columns, drop : str or list of str, optional
-        Columns to keep, or to leave out: names and globs, and with `drop` selectors such as ``@text``.
+        Columns to keep, or to drop: names and globs; `drop` also takes selectors such as ``@text``.
     where : str, optional
-        Which rows to keep: ``"2.5 <= fare <= 100 and miles is not None"``.
+        Filter of the rows: ``"2.5 <= fare <= 100 and miles is not None"``.
     schema : dict, optional
-        Column to kind or dtype: ``{"zip": "categorical"}``; what is not listed is inferred.
+        Column name to kind or dtype: ``{"zip": "categorical"}``. Other columns are inferred.
     tables : dict of str to dict, optional
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
-        Rules of columns, enforced when a model is trained and when it predicts: ``{"age": {"range": [0, 120]}}``.
+        Rules for columns, enforced in training and when the model predicts: ``{"age": {"range": [0, 120]}}``.
     split, evaluate, limits, report, gpu, cluster : dict, optional
-        Sections of that name.
+        The configuration sections of these names.
     features : list, optional
-        Ops, each ``{name: settings}``; a kernel may be the decorated function itself.
+        Feature ops, each ``{name: settings}``. A kernel may be the decorated function itself.
     models : list or str, optional
-        Names, or ``{name: parameters}``, with scikit-learn's parameters.
+        Candidates of the leaderboard: names, or ``{name: parameters}`` with scikit-learn's parameter names.
     name : str, optional
-        The beginning of the run directory's name.
+        First part of the run directory's name.
     seed : int, optional
-        Seed of splits, folds and models.
+        Random seed of splits, folds and models.
     device : {"auto", "cpu", "gpu"}, optional
+        Device to run on. "auto" uses the GPU if it can be used; "gpu" raises DeviceError if it cannot.
     fallback : {"forbid", "allow"}, optional
-        Whether steps that the GPU cannot do may run on the CPU.
+        Whether steps that the GPU cannot run raise DeviceError or run on the CPU.
     engine : {"auto", "numpy", "numba"}, optional
-        What learns statistics and computes over histories and texts on the CPU.
+        Engine for statistics, history features and texts on the CPU.
     output : str or Path, optional
-        The folder in which run directories are made.
+        Folder in which run directories are created. Default: ``runs/``.
+
+    Attributes
+    ----------
+    config : Config
+        The validated configuration, with every default filled in.
 
     Raises
     ------
     ConfigError
-        If an argument has a wrong type or value; ``problems`` has one line for each, with its path.
+        If an argument has an invalid type or value; ``problems`` has one line per error, with its path.
     DataError, SchemaError
-        If a frame cannot be converted to Arrow: a column mixes types, or two columns share a name.
+        If a frame cannot be converted to Arrow: a column mixes types, or two columns have the same name.
 
     Examples
     --------
+    >>> import gpupipe as gp
     >>> import pandas as pd
     >>> rows = {"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]}
     >>> frame = pd.concat([pd.DataFrame(rows)] * 25)
-    >>> pipe = Pipeline(frame, target="left", models=["logistic_regression"])
-    >>> pipe
-    Pipeline('pipeline': pandas.DataFrame, 100 rows x 3 columns; target 'left'; 1 op; logistic_regression)
-    >>> X, y = pipe.features()
+    >>> pipeline = gp.Pipeline(frame, target="left", models=["logistic_regression", "xgboost"])
+    >>> pipeline
+    Pipeline('pipeline': pandas.DataFrame, 100 rows x 3 columns; target 'left'; 1 op; logistic_regression, xgboost)
+
+    The feature matrix alone:
+
+    >>> X, y = pipeline.features()
     >>> X.shape, X.dtype.name
     ((100, 4), 'float32')
     """
@@ -161,20 +161,31 @@ class Pipeline:
     def from_yaml(
         cls, path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()
     ) -> Pipeline:
-        """Return the pipeline of a configuration file.
+        """Return the pipeline of a YAML configuration file.
 
         Parameters
         ----------
         path : str or Path
         device : {"auto", "cpu", "gpu"}, optional
-            Replaces what the file says.
+            Device instead of that of the file.
         overrides : sequence of str
-            ``"a.b=value"``, as ``--set`` on the command line.
+            Changes of single fields, as ``--set`` on the command line: ``["seed=8", "split.test_size=0.3"]``.
 
         Raises
         ------
         ConfigError
-            With all mistakes, each with its line and column.
+            If the file cannot be read or has errors; ``problems`` has one line per error, with line and column.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "churn.yaml")
+        ...     _ = path.write_text("source: {generate: churn, rows: 1000, target: Churn}\\nmodels: [xgboost]\\n")
+        ...     gp.Pipeline.from_yaml(path, overrides=["models.xgboost.params.max_depth=8"])
+        Pipeline('churn': churn; target 'Churn'; 1 op; xgboost)
         """
         with python_errors():
             return cls(load_config(path, with_device(overrides, device)))
@@ -183,30 +194,31 @@ class Pipeline:
     def from_dict(
         cls, settings: Mapping[str, Any], device: Device | None = None, overrides: Sequence[str] = ()
     ) -> Pipeline:
-        """Return the pipeline of a configuration in a dict, whose keys are the sections of a configuration file.
+        """Return the pipeline of a dict whose keys are the sections of a configuration file.
 
         Parameters
         ----------
         settings : mapping
-            As `yaml.safe_load` returns it; frames may be given as ``path`` of the source and of further tables.
+            Sections as `yaml.safe_load` returns them. The ``path`` of the source and of further tables may be a frame.
         device : {"auto", "cpu", "gpu"}, optional
-            Replaces what the dict says.
+            Device instead of that of the dict.
         overrides : sequence of str
-            ``"a.b=value"``, as ``--set`` on the command line.
+            Changes of single fields, as ``--set`` on the command line: ``["seed=8"]``.
 
         Raises
         ------
         ConfigError
-            With all mistakes, each with the path of its value.
+            If the settings have errors; ``problems`` has one line per error, with the path of the value.
 
         Examples
         --------
         >>> settings = {"source": {"generate": "churn", "rows": 1000, "target": "Churn"}, "models": ["xgboost"]}
-        >>> Pipeline.from_dict(settings, overrides=["source.rows=500"])
+        >>> import gpupipe as gp
+        >>> gp.Pipeline.from_dict(settings, overrides=["source.rows=500"])
         Pipeline('pipeline': churn; target 'Churn'; 1 op; xgboost)
         """
         if not isinstance(settings, Mapping):
-            fix = "a frame or a path goes to gp.Pipeline, a configuration file to gp.Pipeline.from_yaml"
+            fix = "use gp.Pipeline for a frame or a path, gp.Pipeline.from_yaml for a configuration file"
             raise ConfigError(
                 f"expected a dict of sections; got {describe_python_value(settings)}", where="settings", fix=fix
             )
@@ -228,27 +240,40 @@ class Pipeline:
         Parameters
         ----------
         output : str or Path, optional
-            The run directory itself; default: a new one in the folder that the configuration names (``runs/``).
+            The run directory to write. Default: a new one in the ``output`` folder of the configuration (``runs/``).
         quiet : bool, optional
-            Show no progress. By default it is shown in interactive sessions: notebooks and Python's prompt.
+            Show no progress. Default: progress is shown in interactive sessions (notebooks and Python's prompt).
         data : frame, dict of columns, str, Path or list of paths, optional
-            Rows to learn from instead of the source of the configuration; all other settings apply to them.
+            Rows to train on instead of the configuration's source. All other settings apply to them.
         tables : dict of str to the same, optional
-            Further tables instead of those of the configuration, by their names.
+            Further tables instead of the configuration's, by name.
         resume : bool
             Resume an interrupted run with the same `output` from its checkpoints.
         n_processes : int
-            How many processes share the training of a network.
+            Number of processes that train each neural network.
 
         Returns
         -------
         Run
-            Metrics, importances, predictions, the model and the report.
+            Metrics, importances, predictions, model and report.
 
         Raises
         ------
         GpupipeError
-            See `gpupipe.errors`; no run directory is left.
+            A subclass for each reason, see `gpupipe.errors`. No run directory is written.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> from tempfile import TemporaryDirectory
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": range(100), "left": [0] * 50 + [1] * 50})
+        >>> settings = {"evaluate": {"metrics": ["roc_auc"]}, "report": {"enabled": False}}
+        >>> pipeline = gp.Pipeline(frame, target="left", models=["gaussian_nb"], **settings)
+        >>> with TemporaryDirectory() as folder:
+        ...     run = pipeline.run(f"{folder}/run")
+        >>> run.metrics
+        {'roc_auc': 1.0}
         """
         if output is not None:
             require_place("output", output)
@@ -261,117 +286,40 @@ class Pipeline:
         return done
 
     def plan(self, assume_gpu: int | str | None = None) -> RunPlan:
-        """Return what a run would do and need, from footers, sizes and some rows.
+        """Predict the stages of a run, their devices and memory, from file footers, sizes and a sample of the rows.
 
         Parameters
         ----------
         assume_gpu : int or str, optional
-            Plan for a GPU with that much memory: bytes, or ``"16GiB"``.
+            Plan for a GPU with this much memory: bytes, or text such as ``"16GiB"``. No GPU is needed.
 
         Returns
         -------
         RunPlan
-            Its ``error`` says why the run would not fit, and what to change; None if it fits.
+            If the run does not fit, its ``error`` has the reason and the changes that help; otherwise None.
 
         Raises
         ------
         GpupipeError
-            See `gpupipe.errors`.
+            A subclass for each reason, see `gpupipe.errors`.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> source = {"generate": "churn", "rows": 1000}
+        >>> plan = gp.Pipeline(source, target="Churn", models=["gaussian_nb"]).plan()
+        >>> print(plan.n_rows, plan.error)
+        1000 None
+        >>> [stage.name for stage in plan.stages][:4]
+        ['read', 'split', 'features', 'train gaussian_nb']
         """
         with python_errors(self.config):
             from gpupipe.pipeline.plan.run_plan import make_plan
 
             return make_plan(self.config, None if assume_gpu is None else read_size("assume_gpu", assume_gpu))
 
-    def features(
-        self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
-    ) -> tuple[Array, Array | None]:
-        """Fit the features, and return the matrix of all rows and their target.
-
-        Parameters
-        ----------
-        data : frame, dict of columns, str, Path or list of paths, optional
-            Rows instead of the source of the configuration; all other settings apply to them.
-        view : {"dense", "codes", "embedding"}
-            For linear models (scaled, one-hot, no nulls), for trees (integer codes, nulls), or for networks that embed
-            categories (scaled numbers, integer codes).
-        tables : dict of str to the same, optional
-            Further tables instead of those of the configuration, by their names.
-
-        Returns
-        -------
-        X : array of float32, shape (n_rows, n_features), column-major
-            Target statistics are cross-fitted: no row sees its own target. Rows without a target are dropped. On a GPU
-            it is a CuPy array.
-        y : array of float64, shape (n_rows,), or None
-            A NumPy array.
-
-        Raises
-        ------
-        GpupipeError
-            See `gpupipe.errors`.
-        """
-        import numpy as np
-
-        require_choice("view", view, get_args(View))
-        config = with_data(self.config, data, tables)
-        with python_errors(config):
-            backend = choose(config.device, config.device_options)
-            job = open_job(config, backend, Timeline())
-            rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
-            fitted, X = fit_view(rows, view, config.features, backend)
-            for text in fitted.warnings:
-                warnings.warn(in_python(text, config), stacklevel=2)
-            return X, job.y
-
-    def tensors(
-        self,
-        library: str | None = None,
-        view: TensorView = "dense",
-        copy: bool = False,
-        *,
-        data: Any = None,
-        tables: Mapping[str, Any] | None = None,
-    ) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
-        """Return the training and the test rows of the configuration's split as tensors, for your own training loop.
-
-        Features are fitted to the training rows alone; of a cross-validation the first fold is taken.
-
-        Parameters
-        ----------
-        library : {"torch", "jax", "tensorflow"}, optional
-            The library of the tensors; default: NumPy arrays, on a GPU CuPy arrays. They are handed over without a
-            copy. TensorFlow takes row-major memory only, and the matrix is column-major: it needs `copy`.
-        view : {"dense", "embedding"}
-            All columns as scaled numbers without nulls; or the numbers, and codes of the categories to embed.
-        copy : bool
-            Give the library its own memory: one copy of each array.
-        data : frame, dict of columns, str, Path or list of paths, optional
-            Rows instead of the source of the configuration; all other settings apply to them.
-        tables : dict of str to the same, optional
-            Further tables instead of those of the configuration, by their names.
-
-        Returns
-        -------
-        train, test : TensorBatch
-            ``features``, ``ids``, ``target``, and in ``metadata`` names, vocabularies and labels.
-
-        Raises
-        ------
-        GpupipeError
-            See `gpupipe.errors`.
-        """
-        require_choice("view", view, get_args(TensorView))
-        if library is not None:
-            require_choice("library", library, tuple(LIBRARIES))
-        config = with_data(self.config, data, tables)
-        with python_errors(config):
-            # JAX uses 32-bit integers by default.
-            train, test = make_tensors(config, view, "int32" if library == "jax" else "int64")
-            return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
-
     def _repr_html_(self) -> str:
-        """Show the settings that differ from their defaults; colours are those of the page."""
+        """Return HTML with the settings that differ from their defaults; colours are those of the page."""
         name, settings = self.config.name, summary_yaml(self.config)
         return f"<div><b>{html.escape(name)}</b><pre>{html.escape(settings, quote=False)}</pre></div>"
 
@@ -389,7 +337,38 @@ class Pipeline:
 
 
 def run(path: str | os.PathLike[str], device: Device | None = None, overrides: Sequence[str] = ()) -> Run:
-    """Run a configuration file: ``Pipeline.from_yaml(path, device, overrides).run()``."""
+    """Run a YAML configuration file: short for ``Pipeline.from_yaml(path, device, overrides).run()``.
+
+    Parameters
+    ----------
+    path : str or Path
+    device : {"auto", "cpu", "gpu"}, optional
+        Device instead of that of the file.
+    overrides : sequence of str
+        Changes of single fields, as ``--set`` on the command line: ``["seed=8", "output=/tmp/runs"]``.
+
+    Returns
+    -------
+    Run
+        Metrics, importances, predictions, model and report.
+
+    Raises
+    ------
+    GpupipeError
+        A subclass for each reason, see `gpupipe.errors`. No run directory is written.
+
+    Examples
+    --------
+    >>> import gpupipe as gp
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "churn.yaml")
+    ...     _ = path.write_text("source: {generate: churn, rows: 500, target: Churn}\\nmodels: [gaussian_nb]\\n")
+    ...     run = gp.run(path, overrides=[f"output={folder}", "report.enabled=false"])
+    >>> run.leaderboard[0].label
+    'gaussian_nb'
+    """
     return Pipeline.from_yaml(path, device, overrides).run()
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the Python interface: what `Pipeline` and its methods take, and errors in Python's words."""
+"""Arguments of `Pipeline` and its methods, and translation of errors to Python's terms."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ YAML = (".yaml", ".yml")
 
 
 def source_section(source: object) -> dict[str, Any]:
-    """Return the ``source`` section that the first argument of `Pipeline` stands for.
+    """Return the ``source`` section for the first argument of `Pipeline`.
 
     Raises
     ------
     ConfigError
-        If it is a whole configuration, a dict of columns, the path of a YAML file, or no source at all.
+        If it is a whole configuration, a dict of columns, the path of a YAML file, or not a source at all.
     """
     if isinstance(source, Mapping):
         return _section(source)
     if isinstance(source, str | os.PathLike) and os.fspath(source).lower().endswith(YAML):
-        fix = "a configuration file goes to gp.Pipeline.from_yaml"
+        fix = "use gp.Pipeline.from_yaml for a configuration file"
         raise ConfigError(f"expected {SOURCE}; got {describe_python_value(os.fspath(source))}", where="source", fix=fix)
     return {"frame" if is_in_memory(source) else "path": _require_data(source, "source")}
 
 
 def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
     if "source" in source or (source and set(source) <= set(Config.model_fields)):
-        what, fix = f"expected {SOURCE}; got a whole configuration", "a dict of sections goes to gp.Pipeline.from_dict"
+        what, fix = f"expected {SOURCE}; got a whole configuration", "use gp.Pipeline.from_dict for a dict of sections"
         raise ConfigError(f"{what} ({describe_python_value(source)})", where="source", fix=fix)
     if not set(source) & {field.alias or name for name, field in Source.model_fields.items()}:
         raise ConfigError(
             f"expected {SOURCE}; got {describe_python_value(source)}",
             where="source",
-            fix='a dict of columns goes to pandas.DataFrame first; a dict of reader options has "path" or "frame"',
+            fix='convert a dict of columns with pandas.DataFrame; a dict of reader options needs "path" or "frame"',
         )
     return dict(source)
 
@@ -58,32 +58,32 @@ def _section(source: Mapping[Any, Any]) -> dict[str, Any]:
 def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
     """Return `config` with other rows to read.
 
-    How files are written, columns, filters, keys and the target stay as they are. The format is that of the new files
-    if their suffix names one.
+    Reader options, columns, filters, keys and the target are kept. The file format is that of the new files if their
+    suffix identifies it.
 
     Parameters
     ----------
     config : Config
     data : frame, dict of columns, path or list of paths, optional
-        In place of the source.
+        Replacement of the source.
     tables : mapping of str to the same, optional
-        In place of further tables, by their names.
+        Replacements of further tables, by name.
 
     Raises
     ------
     ConfigError
-        If one has a wrong type, or the configuration has no such table.
+        If one has an invalid type, or the configuration has no such table.
     """
     update: dict[str, Any] = {} if data is None else {"source": _reading(config.source, data, "data")}
     if tables is not None:
         if not isinstance(tables, Mapping):
-            fix = 'name each, as in tables={"orders": frame}'
+            fix = 'name each table: tables={"orders": frame}'
             raise ConfigError(
                 f"expected a dict of tables; got {describe_python_value(tables)}", where="tables", fix=fix
             )
         for name in tables:
             if name not in config.tables:
-                known = f"there are {', '.join(config.tables)}" if config.tables else "it has no further tables"
+                known = f"expected one of {', '.join(config.tables)}" if config.tables else "it has no further tables"
                 fix = did_you_mean(str(name), config.tables) or known
                 raise ConfigError(f"the pipeline has no table {name!r}", where="tables", fix=fix)
         changed = {name: _reading(config.tables[name], given, f"tables.{name}") for name, given in tables.items()}
@@ -92,13 +92,13 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
 
 
 def _reading(source: Table, data: Any, name: str) -> Table:
-    """Return a source that reads `data` in place of what it names."""
-    if not isinstance(data, Mapping):  # a dict of columns, here
+    """Return `source` with `data` as its rows."""
+    if not isinstance(data, Mapping):  # here a dict is a dict of columns
         _require_data(data, name)
     fields: dict[str, Any] = {"path": None, "frame": None, "generate": None}
     if is_in_memory(data) or isinstance(data, Mapping):
         fields["frame"] = InMemoryTable.of(data)
-        names = fields["frame"].table.column_names  # may lack what was to be dropped
+        names = fields["frame"].table.column_names  # columns to drop may be missing
         gone = frozenset(unmatched((item for item in source.drop if not item.startswith("@")), names))
         fields["drop"] = tuple(item for item in source.drop if item not in gone)
     else:
@@ -111,15 +111,15 @@ def _reading(source: Table, data: Any, name: str) -> Table:
 
 
 def _require_data(data: object, name: str) -> Any:
-    """Return `data` if it is a frame, a path, or a list of paths; else raise ConfigError."""
+    """Return `data` if it is a frame, a path or a list of paths; raise ConfigError if not."""
     is_list = isinstance(data, list | tuple)
     paths: Sequence[Any] = data if isinstance(data, list | tuple) else [data]
     if is_in_memory(data) or (paths and all(isinstance(path, str | os.PathLike) and os.fspath(path) for path in paths)):
         return data
     odd = next((path for path in paths if not isinstance(path, str | os.PathLike)), data) if is_list else data
-    fix = 'name a file, as in "customers.parquet", or pass a frame, as in pandas.DataFrame(rows)'
+    fix = 'pass a file name such as "customers.parquet", or a frame such as pandas.DataFrame(rows)'
     got = (
-        f"a list that holds {describe_python_value(odd)}"
+        f"a list that contains {describe_python_value(odd)}"
         if is_list and odd is not data
         else describe_python_value(data)
     )
@@ -141,13 +141,13 @@ def require_count(name: str, value: object) -> None:
 
 
 def require_place(name: str, value: object) -> None:
-    """Raise ConfigError unless `value` can name a file or a folder."""
+    """Raise ConfigError unless `value` is a non-empty path."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise ConfigError(f"expected a path; got {describe_python_value(value)}", where=name)
 
 
 def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
-    """Return overrides with the device as the last one; the loader checks their type."""
+    """Return `overrides` with the device as the last one; the loader checks their type."""
     if device is None:
         return overrides
     require_choice("device", device, get_args(Device))
@@ -155,25 +155,25 @@ def with_device(overrides: Sequence[str], device: object) -> Sequence[str]:
 
 
 def read_size(name: str, value: object) -> int:
-    """Return a size in bytes that is given as such, or as a text: ``"16GiB"``."""
+    """Return a size in bytes, from a number of bytes or text such as ``"16GiB"``."""
     try:
         found = parse_size(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ConfigError(str(error), where=name) from None
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise ConfigError(f'expected bytes, or a text such as "16GiB"; got {describe_python_value(value)}', where=name)
+        raise ConfigError(f'expected bytes, or text such as "16GiB"; got {describe_python_value(value)}', where=name)
     return found
 
 
 def in_python(advice: str, config: Config | None = None) -> str:
-    """Return advice for the user of Python: YAML stays only if `config` was read from a file, the place to change."""
+    """Return advice in Python's notation; YAML stays if `config` was read from a file, which is then to change."""
     advice = cli_to_python(advice)
     return yaml_to_python(advice) if config is not None and config.origin.path is None else advice
 
 
 @contextmanager
 def python_errors(config: Config | None = None) -> Iterator[None]:
-    """Word the advice of errors that leave the block for Python, see `in_python`; hide secrets of the configuration."""
+    """Translate the advice of errors raised in the ``with`` block with `in_python`, and hide secrets of `config`."""
     with redact_output(Redactor() if config is None else config.origin.redactor):
         try:
             yield

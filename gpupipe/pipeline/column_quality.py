@@ -1,4 +1,4 @@
-"""Contents of each column of the table, for the report."""
+"""Summaries of the columns of the table, for the report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpupipe.rules import RuleViolation
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 
-ROWS_TO_SORT = 200_000  # distinct numbers are counted up to here; beyond, sorting them would cost seconds
+ROWS_TO_SORT = 200_000  # distinct numbers are counted up to this many rows; sorting more would take seconds
 
 
 def column_quality(
     table: EncodedTable, target: str | None, backend: Backend, broken: Sequence[RuleViolation] = ()
 ) -> list[ColumnQuality]:
-    """Return a summary of each column, in order; where the columns are on a device, they stay there.
+    """Return a summary of each column, in order; columns on a device are summarized there.
 
-    Rules that are `broken` are among the notes of their columns.
+    Violations of rules (`broken`) are added to the notes of their columns.
     """
 
     def summary(column: Column) -> ColumnQuality:

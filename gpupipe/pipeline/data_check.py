@@ -1,4 +1,4 @@
-"""A configuration checked against some rows of its tables: every mistake at once, without training anything."""
+"""Check of a configuration against a sample of its tables, with all errors at once and without training."""
 
 from __future__ import annotations
 
@@ -54,23 +54,22 @@ NO_DATA = "`gpupipe check --no-data` checks the configuration alone"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Findings of a configuration on some rows.
+    """Result of checking a configuration against a sample.
 
     Attributes
     ----------
     n_rows : int
-        Rows that were looked at.
+        Rows in the sample.
     is_whole : bool
-        Whether that is all of them.
+        True if the sample has all rows.
     goal : Goal, optional
-        What would be learned; None where the target is wrong.
+        The task; None if the target is invalid.
     features : dict of str to FittedFeatures
-        View to the features of the rows looked at.
+        View to the features fitted to the sample.
     entries : tuple of ModelEntry
-        The models that would be trained.
+        The candidates.
     warnings : tuple of str
-        Columns that would not be among the features, settings without effect, and what may be a mistake but depends on
-        the rows that were not looked at.
+        Columns without features, settings without effect, and problems that rows outside the sample may resolve.
     """
 
     n_rows: int
@@ -82,16 +81,16 @@ class DataCheck:
 
 
 def check_data(config: Config) -> DataCheck:
-    """Resolve columns, kinds, ops, metrics, thresholds and models of `config` against some rows of its tables.
+    """Check columns, kinds, ops, metrics, split and models of `config` against a sample of its tables.
 
-    About 20,000 rows are read, and a million where those show something that other rows may settle.
+    About 20,000 rows are read; up to a million if those show a problem that other rows may resolve.
 
     Raises
     ------
     ConfigError or SchemaError
-        With every mistake at once, each with its line: ConfigError if one of them is an error of the configuration.
+        With all errors, each with its line: ConfigError if one of them is an error of the configuration.
     DataError
-        If a file is absent or cannot be read.
+        If a file is missing or cannot be read.
     """
     try:
         files = InputFiles.find(config.source, config.tables)
@@ -119,7 +118,7 @@ def _checked(config: Config, files: InputFiles, most: int) -> _Checker:
 
 @dataclass
 class _Checker:
-    """One pass over the steps of a run, each of which may fail without keeping the others from being checked."""
+    """Check of all steps of a run; a step that fails does not prevent the check of the others."""
 
     config: Config
     tables: SampledTables
@@ -134,7 +133,7 @@ class _Checker:
     backend: Backend = field(default_factory=lambda: choose("cpu"))
 
     def check(self) -> None:
-        """Check one step after the other."""
+        """Check every step, in order."""
         config = self._names(self.tables.config)
         found = self._read(config)
         if found is None:
@@ -152,14 +151,13 @@ class _Checker:
         self._features(config, job)
 
     def result(self) -> DataCheck:
-        """Return the findings that are not errors."""
-        of_the_sample = f"in a sample of {self.n_rows:,} rows"
-        asked = [f"{problem} ({of_the_sample})" for problem in self.open_questions]
-        warnings = tuple(dict.fromkeys([*self.warnings, *asked]))
+        """Return the result, without errors."""
+        questions = [f"{problem} (in a sample of {self.n_rows:,} rows)" for problem in self.open_questions]
+        warnings = tuple(dict.fromkeys([*self.warnings, *questions]))
         return DataCheck(self.n_rows, self.tables.is_whole, self.goal, self.features, self.entries, warnings)
 
     def error(self) -> GpupipeError:
-        """Return all mistakes as one error."""
+        """Return all errors as one."""
         title, hide = str(self.config.origin.path or "the settings"), self.config.origin.redactor.hide
         problems = [replace(problem, what=hide(problem.what)) for problem in self.errors]
         if any(issubclass(kind, ConfigError) for kind in self.kinds):
@@ -168,7 +166,7 @@ class _Checker:
 
     @contextmanager
     def _collected(self, path: str) -> Iterator[None]:
-        """Collect an error of the block; its own place in the configuration comes before `path`."""
+        """Collect an error raised in the ``with`` block; `path` is its location unless the error names a setting."""
         try:
             yield
         except (ConfigError, DataError, LimitError) as error:
@@ -186,7 +184,7 @@ class _Checker:
                 self.kinds.append(type(error))
 
     def _names(self, config: Config) -> Config:
-        """Check every column that a source names; return the configuration without those that are absent."""
+        """Check every column that a source names; return the configuration without the missing ones."""
         sources: dict[str, TableSource] = {"": config.source, **config.tables}
         of_events = config.source.entities is not None
         main = read_entities(config.source, config.tables).table if of_events else _as_read(config.source)
@@ -207,7 +205,7 @@ class _Checker:
             lefts = [c for c in table.on.left if c not in [*plain[""], *joined]]
             self._absent(lefts, [*plain[""], *joined], f"tables.{name}.on")
             for key in (c for c in table.on.left if c in plain[""] and not wanted.is_wanted(c)):
-                error = ConfigError(f"{key!r} is the key of tables.{name}, so it must be read", names=[key])
+                error = ConfigError(f"{key!r} is dropped, but tables.{name} needs it as its key", names=[key])
                 advise_dropped(error, config)
                 self._add(error, "source.drop")
                 source = source.model_copy(update={"drop": tuple(n for n in source.drop if n != key)})
@@ -254,10 +252,10 @@ class _Checker:
             advise_dropped(error, self.config)
             self._add(error, path)
         if len(missing) > MOST_HINTS:
-            self._add(kind(f"{len(missing) - MOST_HINTS:,} more names match no column"), path)
+            self._add(kind(f"{len(missing) - MOST_HINTS:,} more names that match no column"), path)
 
     def _read(self, config: Config) -> ReadTable[Table] | None:
-        """Return the rows; without the rules of ``data:`` where those are broken."""
+        """Return the rows; if they violate rules of ``data:``, read them again without rules."""
         with self._collected("data"):
             return read_table(config, self.backend)
         if config.data:
@@ -267,7 +265,7 @@ class _Checker:
 
     def _goal(self, config: Config, found: ReadTable[Table]) -> None:
         if self.config.source.target is not None and config.source.target is None:
-            return  # its name is wrong: what else depends on it cannot be told
+            return  # the name is invalid, so nothing that depends on the target can be checked
         with self._collected("source.target"):
             target = TargetColumn.of(found.table, config.source.target, self.backend)
             models = [entry.params for entry in config.models]
@@ -282,7 +280,7 @@ class _Checker:
                 metric_names(self.goal.task, config.evaluate)
 
     def _derive(self, config: Config, found: ReadTable[Table]) -> tuple[Any, Derivation | None]:
-        """Return the table with the columns that ops make before the split: of each op that fits its columns."""
+        """Return the table with its derived columns, and the derivation of the last op that could be applied."""
         if found.sources is None:
             return found.table, None
         derivation = None
@@ -311,7 +309,7 @@ class _Checker:
         self.entries = tuple(able) if config.models else choose_entries(config, self.goal, self.backend)
 
     def _split(self, config: Config, job: Job) -> None:
-        """Check that rows can be divided as the configuration says."""
+        """Check that the rows can be split as configured."""
         names = job.table.schema.names
         split = config.split
         if any(c is not None and c not in names for c in (split.group, split.time, split.column and split.column.name)):
@@ -326,7 +324,7 @@ class _Checker:
                     raise
 
     def _features(self, config: Config, job: Job) -> None:
-        """Apply every op to the columns of every view that a model likes."""
+        """Apply every op for every view that a model uses."""
         views: list[View] = list(dict.fromkeys(entry.params.view for entry in self.entries)) or ["dense"]
         rows = job.rows(np.ones(job.table.n_rows, bool))
         assert rows.statistics is not None
@@ -336,22 +334,22 @@ class _Checker:
             for i, op in enumerate(config.features):
                 self._op(builder, op, f"features[{i}]", pending)
             if len(self.errors) > n_errors:
-                continue  # columns of the ops that failed would be missed
+                continue  # the columns of the failed ops are missing
             with self._collected("features"):
                 self.features[view] = finish_features(builder, job.derivation)
                 self.warnings += self.features[view].warnings
                 self._components(view, len(self.features[view].names))
 
     def _components(self, view: View, n_columns: int) -> None:
-        """Check that no model wants more components than there are columns."""
+        """Check that no model has more components than there are columns."""
         for i, entry in enumerate(self.entries):
             wanted = getattr(entry.params, "n_components", None)
             if entry.params.view == view and isinstance(wanted, int) and wanted > n_columns:
-                what = f"n_components: {wanted} of {n_columns} columns"
-                self._add(ConfigError(what, fix=f"{n_columns} is the most"), f"models[{i}]", depends_on_rows=True)
+                what = f"expected n_components of at most {n_columns}, the number of columns; got {wanted}"
+                self._add(ConfigError(what), f"models[{i}]", depends_on_rows=True)
 
     def _op(self, builder: ProgramBuilder, op: FeatureOp, place: str, pending: set[str]) -> None:
-        """Apply an op; errors that follow from one before are left out, as those about columns that it would make."""
+        """Apply an op; skip errors that follow from an earlier one, such as those about its missing columns."""
         try:
             builder.apply(op, place)
         except (ConfigError, DataError, LimitError) as error:
@@ -372,7 +370,7 @@ def _as_read(source: TableSource) -> pa.Table:
 
 
 def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iterator[str]:
-    """Yield a warning about each column that is declared as times, in a format that its values leave open."""
+    """Yield a warning for each column declared as datetime whose values match more than one format."""
     found = dict(zip(table.column_names, table.columns, strict=True))
     for name, column in source.declared.items():
         if column.declared().kind == "datetime" and column.format is None and name in found:
@@ -381,6 +379,6 @@ def _ambiguous_dates(source: TableSource, table: pa.Table, section: str) -> Iter
             formats = time_formats(texts)
             if len(formats) > 1:
                 yield (
-                    f"{section}.schema.{name}: {texts[0]!r} is read as {formats[0]}, and could be {formats[1]}; "
-                    f"state one: {{{name}: {{kind: datetime, format: '{formats[0]}'}}}}"
+                    f"{section}.schema.{name}: {texts[0]!r} is read as {formats[0]} but also matches {formats[1]}; "
+                    f"set the format: {{{name}: {{kind: datetime, format: '{formats[0]}'}}}}"
                 )

@@ -1,4 +1,4 @@
-"""Decisions from scores: the calibration of the probability and the threshold of the positive class."""
+"""Decisions from scores: calibration of probabilities, and the threshold of the positive class."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Decision:
     Attributes
     ----------
     threshold : float, or array of float64, shape (n,)
-        Binary only: the lowest probability that is called positive. While rows of several folds are evaluated
-        together, that of each row.
+        Binary only: the lowest probability that is classified as positive. When the rows of several folds are
+        evaluated together, the threshold of each row.
     calibration : Calibration, optional
-        Applied to the model's probability first.
+        Applied to the model's probability before the threshold.
     """
 
     threshold: Threshold = 0.5
     calibration: Calibration | None = None
 
     def apply(self, prediction: Prediction, backend: Backend | None = None) -> Prediction:
-        """Return the prediction with calibrated probabilities, where it is: on `backend`; None: on the host."""
+        """Return the prediction with calibrated probabilities, computed on `backend`; None is the host."""
         if self.calibration is None or prediction.probability is None:
             return prediction
         return replace(prediction, probability=self.calibration.apply(prediction.probability, backend))
@@ -45,20 +45,20 @@ class Decision:
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Decision:
-        """Return the decision that `to_json` described."""
+        """Return the decision from the result of `to_json`."""
         calibration = value["calibration"]
         return Decision(value["threshold"], None if calibration is None else Calibration.from_json(calibration))
 
 
 def is_learned(evaluate: Evaluate) -> bool:
-    """Return whether the decision is learned from predictions of rows that the model has not seen."""
+    """Return whether the decision is learned from predictions for held-out rows."""
     return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
 
 
 def decide(evaluate: Evaluate, task: str, y: Array | None, prediction: Prediction, backend: Backend) -> Decision:
-    """Choose calibration and threshold from predictions of rows that the model has not seen, which are on `backend`.
+    """Return calibration and threshold, learned from predictions for held-out rows on `backend`.
 
-    scikit-learn fits the calibration, on the host.
+    The calibration is fitted by scikit-learn, on the host.
     """
     if task != "binary":
         return Decision()

@@ -14,7 +14,7 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
-from gpupipe.typing import Array, Matrix
+from gpupipe.typing import Array
 
 BLOCK_COLUMNS = 256  # in float64 at once
 TINY = np.finfo(np.float64).tiny
@@ -27,23 +27,28 @@ class ModelPlots:
     Attributes
     ----------
     curves : Curves, optional
-        Of a classifier.
+        Classification only.
     confusion : list of list of int, optional
-        Of a classifier; see `gpupipe.metrics.confusion`.
+        Classification only; see `gpupipe.metrics.confusion`.
     residuals : Residuals, optional
-        Of a regressor.
+        Regression only.
+    cluster_sizes : list of int, optional
+        Clustering only: test rows in each cluster.
     """
 
     curves: Curves | None = None
     confusion: list[list[int]] | None = None
     residuals: Residuals | None = None
+    cluster_sizes: list[int] | None = None
 
 
 def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
-    """Return what is drawn of the rows that the best model had not seen, measured where its predictions are."""
+    """Return the data of the plots: the champion's predictions of rows that it was not trained on."""
     task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.threshold
 
     def measure(backend: Backend, y: Array | None, rows: Prediction) -> ModelPlots:
+        if rows.label is not None:
+            return ModelPlots(cluster_sizes=backend.to_host(backend.xp.bincount(rows.label)).tolist())
         if y is None:
             return ModelPlots()
         if task == "regression":
@@ -54,20 +59,53 @@ def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
     return job.measure(measure, outcome.held_out.y, outcome.held_out.predicted)
 
 
-def measure_importances(job: Job, outcome: LeaderboardResult, stage: Stage) -> list[ColumnImportance]:
-    """Return permutation importances of input columns, measured on rows that the explained model has not seen.
+@dataclass(frozen=True)
+class ExplainedRows:
+    """Test rows of the explained model, at most ``evaluate.importance.rows`` of them.
 
-    They are those of all columns up to ``evaluate.importance.columns``; of more, `stage` notes which were measured.
+    Attributes
+    ----------
+    rows : array of int64, shape (n,)
+        Of the run's table, ascending.
+    X : array, shape (n, d)
+        Their feature matrix, on the host.
+    y : array, shape (n,)
+    """
+
+    rows: Array
+    X: Array
+    y: Array
+
+    @staticmethod
+    def of(job: Job, outcome: LeaderboardResult) -> ExplainedRows | None:
+        """Return a sample drawn with the seed of the run; None without a target, or without importances."""
+        settings, y, folds = job.config.evaluate.importance_settings, outcome.explained_y, outcome.held_out.folds
+        if settings is None or y is None:
+            return None
+        rows = outcome.held_out.rows if folds is None else outcome.held_out.rows[folds == folds.max()]
+        X = outcome.explained.matrices["test"]
+        if len(y) <= settings.rows:
+            return ExplainedRows(rows, gather_rows(X, None, job.backend), y)
+        chosen = np.sort(np.random.default_rng(job.config.seed).choice(len(y), settings.rows, replace=False))
+        return ExplainedRows(rows[chosen], gather_rows(X, chosen, job.backend), y[chosen])
+
+
+def measure_importances(
+    job: Job, outcome: LeaderboardResult, explained: ExplainedRows | None, stage: Stage
+) -> list[ColumnImportance]:
+    """Return permutation importances of input columns, measured on rows that the explained model was not trained on.
+
+    All columns up to ``evaluate.importance.columns`` are measured; of more, `stage` notes which were.
     """
     settings = job.config.evaluate.importance_settings
-    if settings is None or outcome.explained_y is None:
+    if settings is None or explained is None:
         return []
+    X, y = explained.X, explained.y
     trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
     groups: dict[str, list[int]] = {}
     for i, inputs in enumerate(trained.features.lineage.values()):
         for name in inputs:
             groups.setdefault(name, []).append(i)
-    X, y = _sample(outcome.explained.matrices["test"], outcome.explained_y, settings.rows, job.config.seed, backend)
     n_columns, n_predictions = len(groups), 0
 
     def predict(shuffled: Array) -> Prediction:
@@ -109,9 +147,9 @@ def measure_importances(job: Job, outcome: LeaderboardResult, stage: Stage) -> l
 
 
 def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
-    """Return how strongly each column correlates with the predictions: float64, shape (d,), 0 to the outputs' number.
+    """Return the absolute correlation of each column with the predictions, summed over outputs: float64, shape (d,).
 
-    A column's missing values count as its mean.
+    Missing values of a column count as its mean.
     """
     outputs = np.column_stack([backend.to_host(array).astype(np.float64) for array in predicted.arrays.values()])
     outputs = outputs - outputs.mean(axis=0)
@@ -123,11 +161,3 @@ def _correlations(X: Array, predicted: Prediction, backend: Backend) -> Array:
         centred /= np.linalg.norm(centred, axis=0) + TINY
         found[start : start + BLOCK_COLUMNS] = np.abs(centred.T @ outputs).sum(axis=1)
     return found
-
-
-def _sample(X: Matrix, y: Array, n_rows: int, seed: int, backend: Backend) -> tuple[Array, Array]:
-    """Return at most so many rows of a matrix, on the host, and their targets."""
-    if len(y) <= n_rows:
-        return gather_rows(X, None, backend), y
-    chosen = np.sort(np.random.default_rng(seed).choice(len(y), n_rows, replace=False))
-    return gather_rows(X, chosen, backend), y[chosen]

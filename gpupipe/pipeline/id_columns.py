@@ -1,4 +1,4 @@
-"""Identifiers and other columns of the input that are copied beside the predictions."""
+"""Input columns that are copied to the output of predictions: identifiers and kept columns."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gpupipe.pipeline.target import Goal
 from gpupipe.table.frames import frame_to_arrow
 
 NAMES_SHOWN = 20
-ROW = "row"  # the column with the place in the input, where rows can be rejected
+ROW = "row"  # column with the position in the input, present if rows can be rejected
 
 
 @dataclass(frozen=True)
 class IdColumns:
-    """Columns of the input that are copied: identifiers first, then the others."""
+    """Input columns to copy: identifiers first, then the others."""
 
     ids: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, in the order of the output."""
+        """All columns, in the order of the output."""
         return (*self.ids, *self.kept)
 
 
@@ -43,18 +43,18 @@ def choose_columns(
     Parameters
     ----------
     ids : sequence of str, optional
-        Exact names; None: those of `known` that the input has.
+        Exact names. None selects the columns of `known` that the input has.
     keep : sequence of str
-        Names and globs, each also a list separated by commas.
+        Names and globs, each possibly a comma-separated list.
     known : sequence of str
-        The identifiers that the model knows of.
+        The identifiers recorded in the model.
     found : sequence of str
         The columns of the input.
 
     Raises
     ------
     ConfigError
-        If the input lacks a column that is named.
+        If the input does not have a named column.
     """
     chosen = [name for name in known if name in found] if ids is None else [_one(name, "--id", found) for name in ids]
     selected = [name for item in keep for name in _selected(item, found)]
@@ -64,7 +64,7 @@ def choose_columns(
 
 
 def output_names(goal: Goal, numbered: bool = False) -> list[str]:
-    """Return the columns of the output that are known before any row is scored; those of embeddings are not."""
+    """Return the output columns known before any row is scored; those of embeddings are not."""
     names = [ROW] if numbered else []
     if goal.task == "embedding":
         return names
@@ -73,19 +73,19 @@ def output_names(goal: Goal, numbered: bool = False) -> list[str]:
 
 
 def require_free_names(columns: IdColumns, others: Collection[str]) -> None:
-    """Raise ConfigError if a column to copy has the name of another column of the output."""
+    """Raise ConfigError if a column to copy has the name of another output column."""
     taken = [name for name in columns.names if name in others]
     if taken:
         off = "use --no-id" if taken[0] in columns.ids else "do not keep it"
         raise ConfigError(
-            f"the input column {taken[0]!r} cannot be copied: the output has a column of that name",
-            where=f"columns of the output: {', '.join(list(others)[:NAMES_SHOWN])}",
+            f"cannot copy the input column {taken[0]!r}: the output already has a column of this name",
+            where=f"output columns: {', '.join(list(others)[:NAMES_SHOWN])}",
             fix=f"rename it in the input, or {off}",
         )
 
 
 def copy_columns(data: Any, keep: Sequence[str], source_of: Callable[[str], TableSource]) -> pa.Table:
-    """Return columns of a table given as a frame, a path or a source, for Python.
+    """Return the columns to keep of a frame, a path or a source.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def copy_columns(data: Any, keep: Sequence[str], source_of: Callable[[str], Tabl
     keep : sequence of str
         Names and globs.
     source_of : callable
-        Returns the source of a path.
+        Returns the source for a path.
     """
     if isinstance(data, str | Path | TableSource):
         source = data if isinstance(data, TableSource) else source_of(str(data))
@@ -114,14 +114,14 @@ def _kept(keep: Sequence[str], found: Sequence[str]) -> list[str]:
 def read_columns(
     columns: IdColumns, source: TableSource, files: Sequence[SourceFile], n_rows: int, suffix: str
 ) -> pa.Table:
-    """Return the columns to copy, one row for each of the `n_rows` that were read from `files`.
+    """Return the columns to copy, one row for each of the `n_rows` read from `files`.
 
-    Identifiers from CSV are text; of the others those become numbers, in Parquet, whose values that leaves unchanged.
+    Identifiers from CSV files stay text. In Parquet outputs, other columns become numbers if that keeps their values.
 
     Raises
     ------
     ConfigError
-        If the output (by its `suffix`) is CSV and a column is nested.
+        If the output is CSV (by its `suffix`) and a column is nested.
     DataError
         If the files cannot be read, or changed since the first reading.
     """
@@ -132,8 +132,8 @@ def read_columns(
         nested = [name for name in table.column_names if pa.types.is_nested(table.field(name).type)]
         if nested:
             raise ConfigError(
-                f"column {nested[0]!r} holds {table.field(nested[0]).type}, which CSV cannot hold",
-                fix="write a .parquet file, or leave the column out",
+                f"column {nested[0]!r} has type {table.field(nested[0]).type}, which CSV does not support",
+                fix="write a .parquet file, or do not copy the column",
             )
         return table
     if all(pa.types.is_string(kind) for kind in table.schema.types):
@@ -160,7 +160,7 @@ def _one(name: str, option: str, found: Sequence[str]) -> str:
         more = ", ..." if len(found) > NAMES_SHOWN else ""
         raise ConfigError(
             f"{option}: the input has no column {name!r}",
-            where=f"columns found: {', '.join(found[:NAMES_SHOWN])}{more}",
-            fix=did_you_mean(name, found) or "name a column of the input",
+            where=f"input columns: {', '.join(found[:NAMES_SHOWN])}{more}",
+            fix=did_you_mean(name, found) or "choose a column of the input",
         )
     return name

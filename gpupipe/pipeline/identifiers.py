@@ -1,4 +1,4 @@
-"""Columns that name the rows of a training table: no features, but what scores are joined by."""
+"""Identifier columns of a training table: excluded from the features, copied to predictions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gpupipe.io.settings import ColumnSettings, Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.time_columns import is_text
 
-NAME = r"^\S{1,64}$"  # a text with blanks is a note, not a name
+NAME = r"^\S{1,64}$"  # text with blanks is not an identifier
 FRACTION = r"^-?[0-9]*[.,][0-9]+([eE][+-]?[0-9]+)?$"
 
 
 def find_identifiers(config: Config, files: InputFiles | None = None) -> list[str]:
     """Return the identifiers of the main table, whose `files` may have been listed already.
 
-    These are the columns of ``source.id``. Without any: of the columns that ``source.drop`` names exactly, those whose
-    values are all different in a sample of the table, none missing, and whole numbers or words.
+    These are the columns of ``source.id``. If there are none: the columns named exactly by ``source.drop`` whose values
+    in a sample are unique, not null, and whole numbers or words.
     """
     source = config.source
     if source.id:
@@ -37,7 +37,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
     names = [name for name in source.drop if not name.startswith("@") and not set(name) & set("*?[")]
     if not names or source.prepare or not (source.paths or source.generate or source.frame):
         return []
-    # Not isolated: the files have been read by now.
+    # No isolation: the files have been read before.
     whole = {"drop": (), "columns": None, "where": None, "target": None, "isolate": False}
     plain = source.model_copy(update=whole)
     listed = None if files is None else files.source
@@ -48,7 +48,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
             with TemporaryDirectory(prefix="gpupipe-sample-") as folder:
                 table = _read(take_sample(plain, Path(folder), files=listed).source, names)
     except (GpupipeError, OSError):
-        return []  # the run has read the table; that it cannot be read again costs it only its identifiers
+        return []  # not worth failing a run that has read the table
     found = dict(zip(table.column_names, table.columns, strict=True))
     return [name for name in names if name in found and _names_rows(found[name])]
 
@@ -56,7 +56,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
 def read_identifiers(
     config: Config, rows: npt.NDArray[Any], files: InputFiles | None = None
 ) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of ``source.id`` for some rows of the main table as it was read.
+    """Return the columns of ``source.id`` for `rows` of the main table as it was read.
 
     Raises
     ------
@@ -68,13 +68,16 @@ def read_identifiers(
         return {}
     table = _read(config.source, names, None if files is None else files.source)
     if len(rows) and int(rows.max()) >= table.num_rows:
-        raise SchemaError("the source changed during the run: it has fewer rows", fix="run it again")
+        raise SchemaError(
+            f"the source changed during the run: expected more than {int(rows.max()):,} rows, found {table.num_rows:,}",
+            fix="run it again",
+        )
     picked = table.take(pa.array(rows))
     return {name: picked.column(name) for name in names}
 
 
 def _read(source: Source, names: list[str], files: Sequence[SourceFile] | None = None) -> pa.Table:
-    """Return columns of a source; text of CSV files stays text, digits or not."""
+    """Return columns of a source; numbers in CSV files stay text."""
     declared = dict.fromkeys(names, ColumnSettings(kind="text"))
     source = source.model_copy(update={"declared": declared})
     table = read_arrow(source, columns=names, files=files).table.select(names)
@@ -83,7 +86,7 @@ def _read(source: Source, names: list[str], files: Sequence[SourceFile] | None =
 
 
 def _names_rows(column: pa.ChunkedArray) -> bool:
-    """Return whether a column is an identifier by its values."""
+    """Return whether the values of a column look like identifiers."""
     if len(column) < 2 or column.null_count or pc.count_distinct(column).as_py() < len(column):
         return False
     if not is_text(column.type):

@@ -1,4 +1,4 @@
-"""Permutation importances of a trained model, kept in its manifest."""
+"""Permutation importances of a trained model, stored in its manifest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Importances:
-    """Loss of a metric when an input column is shuffled.
+    """Decline of a metric when an input column is shuffled.
 
     Attributes
     ----------
@@ -30,11 +30,11 @@ class Importances:
 
     @staticmethod
     def of(metric: str, measured: Sequence[ColumnImportance]) -> Importances:
-        """Return what was measured."""
+        """Return measured importances of `metric`."""
         return Importances(metric, {each.name: (each.mean, each.std) for each in measured})
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values; what is not finite is null."""
+        """Return JSON values; values that are not finite are null."""
         columns = [{"column": name, "importance": mean, "std": std} for name, (mean, std) in self.columns.items()]
         values: dict[str, Any] = plain({"metric": self.metric, "columns": columns})
         return values

@@ -1,4 +1,4 @@
-"""The job of a run: its data, configuration and timeline; candidates are trained on it."""
+"""Job of a run: data, configuration and timeline; and training of candidates on its rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Job:
-    """The table of a run and its target, the configuration, and where to work.
+    """Table and target of a run, its configuration, and the backend.
 
     Attributes
     ----------
@@ -51,23 +51,23 @@ class Job:
     y : array of float64, shape (n_rows,), optional
     goal : Goal
     metrics : tuple of str
-        To be measured; the first orders the leaderboard.
+        The metrics to compute; the first one ranks the leaderboard.
     groups, times : array, shape (n_rows,), optional
-        What the split keeps together, or in order.
+        Values of the columns of ``split.group`` and ``split.time``.
     row_ids : array of int32 or int64, shape (n_rows,)
-        Which row of the input each row is.
+        Position of each row in the input.
     derivation : Derivation, optional
-        How those columns of the table came about that are no columns of the input.
+        Derivation of the columns that are not columns of the input.
     resources : Resources
-        What long trainings may use.
+        Resources for training.
     workers : Workers, optional
-        Those of a cluster, which hold the table.
+        The workers of a cluster, which hold the table.
     rules : RuleResults
-        Of the rules of ``data:``.
+        Results of the rules of ``data:``.
     checkpoints : RunCheckpoints
-        Loaded with --resume, and saved for a run that resumes this one.
+        Checkpoints loaded with --resume, and saved for a run that resumes this one.
     files : InputFiles, optional
-        The files that the table was read from, which its identifiers are read from again.
+        The files of the table, from which identifiers are read again.
     """
 
     config: Config
@@ -88,37 +88,37 @@ class Job:
     files: InputFiles | None = None
 
     def stage(self, name: str, where: Place | None = None) -> AbstractContextManager[Stage]:
-        """Open a stage of the timeline; by default where the rows are: on this backend, or on the workers."""
+        """Open a stage of the timeline; by default on the backend or on the workers, where the rows are."""
         return self.timeline.stage(name, where or (self.workers or self.backend).place)
 
     @property
     def metrics_place(self) -> Place:
-        """The place where predictions are measured: that of the predictions, or the host without a target."""
+        """The place where metrics are computed: that of the predictions, or the host without a target."""
         has_truth = self.y is not None or self.backend.name == "cpu"
         return self.backend.place if has_truth else replace(self.backend.host_place, reason=UNLABELLED_ON_THE_HOST)
 
     @property
     def classes(self) -> Array | None:
-        """Class code of each row where the task is classification; what a split may be stratified by."""
+        """Class code of each row, for stratified splits; None unless the task is classification."""
         return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
 
     def target(self, mask: Array) -> Array | None:
-        """Return the target of some rows, on the host."""
+        """Return the target of the rows in `mask`, on the host."""
         taken: Array | None = None if self.y is None else self.y[mask]
         return taken
 
     def truth(self, mask: Array) -> Array | None:
-        """Return the target of some rows, where predictions are."""
+        """Return the target of the rows in `mask`, on the backend."""
         return None if self.y is None else self.backend.to_device(self.y[mask])
 
     def rows(self, mask: Array) -> TrainingSet:
-        """Return some rows, ready to be fitted."""
+        """Return the rows in `mask` as a training set."""
         return select_rows(self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation)
 
     def score(
         self, y: Array | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
     ) -> dict[str, float]:
-        """Return the metrics of a prediction; the matrix of its rows judges those that have no target."""
+        """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target."""
 
         def evaluate_on(backend: Backend, y: Array | None, prediction: Prediction) -> dict[str, float]:
             return evaluate(
@@ -132,35 +132,35 @@ class Job:
     def measure(
         self, work: Callable[[Backend, Array | None, Prediction], Result], y: Array | None, prediction: Prediction
     ) -> Result:
-        """Return ``work(backend, y, prediction)`` of all rows of a prediction, with both where that backend computes.
+        """Return ``work(backend, y, prediction)``, with both arrays on that backend.
 
-        It is that of the job; where its device has no room for them, the host's.
+        This is the backend of the job, or the host if the device runs out of memory.
 
         Raises
         ------
         DeviceError
-            If the device has no room, and must not leave anything to the host.
+            If the device runs out of memory and fallback is forbidden.
         """
         try:
             return work(self.backend, None if y is None else self.backend.to_device(y), prediction)
         except Exception as error:
             if self.backend.name == "cpu" or not is_out_of_memory(error):
                 raise
-        # Behind the handler: the error holds what its functions had allocated.
-        self.backend.fall_back("the device has no room to sort all predictions", "evaluate", OUT_OF_MEMORY_FIX)
+        # After the handler: the exception keeps the memory of its frames allocated.
+        self.backend.fall_back("out of device memory while sorting all predictions", "evaluate", OUT_OF_MEMORY_FIX)
         on_host = prediction.mapped(self.backend.to_host)
         return work(self.backend.host, None if y is None else self.backend.to_host(y), on_host)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model trained on some rows, and its predictions for other parts of the rows.
+    """Model trained on some rows, and its predictions for others.
 
     Attributes
     ----------
     trained : TrainedModel
     matrices : mapping of str to array
-        Part to its feature matrix; shared by the models of one view.
+        Name of a set of rows ("test", "validation") to its feature matrix, shared by the models of one view.
     predictions : mapping of str to Prediction
     """
 
@@ -170,23 +170,23 @@ class Candidate:
 
 
 class CandidateTraining:
-    """Training of models on the same rows: features first, then each model and its predictions of the same parts.
+    """Training of candidates on the same rows: features first, then each model and its predictions.
 
     Parameters
     ----------
     job : Job
     entries : sequence of ModelEntry
     fit_mask : array of bool, shape (n_rows,)
-        The training rows; everything that is learned comes from them.
+        The training rows, from which everything is learned.
     parts : mapping of str to array of bool
-        Parts to predict, by name.
+        Sets of rows to predict, by name.
     label : str
-        Prefix of the names of the stages.
+        Prefix of the stage names.
 
     Attributes
     ----------
     candidates : list of Candidate
-        The models so far, in the order of training.
+        The candidates so far, in the order of training.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class CandidateTraining:
         self._n_predicted = 0
 
     def fit_features(self) -> None:
-        """Fit the features of all views, and write the matrices of all parts."""
+        """Fit the features of all views, and compute the matrices of all sets of rows."""
         job = self.job
         untrained = [entry for entry in self.entries if self._kept[entry.label][0] is None]
         with job.stage(f"{self.label}features") as stage:
@@ -246,7 +246,7 @@ class CandidateTraining:
             self._add(trained, {})
 
     def predict(self, entry: ModelEntry) -> None:
-        """Predict all parts by the model that was trained last, unless its checkpoint had the predictions."""
+        """Predict all sets of rows with the last trained model, unless its checkpoint has the predictions."""
         job, trained = self.job, self._trained
         if trained is None:
             return
@@ -262,9 +262,9 @@ class CandidateTraining:
         self._trained = None
 
     def _fitted(self, needed: Collection[View], stage: Stage) -> TrainingSet:
-        """Return the features of all views, resumed or fitted, and the matrices of the views that models train on.
+        """Return the features of all views, resumed or fitted, with the matrices of the views in `needed`.
 
-        The training rows are not read where nothing is learned from them.
+        The training rows are not selected if nothing is learned from them.
         """
         job, checkpoints, mask = self.job, self._checkpoints, self._fit_mask
         labels: dict[View, list[str]] = {}
@@ -286,7 +286,7 @@ class CandidateTraining:
             stage.note(f"{len(features.names)} columns for {', '.join(labels[view])}{resumed}")
             for note in features.notes:
                 stage.note(note)
-            warned = {note.text for note in job.timeline.all_notes("warning")}  # of an earlier fold, or view
+            warned = {note.text for note in job.timeline.all_notes("warning")}  # by an earlier fold or view
             for warning in features.warnings:
                 if warning not in warned:
                     stage.note(warning, "warning")

@@ -1,4 +1,4 @@
-"""JSON as the run directory holds it: keys in the order given, NaN and infinity as null, NumPy values as plain ones."""
+"""JSON files of the run directory: keys in insertion order, NaN and infinity as null, NumPy values converted."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as what JSON has: dict, list, str, int, float, bool, None.
+    """Return `value` converted to JSON types: dict, list, str, int, float, bool, None.
 
-    NaN and infinities become None, because JSON has neither. NumPy scalars and arrays go by their ``tolist``, all else
-    that JSON does not know (paths, times) by ``str``.
+    NaN and infinities become None, because JSON has neither. NumPy scalars and arrays are converted with ``tolist``,
+    other types (paths, times) with ``str``.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -31,10 +31,10 @@ def plain(value: Any) -> Any:
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
-    """Return `value` as JSON text; `indent` as in `json.dumps`."""
+    """Return `value` as JSON text, with `indent` as in `json.dumps`."""
     return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` to `path` as indented UTF-8 JSON with a closing line feed."""
+    """Write `value` to `path` as indented UTF-8 JSON that ends with a newline."""
     path.write_text(dumps(value, indent=2) + "\n", encoding="utf-8", errors="backslashreplace")

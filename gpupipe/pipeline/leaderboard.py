@@ -1,4 +1,4 @@
-"""The leaderboard: every model of a run with its metrics, and the one that is exported."""
+"""Leaderboard of a run: each candidate with its metrics, and the exported champion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpupipe.typing import Array
 
 @dataclass
 class LeaderboardEntry:
-    """One model of the leaderboard, with its metrics.
+    """One candidate of the leaderboard, with its metrics.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class LeaderboardEntry:
     metrics : dict of str to float
         On the test rows; under cross-validation the mean over the folds, and METRIC_std.
     validation : dict of str to float
-        On the rows held out of the training rows, where there are any.
+        On validation rows, if any were held out of the training rows.
     seconds : float
-        Wall time of training.
+        Wall seconds of training.
     """
 
     label: str
@@ -40,26 +40,27 @@ class LeaderboardEntry:
 
 @dataclass(frozen=True)
 class LeaderboardResult:
-    """The result of a leaderboard.
+    """Leaderboard of a run, its champion and the champion's predictions of test rows.
 
     Attributes
     ----------
     leaderboard : list of LeaderboardEntry
-        The best first.
+        Best first.
     champion : TrainedModel
-        Trained on all training rows (under cross-validation, on all rows): the one that is exported.
+        The exported model, trained on all training rows (under cross-validation, on all rows).
     decision : Decision
-        Exported with it.
+        Exported with the champion.
     held_out : HeldOutPredictions
-        The test rows, as they were predicted without having been seen.
+        Predictions of the test rows by models that were not trained on them.
     explained : Candidate
-        The model whose test rows explain the importances; under cross-validation that of the last fold.
+        Model whose test rows the importances are measured on; under cross-validation that of the last fold.
     explained_y : array, optional
+        Targets of these test rows.
     explained_decision : Decision
-        Of that model: learned without those rows.
+        Decision of that model, learned without these rows.
     selection : mapping of str to float
-        Under cross-validation with several candidates: metrics of the whole procedure, the choice of the model
-        included; see `gpupipe.pipeline.selection`.
+        Under cross-validation with several candidates: metrics of the whole procedure, including the choice of the
+        model; see `gpupipe.pipeline.selection`.
     """
 
     leaderboard: list[LeaderboardEntry]
@@ -79,15 +80,15 @@ class HeldOutPredictions:
     Attributes
     ----------
     rows : array of int64, shape (n,)
-        Of the run's table, ascending.
+        Row numbers of the run's table, ascending.
     y : array, shape (n,), optional
-        Their targets, on the host.
+        Targets, on the host.
     predicted : Prediction
-        Calibrated; where the backend computes.
+        Calibrated predictions, on the backend.
     threshold : float, or array of float64, shape (n,)
-        From which each row was called positive.
+        Lowest probability that is predicted positive, for each row.
     folds : array of int8, shape (n,), optional
-        Under cross-validation, the fold that each row was tested in, from 1.
+        Under cross-validation, the fold in which each row is tested, from 1.
     """
 
     rows: Array
@@ -100,7 +101,7 @@ class HeldOutPredictions:
 def rank(
     leaderboard: list[LeaderboardEntry], metric: str, values: Callable[[LeaderboardEntry], Mapping[str, float]]
 ) -> list[LeaderboardEntry]:
-    """Return the entries, best first by the metric called `metric` among their `values`; NaN comes last."""
+    """Return the entries sorted by `metric` of their `values`, best first and NaN last."""
     sign = -1.0 if METRICS.get(metric).greater_is_better else 1.0
 
     def key(entry: LeaderboardEntry) -> float:
@@ -111,7 +112,7 @@ def rank(
 
 
 def leaderboard_rows(leaderboard: Sequence[LeaderboardEntry]) -> list[LeaderboardRow]:
-    """Return the leaderboard as rows, the best first."""
+    """Return the leaderboard as rows of a report, best first."""
     return [
         LeaderboardRow(
             model=entry.label,

@@ -1,4 +1,4 @@
-"""Warnings about splits that make test rows look easier than new rows will be."""
+"""Warnings about splits that leak information from test rows, so that metrics are too good."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.units import DAY_US, parse_duration_us
 
 
 def split_warnings(job: Job, folds: Sequence[Fold]) -> list[str]:
-    """Return what is doubtful about a split: known targets among the features, rows of one key on both sides."""
+    """Return warnings about a split: targets of test rows among the features, or one key on both sides."""
     found = [_target_history(job), _entities(job, folds)]
     return [warning for warning in found if warning]
 
@@ -24,8 +24,8 @@ def _target_history(job: Job) -> str:
         return ""
     times = [op.time for op in job.config.features if isinstance(op, KeyedOp) and op.table is None and op.time]
     return (
-        f"features use past values of the target {target!r}, and the split is not by time: rows to train on hold "
-        f"targets of rows to test on. Test on later rows: split: {{time: {times[0]}}}"
+        f"features use past values of the target {target!r} and the split is not by time, so training rows contain "
+        f"targets of test rows; test on later rows: split: {{time: {times[0]}}}"
     )
 
 
@@ -36,8 +36,8 @@ def _entities(job: Job, folds: Sequence[Fold]) -> str:
     keys = [name for name in entity_columns(job.config) if name != AS_OF]
     if split.time is None and split.column is None and split.group not in keys:
         return (
-            f"each {', '.join(keys)} has a row for several cut-offs, and the split puts them on both sides. Test on "
-            f"later ones or on others: split: {{time: {AS_OF}}} or {{group: {keys[0]}}}"
+            f"each {', '.join(keys)} has a row per cut-off, and the split puts them on both sides; test on later "
+            f"cut-offs or on other keys: split: {{time: {AS_OF}}} or {{group: {keys[0]}}}"
         )
     if split.time != AS_OF or entities.label is None:
         return ""
@@ -47,7 +47,6 @@ def _entities(job: Job, folds: Sequence[Fold]) -> str:
     if ahead >= within:
         return ""
     return (
-        f"labels to train on are made of the {entities.label.within} after their cut-off, and the first cut-off "
-        f"to test on is {ahead / DAY_US:g} days later, when they were not known yet. Space cut-offs by "
-        f"{entities.label.within} or more"
+        f"training labels cover {entities.label.within} after their cut-off, but the first test cut-off is only "
+        f"{ahead / DAY_US:g} days later, before they were known; space the cut-offs by {entities.label.within} or more"
     )

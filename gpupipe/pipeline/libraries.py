@@ -1,4 +1,4 @@
-"""The libraries that a result may depend on, in their versions."""
+"""Versions of the libraries that results may depend on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIBRARIES = (
 
 
 def libraries() -> dict[str, str]:
-    """Return the versions of the libraries that are installed and matter to a model."""
+    """Return the versions of the installed libraries that affect a model, by name."""
     found = {}
     for name in LIBRARIES:
         try:

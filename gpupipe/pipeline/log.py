@@ -1,4 +1,4 @@
-"""log.jsonl: one JSON object a line for each stage begun, note made and stage ended."""
+"""Log of a run, log.jsonl: one JSON object per line for each start of a stage, note and end of a stage."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpupipe.pipeline.timeline import Level, Note, Stage
 
 
 class JsonLog:
-    """A `Listener` that appends to a file; each line is handed to the system at once, so a killed run keeps its log.
+    """Listener that appends to a file; each line is written at once, so that a killed run keeps its log.
 
     Parameters
     ----------
     path : Path
-        The file; an existing one is continued.
+        The file; lines are appended to an existing one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,11 +31,11 @@ class JsonLog:
         self.close()
 
     def close(self) -> None:
-        """Close the file; what is heard afterwards is dropped."""
+        """Close the file; later events are dropped."""
         self._file.close()
 
     def started(self, stage: Stage) -> None:
-        """Write where and why the stage runs."""
+        """Write the device of the stage and the reason for it."""
         self._write("info", "stage started", stage=stage.name, device=stage.device, reason=stage.reason)
 
     def noted(self, note: Note) -> None:
@@ -43,7 +43,7 @@ class JsonLog:
         self._write(note.level, "note", stage=note.stage or None, message=note.text)
 
     def ended(self, stage: Stage) -> None:
-        """Write the figures of the stage."""
+        """Write the rows, seconds and memory of the stage."""
         record = stage.to_json()
         figures = {key: record[key] for key in ("rows", "seconds", "cpu_seconds", "rows_per_second", "peak_host_bytes")}
         level: Level = "error" if stage.status == "failed" else "info"
@@ -54,5 +54,5 @@ class JsonLog:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = dumps({"time": now, "level": level, "event": event, **values})
-        # What data wrote must not steer the terminal that the log is shown on: JSON escapes only a part of that itself.
+        # Text from data must not control the terminal that shows the log: JSON escapes only some control characters.
         self._file.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n")

@@ -1,4 +1,4 @@
-"""Preparation of a run before training: its rows, the goal, the models, and the folds."""
+"""Preparation of a run before training: rows, goal, candidates and folds."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ DEFAULT_MODELS = {
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
 }
-ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # the same kind of model, where the first has none there
+ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # replacements of default models that do not train on a GPU
 
 
 @dataclass
 class JobBuilder:
-    """Makes the job of a run: reads the table, derives columns of it, and finds the goal.
+    """Builder of the job of a run: reads the table, derives columns, and infers the goal.
 
-    With workers, the table is partitioned over them.
+    With workers, the table is partitioned across them.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class JobBuilder:
     timeline : Timeline
     workers : Workers, optional
     files : InputFiles, optional
-        Those of all tables, if they were listed already.
+        The files of all tables, if they were listed already.
     """
 
     config: Config
@@ -69,11 +69,11 @@ class JobBuilder:
 
     @property
     def _readers(self) -> Workers | None:
-        """The workers that read; None if this process does."""
+        """The workers that read the table; None if this process reads it."""
         return None if derived_ops(self.config.features) or self.config.has_frames else self.workers
 
     def read(self) -> None:
-        """Read the table and find the goal."""
+        """Read the table and infer the goal."""
         config, backend, readers = self.config, self.backend, self._readers
         with self.timeline.stage("read", (readers or backend).place) as stage:
             self.files = self.files or InputFiles.find(config.source, config.tables)
@@ -94,9 +94,9 @@ class JobBuilder:
             stage.note(self._goal.note)
 
     def derive(self) -> None:
-        """Add the columns that ops make before the split.
+        """Add the columns that ops derive before the split.
 
-        Rows without a target take part: they are history all the same.
+        Rows without a target are included, because they are part of the history of others.
         """
         config, sources = self.config, self._found.sources
         assert sources is not None
@@ -109,26 +109,26 @@ class JobBuilder:
                 raise
             stage.rows = table.n_rows
             stage.interpreter = ", ".join(sources.engines) or None
-            stage.note(f"{len(derivation.made)} columns of {', '.join(['the table', *derivation.tables])}")
+            stage.note(f"{len(derivation.made)} columns from {', '.join(['the table', *derivation.tables])}")
             for key in key_columns(config.features):
-                stage.note(f"{key}: a key of histories, so not a feature by itself; `- encode: {key}` makes it one")
+                stage.note(f"{key}: an entity key, not used as a feature; `- encode: {key}` makes it one")
         self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
 
     def build(self) -> Job:
-        """Return the job; the rows whose target is unknown are dropped. To be called once."""
+        """Return the job, without the rows whose target is null. Call it once only."""
         config, backend, timeline, goal = self.config, self.backend, self.timeline, self._goal
         found, target = self._found, self._target
-        del self._found, self._target  # the job has what it needs of the rows
+        del self._found, self._target  # so that only the job holds the rows
         table: EncodedTable = found.table
         if self.workers is not None and self._readers is None:
-            what = "columns are derived" if self._derivation is not None else "tables in memory are encoded"
-            timeline.note(f"{what} by the driver; the table is then cut into partitions")
+            what = "derives columns" if self._derivation is not None else "encodes tables in memory"
+            timeline.note(f"the driver {what}, then partitions the table")
             from gpupipe.partitions.read import partition_table
 
             table = partition_table(found.table, self.workers)
         known, row_ids = known_rows(table, target, backend)
         if dropped := table.n_rows - known.n_rows:
-            timeline.note(f"{dropped:,} rows without a target are left out")
+            timeline.note(f"{dropped:,} rows without a target were dropped")
         y = target_values(target, row_ids, goal, config.source.positives)
         for text in settings_without_effect(config, goal):
             timeline.note(text, "warning")
@@ -141,7 +141,7 @@ class JobBuilder:
 
 
 def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Workers | None = None) -> Job:
-    """Return the job of a run: read the table, derive columns of it, and find the goal."""
+    """Read the table, derive columns and infer the goal; return the job."""
     builder = JobBuilder(config, backend, timeline, workers)
     builder.read()
     if derived_ops(config.features):
@@ -150,18 +150,18 @@ def open_job(config: Config, backend: Backend, timeline: Timeline, workers: Work
 
 
 def advise_dropped(error: GpupipeError, config: Config) -> None:
-    """Say what to do where an error is about a column that ``source.drop`` drops."""
+    """Set the advice of an error about a column that ``source.drop`` drops."""
     for name in error.names:
         if name in config.source.drop and not is_in_section(error.where, "source"):
-            fix = f"source.drop drops {name!r}: remove it there"
+            fix = f"remove {name!r} from source.drop"
             error.fix = f"{fix}; `- drop: {name}` among the features keeps it out of the models"
 
 
 def settings_without_effect(config: Config, goal: Goal) -> list[str]:
     """Return a warning about each setting that a run for `goal` ignores."""
     evaluate, split = config.evaluate, config.split
-    two, some = f"only a target of two classes has one ({goal.note})", f"there are no classes ({goal.note})"
-    folds = f"each of the {split.cv} folds of split.cv is tested in turn"
+    two, some = f"it needs a target with two classes ({goal.note})", f"it needs a target with classes ({goal.note})"
+    folds = f"split.cv tests each of its {split.cv} folds in turn"
     is_binary, has_classes = goal.task == "binary", goal.task in CLASSIFICATION
     checks = [
         ("evaluate.threshold", evaluate.threshold, not is_binary and evaluate.threshold != Evaluate().threshold, two),
@@ -169,16 +169,20 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
         ("split.stratify", "true", split.stratify is True and not has_classes, some),
         ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
     ]
-    return [f"{path}: {value} has no effect: {why}" for path, value, is_ignored, why in checks if is_ignored]
+    return [f"{path}: {value} has no effect; {why}" for path, value, is_ignored, why in checks if is_ignored]
 
 
 def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tuple[Array | None, Array | None]:
-    """Return the values of ``split.group`` and of ``split.time``, shape (n_rows,), on the host; None without a column.
+    """Return the values of the columns of ``split.group`` and ``split.time``, on the host, or None.
+
+    Returns
+    -------
+    groups, times : array, shape (n_rows,), or None
 
     Raises
     ------
     ConfigError
-        If the column of ``split.time`` holds neither times nor numbers.
+        If the column of ``split.time`` contains neither times nor numbers.
     SchemaError
         If there is no such column.
     """
@@ -196,16 +200,16 @@ def _times(table: EncodedTable, column: str, backend: Backend) -> Array:
     kind = table.schema[column].kind
     if kind not in ("datetime", "numeric"):
         raise ConfigError(
-            f"split by time: {column!r} is {kind}",
+            f"expected a datetime or numeric column, got {column!r}, which is {kind}",
             where="split.time",
-            fix=declare_texts(column, _texts(table, column)) or "name a column of times, or of numbers in their order",
+            fix=declare_texts(column, _texts(table, column)) or "choose a column of times or of ordered numbers",
             names=[column],
         )
     return backend.to_host(table.column(column))
 
 
 def _texts(table: EncodedTable, column: str) -> list[str]:
-    """Return the texts of a column: its levels, or some of its values."""
+    """Return texts of a column: its levels, or some of its values."""
     levels = table.schema[column].levels
     if levels is not None:
         return list(levels)
@@ -214,14 +218,14 @@ def _texts(table: EncodedTable, column: str) -> list[str]:
 
 
 def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelEntry, ...]:
-    """Return the models of the leaderboard, those that suit task and device where none are named.
+    """Return the candidates of the leaderboard; without any in `config`, the default models for task and device.
 
     Raises
     ------
     ConfigError
-        If a model cannot learn the task.
+        If a model does not support the task.
     DeviceError
-        If the device cannot train one, and must not leave it to the host.
+        If the device cannot train a model and fallback is forbidden.
     """
     if not config.models:
         names = DEFAULT_MODELS[goal.task]
@@ -230,7 +234,7 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
     if wrong:
         able = [name for name, model in MODELS.items() if goal.task in model.tasks]
         raise ConfigError(
-            f"{', '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
+            f"{' and '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
     for entry in config.models:
         entry.params.require_ready(goal.task)
@@ -242,12 +246,12 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
 
 
 def folds_of(job: Job) -> list[Fold]:
-    """Return the folds that the configuration asks for: one without ``cv``."""
+    """Return the folds of the configured split: one without ``cv``."""
     return _divided(job, make_splits)
 
 
 def check_folds(job: Job) -> None:
-    """Raise as `folds_of` does, without the time that folds take."""
+    """Raise the errors of `folds_of` without computing the folds."""
     _divided(job, check_splits)
 
 
@@ -261,10 +265,10 @@ def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
 
 
 def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:
-    """Return the code of each row of a column that holds a split, and the value of each code."""
+    """Return the code of each row in a column that contains the split, and the value of each code."""
     column = table.schema[name]
     if column.kind == "text":
-        raise ConfigError(f"split by column: {name!r} is free text", where="split.column", names=[name])
+        raise ConfigError(f"cannot split by {name!r}: it is free text", where="split.column", names=[name])
     given = backend.to_host(table.column(name))
     if column.levels is not None:
         return given, [None] * FIRST_LEVEL + list(column.levels)

@@ -1,6 +1,6 @@
-"""The first stage: the tables of a configuration as one encoded table, by the first reader that applies.
+"""First stage of a run: read the tables of a configuration into one encoded table.
 
-The readers are the rows of `READERS`.
+The first reader in `READERS` that applies is used.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ TableT = TypeVar("TableT", bound=EncodedTable)
 
 @dataclass(frozen=True)
 class ReadTable(Generic[TableT]):
-    """The table of a run.
+    """Table of a run as read.
 
     Attributes
     ----------
     table : Table or PartitionedTable
     notes : tuple of str
-        What was repaired, dropped, or found in the cache.
+        Repairs, dropped columns, and use of the cache.
     sources : DerivationSources, optional
-        The tables that columns are derived from; None where no op derives any.
+        The tables from which columns are derived; None if no op derives columns.
     rules : RuleResults
-        Of the rules of ``data:``.
+        Results of the rules of ``data:``.
     """
 
     table: TableT
@@ -67,7 +67,7 @@ class ReadTable(Generic[TableT]):
 
 @dataclass(frozen=True)
 class TableInputs:
-    """A table to read, with those that are joined to it.
+    """Table to read, with the tables joined to it.
 
     Attributes
     ----------
@@ -75,13 +75,13 @@ class TableInputs:
     tables : mapping of str to JoinedTable
     files : InputFiles
     backend : Backend
-        Where the table is to be.
+        The backend that holds the result.
     keys : sequence of str, optional
-        Keys that derived ops need as they were read. None where nothing is derived: then no column is kept so.
+        Key columns that derived ops need in raw form. None if nothing is derived, so that no raw column is kept.
     ops : sequence of DerivedOp
-        The ops that derive columns of this table; a device keeps the texts that they name as they were read too.
+        The ops that derive columns from this table; a device also keeps the texts that they name in raw form.
     section : str
-        What the configuration calls the source: ``source`` or ``tables.NAME``.
+        The configuration section of the source: ``source`` or ``tables.NAME``.
     """
 
     source: TableSource
@@ -94,7 +94,7 @@ class TableInputs:
 
     @property
     def declared(self) -> dict[str, DeclaredColumn]:
-        """The columns that ``schema:`` declares."""
+        """The columns declared in ``schema:``."""
         return declarations(self.source, self.tables)
 
     @property
@@ -104,7 +104,7 @@ class TableInputs:
 
     @cached_property
     def cache(self) -> TableCache | None:
-        """The entry of the cache; None where there is to be none. It does not keep columns as they were read."""
+        """The entry of the cache; None if there is none, as when raw columns are needed, which it does not have."""
         if self.keys is not None or not isinstance(self.source, Source):
             return None
         return TableCache.of(self.source, self.tables, files=self.files)
@@ -112,16 +112,16 @@ class TableInputs:
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """The table that a reader returns.
+    """Result of a reader.
 
     Attributes
     ----------
     table : Table
     notes : sequence of str
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        Columns as they were read, if columns are derived: all of them on the host, keys and texts on a device.
+        Raw columns, if columns are derived: all of them on the host, keys and texts on a device.
     events : mapping of str to LoadedTable
-        The event tables that the rows were made of.
+        The event tables that the rows were built from.
     """
 
     table: Table
@@ -136,12 +136,12 @@ def _read_from_cache(inputs: TableInputs) -> EncodedRows | None:
     if table is None:
         return None
     return EncodedRows(
-        move_table(table, inputs.backend), [f"encoded earlier, found in the cache: {inputs.cache.path.name[:12]}"]
+        move_table(table, inputs.backend), [f"encoded table found in the cache: {inputs.cache.path.name[:12]}"]
     )
 
 
 def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
-    """Read with the device's own readers, in chunks where memory is short; None if the host must read."""
+    """Read with the device's readers, in chunks if memory is short; return None if the host must read."""
     backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
     assert isinstance(backend, DeviceBackend)
     try:
@@ -150,7 +150,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
         if inputs.keys is None and (
             rows := open_parquet_stream(source, tables, free, on_device=True, files=files.source)
         ):
-            backend.remark(rows.remark)
+            backend.remark(rows.note)
             stream = FrameStream(rows, backend)
             access = FrameChunks(backend, stream.rules)
             table = encode_chunks(stream.columns, backend, rows.n_rows, inputs.declared, access)
@@ -169,12 +169,12 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
 
 
 def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
-    """Read Parquet by row groups; None where all rows fit in memory, or are needed at once."""
+    """Read Parquet by row groups; return None if all rows fit in memory or are needed at once."""
     available = inputs.backend.memory().available
     stream = open_parquet_stream(inputs.source, inputs.tables, available, files=inputs.files.source)
     if stream is None:
         return None
-    inputs.backend.remark(stream.remark)
+    inputs.backend.remark(stream.note)
     table = encode_chunks(stream.tables, inputs.backend, stream.n_rows, inputs.declared)
     return EncodedRows(table, list(stream.notes))
 
@@ -194,7 +194,7 @@ def _read_at_once(inputs: TableInputs) -> EncodedRows:
 
 
 class TableReader(NamedTuple):
-    """A way to read a table: where it applies by the settings, and how it reads; None leaves it to the next reader."""
+    """Reader of tables: whether it applies, and its function, which returns None to defer to the next reader."""
 
     applies: Callable[[TableInputs], bool]
     read: Callable[[TableInputs], EncodedRows | None]
@@ -203,7 +203,7 @@ class TableReader(NamedTuple):
 
 READERS = (
     TableReader(lambda inputs: inputs.cache is not None, _read_from_cache),
-    # What a device has read would have to leave it for the cache, and be read by the host again.
+    # No cache: a table read on a device would have to be copied to the host to be stored.
     TableReader(lambda inputs: inputs.backend.name == "gpu" and not inputs.has_frames, _read_on_device),
     TableReader(lambda inputs: inputs.keys is None, _read_in_chunks, fills_cache=True),
     TableReader(lambda inputs: True, _read_at_once, fills_cache=True),
@@ -211,10 +211,10 @@ READERS = (
 
 
 def _read_rows(inputs: TableInputs) -> tuple[EncodedRows, TableReader]:
-    """Return what the first reader that can read the table returns, and that reader."""
+    """Return the result of the first reader that can read the table, and that reader."""
     for reader in READERS:
         if reader.applies(inputs) and (found := reader.read(inputs)) is not None:
-            # Arrow keeps what it has freed, which is more than the encoded table: the matrix will need that memory.
+            # Arrow's pool keeps freed memory, more than the encoded table; the matrix will need it.
             pa.default_memory_pool().release_unused()
             return found, reader
     raise AssertionError("the last reader reads everything")
@@ -228,7 +228,7 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
     DataError
         If a file cannot be read, or there are no rows.
     SchemaError
-        If the data contradicts what is declared, or the rules of ``data:``.
+        If the data contradicts the declared schema or the rules of ``data:``.
     """
     files = InputFiles.find(config.source, config.tables) if files is None else files
     ruled, derived = include_ruled_columns(config), derived_ops(config.features)
@@ -256,7 +256,7 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
 def read_on_workers(
     config: Config, workers: Workers, backend: Backend, files: InputFiles | None = None
 ) -> ReadTable[PartitionedTable]:
-    """Read the tables of a configuration on the workers of a cluster; as `read_table`."""
+    """Read the tables of a configuration on the workers of a cluster, as `read_table` does in this process."""
     from gpupipe.partitions.read import read_partitions
 
     files = InputFiles.find(config.source, config.tables) if files is None else files
@@ -265,21 +265,21 @@ def read_on_workers(
 
 
 def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, files: InputFiles) -> ReadTable[TableT]:
-    """Return the table once its rules hold, without the columns that were read for these alone."""
+    """Check the rules; return the table without the columns that only rules need."""
     rules, gone = enforce(found.table, config, backend, files), rule_only_columns(config, found.table.schema)
     table = found.table.select(found.table.schema.without(gone)) if gone else found.table
     return replace(found, table=table, rules=rules)
 
 
 def _drop_kinds(table: Table, config: Config) -> Table:
-    """Drop the columns that ``drop: ["@text"]`` means: kinds are known after reading only."""
+    """Drop columns selected by kind, as by ``drop: ["@text"]``; kinds are known only after reading."""
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     return table.select(table.schema.without(gone)) if gone else table
 
 
 def _main_keys(config: Config) -> list[str]:
-    """Return the columns of the main table that derived ops need as they were read."""
+    """Return the columns of the main table that derived ops need in raw form."""
     events = [table for table in config.tables.values() if not table.is_joined]
     ops = derived_ops(config.features)
     return [*(name for op in ops for name in op.key_columns()), *(name for table in events for name in table.on.left)]
@@ -288,7 +288,7 @@ def _main_keys(config: Config) -> list[str]:
 def _read_events(
     config: Config, backend: Backend, files: InputFiles, read: Mapping[str, LoadedTable]
 ) -> tuple[dict[str, EventTable], list[str]]:
-    """Return the event tables, read unless they are in `read`, and notes of what was repaired."""
+    """Return the event tables, read unless they are in `read`, and notes about repairs."""
     events, notes = {}, []
     for name, settings in config.tables.items():
         if settings.is_joined:
@@ -296,11 +296,11 @@ def _read_events(
         if (loaded := read.get(name)) is not None:
             table = encode(loaded.table, backend, settings.declarations())
             rows = HistoryRows.of_arrow(table, loaded.table, f"table {name!r}")
-            said: Sequence[str] = list(loaded.notes)
+            of_table: Sequence[str] = list(loaded.notes)
         else:
             own = InputFiles(files.tables[name], {})
             found, _ = _read_rows(TableInputs(settings, {}, own, backend, settings.on.right, (), f"tables.{name}"))
-            rows, said = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
+            rows, of_table = HistoryRows(found.table, found.raw_columns, f"table {name!r}"), found.notes
         events[name] = EventTable(rows, settings.on.left, settings.on.right)
-        notes += [f"table {name!r}: {rows.n_rows:,} rows", *said]
+        notes += [f"table {name!r}: {rows.n_rows:,} rows", *of_table]
     return events, notes

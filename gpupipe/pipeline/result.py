@@ -1,4 +1,4 @@
-"""Runs as Python sees them: metrics, importances, predictions, the model and the report of a run directory."""
+"""Finished runs: metrics, importances, predictions, model and report of a run directory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """A finished run: `Pipeline.run` returns one, and `load_run` opens one again.
+    """Finished run, returned by `Pipeline.run` and `load_run`.
 
-    What is not given is read from the run directory when it is first used.
+    Its files are read on first use.
 
     Parameters
     ----------
@@ -51,13 +51,21 @@ class Run:
     Examples
     --------
     >>> import gpupipe as gp
-    >>> run = gp.load_run("runs/churn-20260131-120000-0a1b2c")  # doctest: +SKIP
-    >>> run.metrics["roc_auc"]  # doctest: +SKIP
-    0.8493
-    >>> run.importances.head(2)  # doctest: +SKIP
-         column  importance       std
-    0    tenure    0.071250  0.003801
-    1  Contract    0.064177  0.004120
+    >>> import pandas as pd
+    >>> from tempfile import TemporaryDirectory
+    >>> frame = pd.DataFrame({"age": range(100), "size": [1, 2] * 50, "left": [0] * 50 + [1] * 50})
+    >>> settings = {"evaluate": {"metrics": ["roc_auc"]}, "report": {"enabled": False}}
+    >>> with TemporaryDirectory() as folder:
+    ...     run = gp.Pipeline(frame, target="left", models=["gaussian_nb"], **settings).run(f"{folder}/run")
+    ...     importances, predictions, model = run.importances, run.predictions, run.model
+    >>> run.metrics
+    {'roc_auc': 1.0}
+    >>> list(importances["column"])
+    ['age', 'size']
+    >>> list(predictions)
+    ['row', 'target', 'prediction', 'probability_0', 'probability_1']
+    >>> model.predict(pd.DataFrame({"age": [3, 90], "size": [1, 1]})).tolist()
+    [0, 1]
     """
 
     def __init__(
@@ -80,7 +88,7 @@ class Run:
 
     @cached_property
     def goal(self) -> Goal:
-        """Task, target, and class labels."""
+        """Task, target and class labels."""
         return self._goal or self.model.goal
 
     @cached_property
@@ -93,7 +101,7 @@ class Run:
 
     @cached_property
     def leaderboard(self) -> Sequence[LeaderboardEntry]:
-        """All models, the best first."""
+        """All candidates with their metrics, the best one first."""
         if self._leaderboard is not None:
             return self._leaderboard
         validation = self.document.get("validation", {})
@@ -104,27 +112,27 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the best model, by name: on the test rows, or with cross-validation their means over the folds."""
+        """Metrics of the best model by name: on the test rows, or the means over the folds of cross-validation."""
         return self.leaderboard[0].metrics
 
     @cached_property
     def importances(self) -> pd.DataFrame:
         """Permutation importance of each input column of the best model, the most important first.
 
-        A DataFrame with the columns ``column``, ``importance`` (mean loss of the metric when the column is shuffled, on
-        rows that the model had not seen) and ``std`` (over the repeats); ``attrs["metric"]`` is the metric. Of tables
-        wider than ``evaluate.importance.columns`` (100) it has those columns that the model relies on most. It has no
-        rows if importances were switched off, or there is no target.
+        A DataFrame with the columns ``column``, ``importance`` (mean decrease of the metric when the column is
+        shuffled, on test rows) and ``std`` (standard deviation over the repeats); ``attrs["metric"]`` is the metric. If
+        the table has more columns than ``evaluate.importance.columns`` (100), it contains those that the model relies
+        on most. It is empty if importances are switched off or there is no target.
         """
         measured = read_importances(_read_json(self.path / "model" / MANIFEST).get("importances"))
         return (measured or Importances("", {})).to_frame()
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
-        """Predictions of the best model for rows that it had not seen.
+        """Predictions of the best model for the test rows.
 
-        A DataFrame with the columns ``row`` (of the input, from 0), ``fold`` (with cross-validation), ``target``,
-        ``prediction``, and of a classifier ``probability_LABEL`` for each label.
+        A DataFrame with the columns ``row`` (position in the input, from 0), ``fold`` (with cross-validation),
+        ``target``, ``prediction``, and for classification ``probability_LABEL`` for each label.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -143,23 +151,23 @@ class Run:
 
     @property
     def timeline(self) -> Timeline:
-        """Device, time and memory of each stage, for a run of this process only; see `plan`."""
+        """Device, time and memory of each stage; available only in the process that ran it, see `plan`."""
         if self._timeline is None:
-            fix = "run.plan() has the stages, and timeline.json all of it"
-            raise ConfigError("the timeline of a run that was loaded is its file", where=str(self.path), fix=fix)
+            fix = "use run.plan() for its stages, or read timeline.json"
+            raise ConfigError("a loaded run has no timeline object", where=str(self.path), fix=fix)
         return self._timeline
 
     def plan(self) -> list[dict[str, Any]]:
-        """Return the stages as they ran: name, device, reason, rows, seconds, peak bytes, bytes moved.
+        """Return the stages as they ran: name, device, reason, rows, seconds, peak bytes and bytes moved.
 
-        What `gpupipe.Pipeline.plan` predicts has the same names.
+        The keys are those of the stages that `gpupipe.Pipeline.plan` predicts.
         """
         found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         return list(found["stages"])
 
     @property
     def shown_path(self) -> str:
-        """The run directory for display: a part of it that came from the environment is ``${NAME}``."""
+        """The run directory for display, with values from the environment as ``${NAME}``."""
         return str(self.path) if self._config is None else self._config.origin.redactor.hide(str(self.path))
 
     def report(self) -> Path:
@@ -167,7 +175,7 @@ class Run:
         return self.path / "report.html"
 
     def _repr_html_(self) -> str:
-        """Show the leaderboard; colours are those of the page."""
+        """Return the leaderboard as HTML; colours are those of the page."""
         names = [name for name in self.metrics if not name.endswith("_std")]
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["model", *names])
         body = "".join(
@@ -183,15 +191,18 @@ class Run:
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """Open a finished run by its directory.
+    """Open the directory of a finished run.
 
-    Its files are read when they are first used, so a run can be opened where its data and the environment of its
-    configuration are not.
+    Its files are read on first use, so neither the data nor the environment variables of the configuration are needed.
 
     Parameters
     ----------
     path : str or Path
         The run directory.
+
+    Returns
+    -------
+    Run
 
     Raises
     ------
@@ -202,19 +213,26 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
     Examples
     --------
-    >>> load_run("runs/churn-20260131-120000-0a1b2c").metrics["roc_auc"]  # doctest: +SKIP
-    0.8493
+    >>> import gpupipe as gp
+    >>> import pandas as pd
+    >>> from tempfile import TemporaryDirectory
+    >>> frame = pd.DataFrame({"age": range(100), "left": [0] * 50 + [1] * 50})
+    >>> settings = {"evaluate": {"metrics": ["roc_auc"]}, "report": {"enabled": False}}
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = gp.Pipeline(frame, target="left", models=["gaussian_nb"], **settings).run(f"{folder}/run")
+    ...     gp.load_run(f"{folder}/run").metrics
+    {'roc_auc': 1.0}
     """
     if not isinstance(path, str | os.PathLike):
-        fix = "give a str or a pathlib.Path, as in gp.load_run(run.path)"
+        fix = "pass a str or a pathlib.Path, such as run.path"
         raise ConfigError(
             f"expected the path of a run directory; got {describe_python_value(path)}", where="path", fix=fix
         )
     folder = Path(path)
     if missing := [name for name in RUN_DIRECTORY if not (folder / name).is_file()]:
         is_model = (folder / MANIFEST).is_file()
-        fix = "a model goes to gp.load_model" if is_model else "give the directory of a run, its `path`"
-        raise ArtifactError(f"it is not a run directory: {missing[0]} is missing", where=str(folder), fix=fix)
+        fix = "use gp.load_model for a model directory" if is_model else "pass the directory of a run, its `path`"
+        raise ArtifactError(f"not a run directory: {missing[0]} is missing", where=str(folder), fix=fix)
     return Run(folder)
 
 
@@ -226,9 +244,9 @@ def _read_json(file: Path) -> Any:
 
 
 def _unreadable(file: Path, why: object) -> ArtifactError:
-    return ArtifactError(f"{file.name} cannot be read: {why}", where=str(file), fix="run the pipeline again")
+    return ArtifactError(f"cannot read {file.name}: {why}", where=str(file), fix="run the pipeline again")
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return metrics as they were before JSON, which has no NaN."""
+    """Return metrics with null replaced by NaN, which JSON does not have."""
     return {name: math.nan if value is None else value for name, value in metrics.items()}

@@ -1,4 +1,4 @@
-"""The rules of ``data:`` in a run and in its model: which columns they mean, and what is said where they are broken."""
+"""Enforcement of the rules of ``data:`` in a run and in its model."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ Rules = Mapping[str, Sequence[ColumnRules]]
 NameRow = Callable[[int], str]
 
 GLOB = "*?["
-FIX_ROWS = "correct the rows, or leave them out"
-LOOSEN = "change the rules (data:), or let them warn (otherwise: warn)"
+FIX_ROWS = "correct the rows, or remove them"
+LOOSEN = "change the rules (data:), or let them only warn (otherwise: warn)"
 
 
 @dataclass(frozen=True)
 class ServedRules:
-    """The rules of a column as a model keeps them.
+    """Rules of a column, stored in a model.
 
     Attributes
     ----------
     column : str
     declared : DeclaredColumn
-        What the column was in training.
+        Kind and format of the column in training.
     rules : ColumnRules
     """
 
@@ -51,7 +51,7 @@ class ServedRules:
     rules: ColumnRules
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the manifest holds."""
+        """Return the record of the manifest."""
         rules = self.rules.model_dump(mode="json", exclude_defaults=True)
         return {
             "column": self.column,
@@ -61,12 +61,12 @@ class ServedRules:
         }
 
     @staticmethod
-    def from_json(said: Mapping[str, Any]) -> ServedRules:
-        """Return what `to_json` described; raise KeyError, TypeError or ValueError if it is nothing of the sort."""
-        if said["kind"] not in KINDS:
-            raise ValueError(f"there is no kind {said['kind']!r} of columns")
-        declared = DeclaredColumn(said["kind"], time_format=said["format"])
-        return ServedRules(str(said["column"]), declared, ColumnRules.model_validate(said["rules"]))
+    def from_json(record: Mapping[str, Any]) -> ServedRules:
+        """Return the rules from a record of `to_json`; raise KeyError, TypeError or ValueError if it is malformed."""
+        if record["kind"] not in KINDS:
+            raise ValueError(f"unknown column kind {record['kind']!r}")
+        declared = DeclaredColumn(record["kind"], time_format=record["format"])
+        return ServedRules(str(record["column"]), declared, ColumnRules.model_validate(record["rules"]))
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class RuleResults:
     Attributes
     ----------
     broken : tuple of RuleViolation
-        Those that only warn.
+        Violations of rules that only warn.
     warnings : tuple of str
-        The same in words.
+        Their messages.
     served : tuple of ServedRules
-        What the model is to keep.
+        Rules to store in the model.
     """
 
     broken: tuple[RuleViolation, ...] = ()
@@ -92,14 +92,14 @@ NO_RULES = RuleResults()
 
 
 def include_ruled_columns(config: Config) -> Config:
-    """Return the configuration for reading, which includes columns with rules that ``drop:`` or ``columns:`` exclude.
+    """Return the configuration for reading, including columns with rules that ``drop:`` or ``columns:`` exclude.
 
-    That is so for columns that rules name; a glob means those that are there.
+    Only columns named exactly by a rule are included; globs match the columns that are read anyway.
     """
     source, names = config.source, [n for n in config.data if not (n.startswith(("@", "!")) or set(n) & set(GLOB))]
     gone = [name for name in names if not ColumnFilter(source).is_wanted(name)]
     if any(table.is_joined for table in config.tables.values()):
-        gone = [name for name in gone if name in source.drop]  # the others may be columns of the joined tables
+        gone = [name for name in gone if name in source.drop]  # the others may be columns of joined tables
     kept = [name for name in names if ColumnFilter(source).is_wanted(name)]
     if not gone and not any(name.startswith("@") for name in source.drop):
         return config
@@ -108,14 +108,14 @@ def include_ruled_columns(config: Config) -> Config:
 
 
 def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputFiles | None = None) -> RuleResults:
-    """Apply the rules to the whole table as it was read from `files`, with the columns that only rules need.
+    """Check the rules on the whole table read from `files`, including the columns that only rules need.
 
     Raises
     ------
     ConfigError
-        If a rule is about a column that is not there, or cannot judge it.
+        If a rule names a missing column, or does not apply to the kind of its column.
     SchemaError
-        If rules are broken; all of them are shown.
+        If rules are violated; the message lists all violations.
     """
     if not config.data:
         return NO_RULES
@@ -130,14 +130,14 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
     served = [
         ServedRules(name, DeclaredColumn(schema[name].kind, time_format=schema[name].time_format), each)
         for name, given in rules.items()
-        if name != target  # rows to predict have none
+        if name != target  # rows to predict have no target
         for each in given
     ]
     return RuleResults(tuple(broken), tuple(warnings), tuple(served))
 
 
 def rule_only_columns(config: Config, schema: Schema) -> list[str]:
-    """Return the columns of a table, read by `include_ruled_columns`, that the configuration itself leaves out."""
+    """Return the columns that `include_ruled_columns` adds and the configuration excludes."""
     source, kinds = config.source, {column.name: column.kind for column in schema}
     wanted, gone = ColumnFilter(source), select_dropped(source.drop, kinds, source.target)
     checked = include_ruled_columns(config).source.checked
@@ -145,9 +145,9 @@ def rule_only_columns(config: Config, schema: Schema) -> list[str]:
 
 
 def ruled_columns(config: Config, schema: Schema) -> dict[str, list[ColumnRules]]:
-    """Return the rules of each column that has some."""
+    """Return the rules of each column that has rules."""
     kinds, alone = {column.name: column.kind for column in schema}, rule_only_columns(config, schema)
-    kept = {name: kind for name, kind in kinds.items() if name not in alone}  # what globs and @kinds mean
+    kept = {name: kind for name, kind in kinds.items() if name not in alone}  # the columns that globs and @kinds match
     rules: dict[str, list[ColumnRules]] = {}
     for selector, given in config.data.items():
         try:
@@ -169,7 +169,7 @@ def _broken(
     if not texts:
         return broken
     backend.fall_back(
-        f"rules of {', '.join(texts)}: a device keeps no texts", "read: data", "leave the rules of these columns out"
+        f"rules for {', '.join(texts)}: a device does not keep texts", "read: data", "remove the rules of these columns"
     )
     loaded = read_joined(config.source, config.tables, columns=texts, files=files)
     on_host = encode(loaded.table.select(texts), backend.host, {name: DeclaredColumn("text") for name in texts})
@@ -184,35 +184,34 @@ def settle(
     whose: str = "`data:`",
     may_change: bool = True,
 ) -> list[str]:
-    """Return the warnings for broken rules that only warn.
+    """Return warnings for violations of rules that only warn.
 
     Raises
     ------
     SchemaError
-        If there are others; all that is broken is shown.
+        If other rules are violated; the message lists all violations.
     """
     refused = [each for each in broken if not each.warns]
     warned = [each for each in broken if each.warns]
     if refused:
         shown = describe_violations(refused, name_row, may_change)
         shown += [f"{each} (only warns)" for each in describe_violations(warned, name_row, may_change)]
-        said = "\n  ".join(shown)
-        count = f"a rule of {whose} is" if len(refused) == 1 else f"{len(refused)} rules of {whose} are"
-        raise SchemaError(f"{count} broken:\n  {said}", where=where, fix=fix)
+        count = f"{len(refused)} rule{'s' * (len(refused) != 1)}"
+        raise SchemaError("\n  ".join([f"{count} of {whose} violated:", *shown]), where=where, fix=fix)
     return describe_violations(warned, name_row, may_change)
 
 
 def enforce_served(
     arrow: pa.Table, served: Sequence[ServedRules], backend: Backend, label: str, fix: str = FIX_ROWS
 ) -> list[str]:
-    """Check a table that is to be predicted; return the warnings of rules that only warn.
+    """Check a table to predict, and return the warnings of rules that only warn.
 
-    A column that is not there is not judged: the model says itself what it misses.
+    Missing columns are skipped, because the model reports them itself.
 
     Raises
     ------
     SchemaError
-        If rules are broken, or a column holds values of another kind than in training.
+        If rules are violated, or a column has another kind than in training.
     """
     found = [each for each in served if each.column in arrow.column_names]
     if not found:
@@ -223,7 +222,7 @@ def enforce_served(
 
 
 def settle_served(broken: Sequence[RuleViolation], label: str, fix: str = FIX_ROWS) -> list[str]:
-    """Return the warnings for a table that is to be predicted; errors as `settle`."""
+    """Return the warnings for a table to predict; raise as `settle`."""
     where = f"{label}; data rows are counted from 1"
     return settle(broken, _row, where, fix, "the model", may_change=False)
 
@@ -243,12 +242,12 @@ def _row(row: int) -> str:
 def _rows_named(
     config: Config, n_rows: int, broken: Sequence[RuleViolation], files: Sequence[SourceFile]
 ) -> tuple[NameRow, str]:
-    """Return how rows are called in messages, and where they are."""
+    """Return a function that names rows in messages, and the location of the rows."""
     source = config.source
     where = f"{mask(source.label)}; data rows are counted from 1"
     where += ", after prepare" if source.prepare else ""
-    where += ", of those that pass source.where" if source.where else ""
-    where += ", less those that csv.bad_rows skips" if source.csv.bad_rows == "skip" else ""
+    where += ", after source.where" if source.where else ""
+    where += ", without rows skipped by csv.bad_rows" if source.csv.bad_rows == "skip" else ""
     heights = _rows_of_files(source, n_rows, files) if any(each.rows for each in broken) else []
     if not heights:
         return _row, where
@@ -263,7 +262,7 @@ def _rows_named(
 
 
 def _rows_of_files(source: Source, n_rows: int, files: Sequence[SourceFile]) -> list[tuple[str, int]]:
-    """Return the name and the number of rows of each of several local files, read again for that; else nothing."""
+    """Return the name and the number of rows of each local file, by reading them again; empty for a single file."""
     files = data_files(files)
     if source.prepare or len(files) < 2 or any(file.remote is not None for file in files):
         return []
@@ -282,4 +281,4 @@ def _height(source: Source, file: SourceFile) -> int:
     except SchemaError:
         raise
     except DataError:
-        return 0  # none of its rows passes the filter, or it has none: the others were read
+        return 0  # no rows, or none that pass the filter

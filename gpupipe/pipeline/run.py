@@ -1,4 +1,4 @@
-"""The main job, top to bottom: read, split, features, train, evaluate, export, report."""
+"""Execution of a run: read, split, features, train, evaluate, export, report."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
-from gpupipe.pipeline.explanation import ModelPlots, draw, measure_importances
+from gpupipe.pipeline.directions import measure_directions
+from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
+from gpupipe.pipeline.imports import import_libraries
 from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.leaderboard import LeaderboardResult
@@ -45,13 +47,14 @@ from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, RunSteps, TrainingRound
 from gpupipe.pipeline.target import unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.report.data import Direction
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
 
-PREDICTED_BYTES = 8  # of a row, at the least: one number
+PREDICTED_BYTES = 8  # minimum per row: one number
 
 
 def run_pipeline(
@@ -63,21 +66,21 @@ def run_pipeline(
     n_processes: int = 1,
     stop_signal: StopSignal | None = None,
 ) -> Run:
-    """Run a configuration and leave a run directory.
+    """Run a configuration and write a run directory.
 
     Parameters
     ----------
     config : Config
     output : Path, optional
-        The run directory itself; default: a new one below ``config.output``.
+        The run directory to write. Default: a new one in ``config.output``.
     listeners : sequence of Listener
-        Told of each stage as it happens.
+        Notified of each stage.
     resume : bool
-        Whether checkpoints of an interrupted run are used.
+        Resume from the checkpoints of an interrupted run.
     n_processes : int
-        How many processes share the training of a network.
+        Number of processes that train each neural network.
     stop_signal : StopSignal, optional
-        By which another can have the run stop at its next safe point.
+        Signal that stops the run at its next safe point.
 
     Returns
     -------
@@ -86,22 +89,22 @@ def run_pipeline(
     Raises
     ------
     ConfigError
-        If the run directory would replace or add to something that the run reads.
+        If the run directory would replace or add to an input of the run.
     GpupipeError
-        See `gpupipe.errors`; nothing is left under the final name.
+        A subclass for each reason, see `gpupipe.errors`. The run directory is not created.
     """
     on_cluster = config.cluster.scheduler is not None
     backend = choose("cpu" if on_cluster else config.device, config.device_options)
     if on_cluster:
-        backend.reason = "the process that leads the cluster"
+        backend.reason = "cluster driver process"
     redactor = config.origin.redactor
     final = output if output is not None else default_run_directory(Path(config.output), config.name)
     with ExitStack() as stack:
         stack.enter_context(redact_output(redactor))
-        stack.enter_context(room_on(final.parent, "make room, then run it again with --resume"))
+        stack.enter_context(room_on(final.parent, "free some space, then resume the run with --resume"))
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
-        store = stack.enter_context(CheckpointStore.beside(final, resume))
+        store = stack.enter_context(CheckpointStore.for_run(final, resume))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
@@ -121,15 +124,15 @@ def run_pipeline(
 
 
 def workers_of(config: Config) -> AbstractContextManager[Workers]:
-    """Return the workers of the cluster that a configuration names; Dask is imported for it."""
+    """Return a context manager of the workers of a configured cluster; this imports Dask."""
     from gpupipe.dask.connect import connect
 
-    # A limit of this process is none of the workers, which have cluster.memory_limit.
+    # limits.memory applies to this process; workers have cluster.memory_limit.
     return connect(config.cluster, config.device, replace(config.device_options, host_limit=None))
 
 
 class _Execution(JobBuilder, RunSteps):
-    """The steps of a run, each of them a stage of its timeline."""
+    """Steps of a run, each a stage of its timeline."""
 
     def __init__(
         self, config: Config, backend: Backend, timeline: Timeline, workers: Workers | None, files: InputFiles,
@@ -142,6 +145,7 @@ class _Execution(JobBuilder, RunSteps):
         self._training: CandidateTraining
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
+        self._directions: dict[str, Direction] = {}
         self._plots = ModelPlots()
 
     def split(self) -> None:
@@ -150,6 +154,7 @@ class _Execution(JobBuilder, RunSteps):
         self._stack.enter_context(checkpoints.flush_on_error())
         self._job = job = replace(job, resources=self._resources, checkpoints=checkpoints)
         entries = choose_entries(self.config, job.goal, job.backend)
+        import_libraries(job, entries)
         with job.stage("split", job.backend.host_place) as stage:
             folds = folds_of(job)
             stage.rows = job.table.n_rows
@@ -196,8 +201,11 @@ class _Execution(JobBuilder, RunSteps):
         for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
-            self._importances = measure_importances(job, outcome, stage)
+            explained = ExplainedRows.of(job, outcome)
+            self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
+                influential = [importance.name for importance in self._importances if importance.mean > 0]
+                self._directions = measure_directions(job, outcome, explained, influential)
                 self._plots = draw(job, outcome)
 
     def export(self) -> None:
@@ -210,17 +218,19 @@ class _Execution(JobBuilder, RunSteps):
                 find_identifiers(job.config, job.files),
             )  # fmt: skip
             if parity is not None:
-                stage.note(f"read back on the cpu, it gives the same: {parity.summary}")
-            with (folder / "predictions.parquet").open("wb") as file:  # Arrow opens UTF-8 names only
+                stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
+            with (folder / "predictions.parquet").open("wb") as file:  # Arrow itself opens only UTF-8 names
                 pq.write_table(_predictions_table(job, outcome), file)
         (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
         write_json(folder / "metrics.json", metrics_document(outcome))
 
     def report(self) -> None:
-        from gpupipe.pipeline.run_report import write_report  # brings the drawing libraries
+        from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
 
         with self._job.stage("report", self._job.backend.host_place):
-            write_report(self._directory.path, self._job, self._outcome, self._importances, self._plots)
+            write_report(
+                self._directory.path, self._job, self._outcome, self._importances, self._directions, self._plots
+            )
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
@@ -230,13 +240,13 @@ class _Execution(JobBuilder, RunSteps):
 
 
 def _shares(fold: Fold) -> str:
-    return f"{int(fold.train.sum()):,} rows to train on, {int(fold.test.sum()):,} to test on"
+    return f"{int(fold.train.sum()):,} training rows, {int(fold.test.sum()):,} test rows"
 
 
 def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
-    """Return ``row`` (of the input, from 0), the columns of ``source.id``, ``fold``, ``target``, and the predictions.
+    """Return the predictions as a table: ``row``, the columns of ``source.id``, ``fold``, ``target``, predictions.
 
-    Each row was predicted, calibrated and labelled by models and decisions that had not seen it.
+    Each row is predicted, calibrated and labelled by a model and a decision that were fitted without it.
     """
     assert job.row_ids is not None
     held_out, goal = outcome.held_out, job.goal
@@ -254,7 +264,7 @@ def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
 
 
 def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
-    """Return what metrics.json holds."""
+    """Return the content of metrics.json."""
     models = {entry.label: entry.metrics for entry in outcome.leaderboard}
     document: dict[str, Any] = {"best": outcome.leaderboard[0].label, "models": models}
     validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}

@@ -1,4 +1,4 @@
-"""Everything on the disk that a run reads: what its outputs must leave alone."""
+"""Files that a run reads, which its outputs must not overwrite."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpupipe.errors import ConfigError
 from gpupipe.io.output_conflicts import ProtectedInput
 from gpupipe.references import split_reference
 
-RUN_DIRECTORY = ("config.yaml", "metrics.json")  # of every run, also of those before run.json
+RUN_DIRECTORY = ("config.yaml", "metrics.json")  # files of every run directory, including those without run.json
 
 
 def run_inputs(config: Config) -> list[ProtectedInput]:
-    """Return the tables of a configuration, its own file, those of its code, and its cache."""
+    """Return the tables of a configuration, its file, the files of its code, and its cache."""
     found = [ProtectedInput(path, "the input") for path in config.source.paths]
     for name, table in config.tables.items():
         found += [ProtectedInput(path, f"the table {name!r}") for path in table.paths]
@@ -35,9 +35,9 @@ def run_inputs(config: Config) -> list[ProtectedInput]:
 
 
 def code_references(config: Config) -> dict[str, str]:
-    """Return the Python code that a configuration names: setting to ``file.py:function``.
+    """Return the Python code that a configuration names, by setting: ``file.py:function``.
 
-    A run executes it, and so do ``check`` and ``plan``, which resolve columns against what it makes.
+    A run executes this code. So do ``check`` and ``plan``, because columns depend on its results.
     """
     sections = {"source": config.source} | {f"tables.{name}": table for name, table in config.tables.items()}
     found: dict[str, Any] = {f"{name}.prepare": section.prepare for name, section in sections.items()}
@@ -47,24 +47,24 @@ def code_references(config: Config) -> dict[str, str]:
 
 
 def refuse_code(config: Config) -> None:
-    """Raise ConfigError if the configuration names Python code: ``--no-code``."""
+    """Raise ConfigError if the configuration names Python code, for ``--no-code``."""
     if code := code_references(config):
         where = "; ".join(f"{setting}: {reference}" for setting, reference in code.items())
-        fix = "read the code, then leave out --no-code; or `gpupipe check --no-data`, which runs none of it"
-        raise ConfigError("the configuration names code, which would run", where=where, fix=fix)
+        fix = "review the code and remove --no-code, or use `gpupipe check --no-data`, which runs no code"
+        raise ConfigError("the configuration names Python code, and --no-code is set", where=where, fix=fix)
 
 
 def code_line(config: Config) -> str:
-    """Return the line by which ``check`` and ``plan`` say which code they ran, or an empty text."""
+    """Return the line of ``check`` and ``plan`` about the code that they ran, or ``""``."""
     code = code_references(config)
     return f"ran code of the configuration: {', '.join(dict.fromkeys(code.values()))}" if code else ""
 
 
 def model_inputs(model: str | os.PathLike[str]) -> list[ProtectedInput]:
-    """Return the directory of a model, and the run directory that it is in."""
+    """Return the directory of a model, and the run directory that contains it."""
     path = Path(model)
     is_model = (path / MANIFEST).is_file()
-    found = [path] if is_model or (path / "model" / MANIFEST).is_file() else []  # loading explains what is no model
+    found = [path] if is_model or (path / "model" / MANIFEST).is_file() else []  # else loading raises the error
     run = path.resolve().parent
     if is_model and all((run / name).is_file() for name in RUN_DIRECTORY):
         found.append(run)

@@ -1,4 +1,4 @@
-"""The figures of a run, arranged for its report."""
+"""Report of a run: its results as `gpupipe.report` takes them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ from gpupipe.report.data import (
     Classification,
     Confusion,
     Curve,
+    Direction,
     ImportanceRow,
     Lineage,
     Regression,
     ReportData,
+    TopGroup,
 )
 from gpupipe.report.render import render
+from gpupipe.report.text import metric_title
 
 
 def write_report(
-    folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance], drawing: ModelPlots
-) -> None:
+    folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
+    directions: Mapping[str, Direction], drawing: ModelPlots,
+) -> None:  # fmt: skip
     """Write report.html and plots/ into `folder`."""
     config, name = job.config, job.metrics[0]
     n_test = 0 if outcome.held_out.folds is not None else len(outcome.held_out.rows)
@@ -51,17 +55,24 @@ def write_report(
         rows_train=job.table.n_rows - n_test,
         rows_test=n_test,
         n_features=len(outcome.champion.features.features),
+        n_inputs=len({name for inputs in outcome.champion.features.lineage.values() for name in inputs}),
         leaderboard=leaderboard_rows(outcome.leaderboard),
         classification=_classification(job, outcome, drawing),
         regression=_regression(drawing),
         selection=outcome.selection,
+        cluster_sizes=drawing.cluster_sizes or (),
         losses=_losses(outcome.champion.model.history),
-        importances=[ImportanceRow(name=i.name, mean=i.mean, std=i.std) for i in importances],
-        importance_note=_importance_note(name, settings, len(importances), len(outcome.champion.features.inputs)),
+        importances=[
+            ImportanceRow(name=i.name, mean=i.mean, std=i.std, direction=directions.get(i.name)) for i in importances
+        ],
+        importance_note=_importance_note(
+            name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
+        ),
         columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.champion.features.features],
-        stages=timeline["stages"],
+        stages=[stage for stage in timeline["stages"] if stage["status"] != "running"],  # the report's has no end yet
         limits=timeline["limits"],
+        imports=timeline["imports"],
         notes=[note.text for note in job.timeline.all_notes("info")],
         warnings=[note.text for note in job.timeline.all_notes("warning")],
         config=resolved_yaml(config),
@@ -70,12 +81,19 @@ def write_report(
     render(data, folder, config.report)
 
 
-def _importance_note(metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int) -> str:
+def _importance_note(
+    metric: str, settings: ImportanceSettings | None, n_measured: int, n_inputs: int, *, is_folded: bool
+) -> str:
     if settings is None:
         return ""
-    note = f"drop in {metric} when the column is shuffled, {settings.repeats} times"
+    change = "decrease" if METRICS.get(metric).greater_is_better else "increase"
+    rows = f"at most {settings.rows:,} test rows" + (" of the last fold" if is_folded else "")
+    note = (
+        f"Permutation importance: the mean {change} of {metric_title(metric)} on {rows} when the values of a column "
+        f"are shuffled, {settings.repeats} times."
+    )
     if n_measured == settings.columns < n_inputs:
-        note += f"; measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most"
+        note += f" Measured for the {n_measured:,} of {n_inputs:,} columns that the model relies on most."
     return note
 
 
@@ -90,6 +108,9 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
         roc=_curves(drawn.roc, labels),
         precision_recall=_curves(drawn.precision_recall, labels),
         calibration=_curves(drawn.calibration, labels),
+        gains=_curves(drawn.gains, labels),
+        headline=next((TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top), None),
+        top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top[1:]],
         prevalence=float(outcome.held_out.y.mean()) if binary and outcome.held_out.y is not None else None,
         positive=labels[1] if binary else None,
         threshold=float(outcome.decision.threshold) if binary else None,
@@ -100,7 +121,7 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
 
 
 def _fold_thresholds(held_out: HeldOutPredictions) -> list[float]:
-    """Return the threshold of each fold, where they differ."""
+    """Return the threshold of each fold; none if all are equal."""
     if held_out.folds is None:
         return []
     own = np.asarray(held_out.threshold)
@@ -126,5 +147,6 @@ def _regression(drawing: ModelPlots) -> Regression | None:
     if found is None:
         return None
     return Regression(
-        y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts
-    )
+        y_true=found.y_true, y_pred=found.y_pred, residual_edges=found.edges, residual_counts=found.counts,
+        half_within=found.errors["0.5"], most_within=found.errors["0.9"], constant_half_within=found.constant_error,
+    )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The run directory: complete or absent, and removed or replaced only if it holds nothing but what a run wrote.
+"""Run directory: complete or absent, and replaced only if it contains nothing but the files of an earlier run.
 
-``run.json`` marks it, and lists the files that the run wrote, with their hashes.
+``run.json`` marks it and lists the files of the run with their hashes.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from gpupipe.units import MIB
 NAME = "run.json"
 FORMAT, FORMAT_VERSION = "gpupipe-run", 1
 MAX_BYTES = 16 * MIB
-MOVE = "move them to another place, or name another --output"
+MOVE = "move these files elsewhere, or choose another --output"
 NEW_NAME = (
-    "name another --output, or remove the directory if nothing in it is needed; "
-    f"runs of gpupipe versions without {NAME} are not replaced either"
+    "choose another --output, or delete the directory if nothing in it is needed; "
+    f"run directories without {NAME}, written by early versions of gpupipe, are not replaced either"
 )
 
 
 def default_run_directory(output: Path, name: str) -> Path:
-    """Return ``OUTPUT/NAME-YYYYmmdd-HHMMSS-ID``: local time and six random hexadecimal digits."""
-    plain = re.sub(r"\$\{(\w+)\}", r"\1", name)  # of a name with secrets, which keeps the names of their variables
+    """Return ``OUTPUT/NAME-YYYYmmdd-HHMMSS-ID`` with local time and six random hexadecimal digits."""
+    plain = re.sub(r"\$\{(\w+)\}", r"\1", name)  # ${NAME} of an environment variable becomes NAME
     safe = re.sub(r"[^\w.-]+", "-", plain).strip(".-") or "run"
     return Path(output) / f"{safe}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 class RunDirectory(AtomicDirectory):
-    """A directory of a run: new, or in place of an empty one or of an earlier run.
+    """Directory of a run, which replaces an empty directory or an earlier run of the same name.
 
-    An earlier run is replaced only if it holds the files that its ``run.json`` lists, unchanged, and nothing else.
-    The two change names in one step where the file system has such a step.
+    An earlier run is replaced only if it contains exactly the files listed in its ``run.json``, unchanged. The two
+    directories are exchanged atomically if the file system supports it.
 
     See `AtomicDirectory` for parameters, attributes and errors.
     """
@@ -64,21 +64,21 @@ class RunDirectory(AtomicDirectory):
     def _is_disposable(self, replaced: Path) -> bool:
         try:
             return find_foreign(replaced) == ("", "")
-        except OSError:  # not even a directory
+        except OSError:  # not a directory
             return False
 
 
 def write_run_file(folder: Path) -> None:
-    """Write ``run.json`` into a run directory that is complete."""
+    """Write ``run.json`` into a complete run directory."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / NAME)
     files = {path.relative_to(folder).as_posix(): _describe(path) for path in paths}
     write_json(folder / NAME, {"format": FORMAT, "format_version": FORMAT_VERSION, "files": files})
 
 
 def find_foreign(folder: Path) -> tuple[str, str]:
-    """Return why a directory holds, or may hold, anything that no run wrote, and what to do; ("", "") if it does not.
+    """Return why a directory contains, or may contain, files that no run wrote, and what to do; ("", "") if not.
 
-    The directory is opened once, so that all of what is looked at is in one, even if another takes its name meanwhile.
+    The directory is opened once, so that all checks see the same directory even if its name changes meanwhile.
 
     Raises
     ------
@@ -91,17 +91,17 @@ def find_foreign(folder: Path) -> tuple[str, str]:
             return "", ""
         written = _read(opened)
         if written is None:
-            return f"it exists, and has no {NAME} of gpupipe: other programs may have written it", NEW_NAME
+            return f"it exists and has no valid {NAME}, so it may not be a run directory", NEW_NAME
         added, changed = _differences(opened, written)
     finally:
         os.close(opened)
-    problems = [f"it holds files that the earlier run did not write: {enumerate_names(added, 3)}"] if added else []
-    problems += [f"files of the earlier run were changed: {enumerate_names(changed, 3)}"] if changed else []
+    problems = [f"it contains files that the earlier run did not write: {enumerate_names(added, 3)}"] if added else []
+    problems += [f"files of the earlier run have changed: {enumerate_names(changed, 3)}"] if changed else []
     return ("; ".join(problems), MOVE) if problems else ("", "")
 
 
 def _differences(opened: int, written: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the files of an opened run directory that were added, and those that were changed."""
+    """Return the added and the changed files of an opened run directory."""
     added, changed = [], []
     for parent, folders, files, at in os.fwalk(".", dir_fd=opened):
         for name in (*folders, *files):
@@ -126,7 +126,7 @@ def _describe(path: str | Path, at: int | None = None) -> dict[str, Any]:
 
 
 def _read(opened: int) -> dict[str, Any] | None:
-    """Return the files that run.json of an opened directory lists; None if there is none that we write."""
+    """Return the files listed in run.json of an opened directory; None if it is missing or not written by gpupipe."""
     try:
         descriptor = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=opened)
         with open(descriptor, "rb") as file:

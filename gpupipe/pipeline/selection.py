@@ -1,6 +1,7 @@
-"""Selection of the exported model: by validation or by folds; the best is trained again on all rows.
+"""Selection of the champion by validation or by folds; it is then trained again on all training rows.
 
-What is chosen on data (calibration, threshold, the model itself) is judged on rows that had no part in the choice.
+Whatever is chosen on data (calibration, threshold, the model itself) is evaluated on rows that were not used for the
+choice.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from gpupipe.pipeline.timeline import Stage
 from gpupipe.splits import Fold, hold_out
 from gpupipe.typing import Array
 
-DECISION_PARTS = 5  # of the validation rows
+DECISION_PARTS = 5  # folds of the validation rows
 
 
 class Selection(ABC):
-    """Choice of the model that is exported, from the candidates of the training rounds.
+    """Selection of the exported model from the candidates of the training rounds.
 
     Parameters
     ----------
@@ -38,9 +39,10 @@ class Selection(ABC):
     Attributes
     ----------
     steps : tuple of TrainingRound and Evaluation
-        In their order; each candidate of a round is given to `add`, and `evaluate` is called for each evaluation.
+        Steps in order. The caller passes the candidates of each round to `add`, and calls `evaluate` for each
+        evaluation.
     best : ModelEntry
-        Known after the first evaluation.
+        The best candidate, set by the first evaluation.
     """
 
     best: ModelEntry
@@ -52,34 +54,34 @@ class Selection(ABC):
         self._rounds: list[list[Candidate]] = []
 
     def masks(self, fold: Fold) -> dict[str, Array]:
-        """Return the rows of a fold by their name in a `TrainingRound`."""
+        """Return the masks of the rows of a fold, by their name in a `TrainingRound`."""
         return {"train": fold.train, "test": fold.test}
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
-        """Return the models that a round trains."""
+        """Return the candidates that a round trains."""
         return [self.best] if step.is_refit else self.entries
 
     def open_round(self, step: TrainingRound) -> CandidateTraining:
-        """Return the training of the models of a round, which has yet to begin."""
+        """Return the training of the candidates of a round, not started yet."""
         masks = self.masks(self.folds[step.fold])
         parts = {part: masks[part] for part in step.parts}
         return CandidateTraining(self.job, self.entries_of(step), masks[step.rows], parts, step.label)
 
     def add(self, candidates: list[Candidate]) -> None:
-        """Add the candidates of a round that is over."""
+        """Add the candidates of a finished round."""
         self._rounds.append(candidates)
 
     @abstractmethod
     def evaluate(self, step: Evaluation) -> None:
-        """Measure the predictions of the rounds so far, and choose the best model."""
+        """Evaluate the predictions of the rounds so far, and choose the best candidate."""
 
     @abstractmethod
     def result(self) -> LeaderboardResult:
-        """Return the leaderboard, once all steps are taken."""
+        """Return the leaderboard; all steps must be done."""
 
 
 def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> Selection:
-    """Return how the exported model is chosen: by folds, by rows held out for validation, or without a choice."""
+    """Return the selection for a job: by folds, by validation rows, or by the test rows alone."""
     if len(folds) > 1:
         return _CrossValidation(job, entries, folds)
     has_validation = needs_validation(job.config, entries, job.y is not None)
@@ -87,7 +89,7 @@ def make_selection(job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold
 
 
 class _HoldoutSelection(Selection):
-    """Train once, test on the test rows. Without a target the test rows rank the models as well."""
+    """Selection with one training: evaluate on the test rows, which also rank candidates without a target."""
 
     _ranked: Sequence[LeaderboardEntry]
     _decision: Decision
@@ -117,7 +119,7 @@ class _HoldoutSelection(Selection):
 
 
 class _ValidatedSelection(_HoldoutSelection):
-    """Choose on rows held out of the training rows, train the best again on all of these, test on the test rows."""
+    """Selection on validation rows: train the best candidate again on all training rows, test on the test rows."""
 
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
         super().__init__(job, entries, folds)
@@ -154,7 +156,7 @@ class _ValidatedSelection(_HoldoutSelection):
             self.best = _named(candidates, self._ranked[0].label).trained.entry
             self._decision = decisions[self.best.label]
             _note_calibration(job, stage)
-            stage.note(f"best on validation: {self.best.label}; trained again on all training rows")
+            stage.note(f"best on the validation rows: {self.best.label}; it is trained again on all training rows")
 
 
 def _named(candidates: Sequence[Candidate], label: str) -> Candidate:
@@ -162,7 +164,7 @@ def _named(candidates: Sequence[Candidate], label: str) -> Candidate:
 
 
 def _validated(job: Job, y: Array | None, prediction: Prediction) -> dict[str, float]:
-    """Return the metrics of validation rows, each judged by a decision that was learned from other ones of them."""
+    """Return the metrics of the validation rows, with decisions learned from other validation rows."""
     if not is_learned(job.config.evaluate) or job.goal.task != "binary":
         return job.score(y, prediction, _fixed(job))
     from sklearn.model_selection import StratifiedKFold
@@ -184,7 +186,7 @@ def _validated(job: Job, y: Array | None, prediction: Prediction) -> dict[str, f
 
 
 class _CrossValidation(Selection):
-    """Train and test every model on each fold; the best by the mean is trained again on all rows."""
+    """Selection by the mean over the folds; the best candidate is trained again on all rows."""
 
     _ranked: list[LeaderboardEntry]
     _tested: _CrossValidatedCandidate
@@ -209,9 +211,9 @@ class _CrossValidation(Selection):
             self.best = best.candidates[0].trained.entry
             if is_learned(job.config.evaluate) and job.goal.task == "binary":
                 others = "the earlier folds" if job.times is not None else "the other folds"
-                stage.note(f"the rows of a fold are judged by what {others} say of calibration and threshold")
+                stage.note(f"calibration and threshold of each fold are learned from {others}")
                 if job.times is not None:
-                    stage.note("fold 1 has no earlier fold: it is judged uncalibrated, at a threshold of 0.5")
+                    stage.note("fold 1 has no earlier fold: it is evaluated uncalibrated, at a threshold of 0.5")
             self._decision = _decide_on(job, truths, [candidate.predictions["test"] for candidate in best.candidates])
             self._held_out = _pooled(job, folds, best)
             self._selection = _selection(job, list(tested.values()))
@@ -226,7 +228,7 @@ class _CrossValidation(Selection):
 
 @dataclass(frozen=True)
 class _CrossValidatedCandidate:
-    """One candidate over all folds, with decisions that are learned from other folds than each is applied to."""
+    """One candidate over all folds, with a decision per fold that is learned from other folds."""
 
     candidates: Sequence[Candidate]
     decisions: Sequence[Decision]
@@ -259,8 +261,8 @@ def _mean_and_std(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def _selection(job: Job, tested: Sequence[_CrossValidatedCandidate]) -> dict[str, float]:
     """Return the expected metrics of the exported model: each fold is scored by the model that other folds rank first.
 
-    The mean of the best candidate is too good by chance, the more candidates there are: the rows that judge it have
-    chosen it. (Tsamardinos, Greasidou and Borboudakis, 2018, correct the same bias by a bootstrap.)
+    The mean of the best candidate is optimistic, because the same rows choose and evaluate it; the bias grows with the
+    number of candidates. (Tsamardinos, Greasidou and Borboudakis, 2018, correct the same bias with a bootstrap.)
     """
     n_folds = len(tested[0].scores)
     if len(tested) == 1 or n_folds < 3:
@@ -277,14 +279,14 @@ def _selection(job: Job, tested: Sequence[_CrossValidatedCandidate]) -> dict[str
 
 
 def _judges(fold: int, n_folds: int, in_order: bool) -> list[int]:
-    """Return the folds that may choose something for a fold: the others; in the order of time, the earlier ones."""
+    """Return the folds from which a fold's decision may be learned: the others, or the earlier ones if in order."""
     return [j for j in range(fold if in_order else n_folds) if j != fold]
 
 
 def _decisions(
     job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction], in_order: bool
 ) -> list[Decision]:
-    """Return for each part of the rows the decision that the other parts choose."""
+    """Return for each set of rows the decision learned from the other sets."""
     found = []
     for i in range(len(truths)):
         others = _judges(i, len(truths), in_order)
@@ -294,7 +296,7 @@ def _decisions(
 
 
 def _pooled(job: Job, folds: Sequence[Fold], best: _CrossValidatedCandidate) -> HeldOutPredictions:
-    """Return all test rows in their own order, each as it was judged in its fold."""
+    """Return the predictions of all test rows in table order, each with the decision of its fold."""
     rows = np.concatenate([np.flatnonzero(fold.test) for fold in folds])
     sizes = [int(fold.test.sum()) for fold in folds]
     order = np.argsort(rows, kind="stable")
@@ -326,7 +328,7 @@ def _decided(job: Job, y: Array | None, prediction: Prediction) -> Decision:
 
 def _note_calibration(job: Job, stage: Stage) -> None:
     if job.backend.name == "gpu" and job.goal.task == "binary" and job.config.evaluate.calibrate != "none":
-        stage.note("the calibration is fitted on the host, by scikit-learn")
+        stage.note("the calibration is fitted on the host by scikit-learn")
 
 
 def _fixed(job: Job) -> Decision:

@@ -1,4 +1,4 @@
-"""Steps of a run in their order: `gpupipe.pipeline.run` does them, `gpupipe.pipeline.plan` predicts them."""
+"""Steps of a run in order: `gpupipe.pipeline.run` executes them, `gpupipe.pipeline.plan` predicts them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ REFIT = "refit: "
 
 @dataclass(frozen=True)
 class TrainingRound:
-    """Fit the features once, train models on the same rows, predict the same parts.
+    """Training round: fit the features once, train candidates on the same rows, predict the same rows.
 
     Attributes
     ----------
     label : str
-        Prefix of the names of its stages.
+        Prefix of its stage names.
     rows : {"train", "fit", "all"}
-        What the models are trained on: the training rows, those of them that are not held out for validation, or all.
+        Rows to train on: the training rows, the training rows without validation rows, or all rows.
     parts : tuple of {"validation", "test"}
-        What they predict.
+        Rows to predict.
     fold : int
-        Index of the fold whose rows these are.
+        Index of the fold.
     is_refit : bool
-        True if the best model alone is trained, False if all of them are.
+        True if only the best candidate is trained.
     """
 
     label: str = ""
@@ -40,7 +40,7 @@ class TrainingRound:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Measure the predictions of the rounds so far."""
+    """Evaluation of the predictions of the rounds so far."""
 
     label: str = ""
 
@@ -65,12 +65,12 @@ def training_steps(n_folds: int, has_validation: bool) -> tuple[TrainingRound | 
 
 
 def needs_validation(config: Config, entries: Sequence[ModelEntry], has_target: bool) -> bool:
-    """Return whether something is chosen on rows held out of the training rows: a model, or how it decides."""
+    """Return whether a model or a decision is chosen on rows held out of the training rows."""
     return has_target and (len(entries) > 1 or is_learned(config.evaluate))
 
 
 class RunSteps(ABC):
-    """The steps of a run. `walk` takes them in their order; a subclass defines what each of them does.
+    """Steps of a run: `walk` calls them in order, subclasses define them.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class RunSteps(ABC):
     config: Config
 
     def walk(self) -> None:
-        """Take every step."""
+        """Call every step, in order."""
         self.read()
         if derived_ops(self.config.features):
             self.derive()
@@ -96,7 +96,7 @@ class RunSteps(ABC):
             self.report()
 
     def train_round(self, step: TrainingRound) -> None:
-        """Take the steps of a round."""
+        """Call the steps of a training round."""
         entries = self.entries_of(step)
         self.fit_features(step, entries)
         for entry in entries:
@@ -110,7 +110,7 @@ class RunSteps(ABC):
 
     @abstractmethod
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
-        """Return the models that a round trains."""
+        """Return the candidates that a round trains."""
 
     @abstractmethod
     def read(self) -> None:
@@ -118,31 +118,31 @@ class RunSteps(ABC):
 
     @abstractmethod
     def derive(self) -> None:
-        """Derive columns of keys, events and texts."""
+        """Derive columns from keys, events and texts."""
 
     @abstractmethod
     def split(self) -> None:
-        """Divide the rows into folds, or into rows to train on and rows to test on."""
+        """Split the rows into folds, or into training and test rows."""
 
     @abstractmethod
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
-        """Fit the features of a round and write its matrices."""
+        """Fit the features of a round and compute its matrices."""
 
     @abstractmethod
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """Train a model of a round."""
+        """Train a candidate of a round."""
 
     @abstractmethod
     def predict(self, step: TrainingRound, entry: ModelEntry) -> None:
-        """Predict the parts of a round by the model that was trained last."""
+        """Predict the rows of a round with the last trained candidate."""
 
     @abstractmethod
     def evaluate(self, step: Evaluation) -> None:
-        """Measure predictions, and choose the best model."""
+        """Evaluate predictions, and choose the best candidate."""
 
     @abstractmethod
     def explain(self) -> None:
-        """Measure the importances of columns, and what is drawn."""
+        """Compute the importances of columns, and the data of the plots."""
 
     @abstractmethod
     def export(self) -> None:

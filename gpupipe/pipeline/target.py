@@ -1,4 +1,4 @@
-"""The target column: which task it asks for, and its values as numbers."""
+"""Target column: inference of the task, and conversion of its values to numbers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gpupipe.table.schema import FIRST_LEVEL, Column
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 
-MOST_LISTED = 10  # values of a target in a message
+MOST_LISTED = 10  # target values listed in a message
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be learned.
+    """Task of a run, with its target.
 
     Attributes
     ----------
     task : Task
     target : str, optional
-        The target column; None for clustering and embedding.
+        The target column; None for clustering and embeddings.
     labels : tuple
-        Classification only: the label of each class code. Binary: (negative, positive).
+        Label of each class code, for classification. Binary: (negative, positive).
     note : str
-        How the task was found, for the log.
+        How the task was inferred, for the log.
     """
 
     task: Task
@@ -42,13 +42,13 @@ class Goal:
 
     def __repr__(self) -> str:
         labels = ", ".join(map(repr, self.labels[:6])) + (
-            f", … {len(self.labels):,} in all" if len(self.labels) > 6 else ""
+            f", … {len(self.labels):,} in total" if len(self.labels) > 6 else ""
         )
         return f"Goal({self.task}, target={self.target!r}, labels=({labels}))"
 
     @property
     def n_classes(self) -> int:
-        """Classes of the target; 0 where it has none."""
+        """Number of classes; 0 unless the task is classification."""
         return len(self.labels) if self.task in CLASSIFICATION else 0
 
 
@@ -57,13 +57,13 @@ TableT = TypeVar("TableT", bound=EncodedTable)
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """The target as it was read.
+    """Target column as read.
 
     Attributes
     ----------
     column : Column
     values : ndarray, shape (n_rows,)
-        Its codes or numbers, on the host: tasks, splits and metrics are made of them there.
+        Codes or numbers, on the host, where tasks, splits and metrics are computed.
     """
 
     column: Column
@@ -71,19 +71,19 @@ class TargetColumn:
 
     @classmethod
     def of(cls, table: EncodedTable, name: str | None, backend: Backend) -> TargetColumn | None:
-        """Return the column called `name`, None without a name.
+        """Return the column `name`, or None without a name.
 
         Raises
         ------
         SchemaError
-            If there is no such column, or it cannot be a target.
+            If there is no such column, or its kind cannot be a target.
         """
         if name is None:
             return None
         column = table.schema[name]
         if column.kind in ("datetime", "text"):
             raise SchemaError(
-                f"the target {name!r} is {column.kind}: it can be a category, a boolean or a number",
+                f"expected a categorical, boolean or numeric target; {name!r} is {column.kind}",
                 fix=f"declare it: schema: {{{name}: categorical}}",
                 names=[name],
             )
@@ -91,14 +91,14 @@ class TargetColumn:
 
 
 def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: Sequence[ModelSettings]) -> Goal:
-    """Infer the task from the target, or from the models where there is none.
+    """Infer the task from the target, or from the models if there is no target.
 
     Raises
     ------
     DataError
         If the target has no value, or a single one.
     ConfigError
-        If the positive label is not among the target's, or the models learn no common task.
+        If the positive label is not a value of the target, or the models have no common task.
     """
     if target is None:
         return _without_target(models)
@@ -121,22 +121,20 @@ def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: S
 
 
 def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
-    """Raise DataError unless there is something to learn; a positive label that is all there is has its own error."""
+    """Raise DataError unless the target has two values; a positive label that is the only value has its own error."""
     name, found = target.column.name, _labels(target) if target.column.levels is not None else _bounds(target)
     if not found:
-        raise DataError(
-            f"the target {name!r} has no value: it is null in every row", fix="choose another column", names=[name]
-        )
+        raise DataError(f"the target {name!r} is null in every row", fix="choose another column", names=[name])
     if len(found) == 1 and not positives:
         raise DataError(
-            f"the target {name!r} has the single value {found[0]!r}",
-            fix="there is nothing to learn: choose another column, or check source.where",
+            f"expected at least two values of the target {name!r}, found only {found[0]!r}",
+            fix="choose another column, or check the filter source.where",
             names=[name],
         )
 
 
 def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
-    """Return the least and the greatest number of the target, once where they are one; nothing where all is null."""
+    """Return the minimum and maximum of the target, one number if they are equal, or () if all values are null."""
     known = target.values[~np.isnan(target.values)]
     if not len(known):
         return ()
@@ -145,7 +143,7 @@ def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
 
 
 def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tuple[Any, ...]:
-    """Return the classes with rows among those to test on and none among those to train on: masks of the rows."""
+    """Return the classes that occur in the test rows but not in the training rows, given as masks."""
     if y is None or not goal.labels:
         return ()
     seen, asked = (np.unique(y[mask]).astype(np.intp) for mask in (train, test))
@@ -156,16 +154,16 @@ def _without_target(models: Sequence[ModelSettings]) -> Goal:
     common = frozenset[Task]({"clustering", "embedding"}).intersection(*(type(m).tasks for m in models))
     if not models or not common:
         raise ConfigError(
-            "there is no target, and the models need one",
+            "the models need a target, and source.target is not set",
             where="source.target",
-            fix="name the column to predict, or choose kmeans or pca",
+            fix="set the column to predict, or use models without a target: kmeans, pca",
         )
     task: Task = "clustering" if "clustering" in common else "embedding"
-    return Goal(task, None, (), f"{task}: there is no target")
+    return Goal(task, None, (), f"{task}: no target")
 
 
 def _labels(target: TargetColumn) -> tuple[Any, ...]:
-    """Return the values that the target has in this table, in order."""
+    """Return the values of the target in this table, in order."""
     column, values = target.column, target.values
     if column.levels is None:
         return tuple(_plain(v) for v in np.unique(values[~np.isnan(values)]))
@@ -206,7 +204,7 @@ def _text(label: Any) -> str:
 
 
 def known_rows(table: TableT, target: TargetColumn | None, backend: Backend) -> tuple[TableT, Array]:
-    """Return the rows whose target is known, and which rows of `table` they are (int32; int64 if there are many)."""
+    """Return the rows whose target is not null, and their positions in `table` (int32, or int64 if too many)."""
     index = np.int32 if table.n_rows < 2**31 else np.int64
     if target is None:
         return table, np.arange(table.n_rows, dtype=index)
@@ -217,7 +215,7 @@ def known_rows(table: TableT, target: TargetColumn | None, backend: Backend) -> 
 
 
 def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array | None:
-    """Return the target of some rows, float64, shape (len(rows),): class codes 0..k-1, or numbers; None without one."""
+    """Return the target of `rows`, float64, shape (len(rows),): class codes 0..k-1 or numbers; None without one."""
     if target is None:
         return None
     column = target.column

@@ -1,4 +1,4 @@
-"""The rows of a configuration as tensors, for a training loop of the user's own."""
+"""Rows of a configuration as tensors, for custom training loops."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TensorView = Literal["dense", "embedding"]
 def make_tensors(
     config: Config, view: TensorView, codes: str = "int64"
 ) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
-    """Return the training and the test rows of the configuration's split; features are learned from the former alone.
+    """Return the training and test rows of the split; features are fitted to the training rows only.
 
-    Of a cross-validation the first fold is taken. Each batch is one allocation, where the backend computes, and its
-    target another: class codes are of the dtype `codes`.
+    With cross-validation, the first fold is used. Each batch is one allocation on the backend, and its target another;
+    class codes have the dtype `codes`.
     """
     backend = choose(config.device, config.device_options)
     job = open_job(config, backend, Timeline())

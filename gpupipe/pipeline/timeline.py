@@ -32,7 +32,7 @@ Level = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True)
 class Note:
-    """One remark; `stage` is the name of the stage it was made in, "" outside of all stages."""
+    """Note of a run; `stage` is the name of its stage, "" for a note that belongs to no stage."""
 
     text: str
     level: Level = "info"
@@ -41,44 +41,43 @@ class Note:
 
 @dataclass(eq=False, repr=False)
 class Stage:
-    """One step of a run. The stage's code fills in `rows`, `interpreter` and the device figures.
+    """One step of a run. The code of the stage sets `rows` and `interpreter`.
 
     Attributes
     ----------
     name, device, reason : str
-        What ran, where ("cpu", "gpu"), and why there, in words.
+        Name of the step, "cpu" or "gpu", and the reason for that choice.
     depth : int
         0 for a top-level stage, 1 for a stage inside it, and so on.
     start_seconds : float
-        When it began, in seconds after the timeline did.
+        Start, in seconds after the start of the timeline.
     rows : int, optional
-        Rows worked on.
+        Rows processed.
     interpreter : str, optional
-        Which of the program's interpreters ran (feature stages).
+        Interpreter that ran the feature program (feature stages).
     engines : dict of str to str
-        The engine that was chosen for each family of kernels that computed on the host.
+        Engine of each family of kernels that ran on the host.
     seconds, cpu_seconds : float
         Wall time, and processor time of all threads of this process.
     peak_host_bytes : int
-        The most memory the process had held by the end of the stage. It is the system's high-water mark since the
-        process began, so it never falls; a stage that raised it shows as a step.
+        Peak memory of the process from its start to the end of the stage, as the system reports it. It never
+        decreases.
     peak_device_bytes : int, optional
-        The same on the device; None on the CPU.
+        Peak memory on the device; None on the CPU.
     bytes_to_device, bytes_to_host : int
         Bytes that gpupipe moved between host and device.
     receipts : list of dict
-        The arrays that were handed to another library: pointer, bytes, strides, device, and whether a copy was made.
+        Arrays handed over to another library: pointer, bytes, strides, device, and whether they were copied.
     workers : list of dict
-        Of a stage on a cluster: rows, tasks and seconds of each worker, bytes that it holds, has spilled, and held at
-        most.
+        Use of each worker of a cluster: rows, tasks, seconds, and bytes held, spilled and held at the peak.
     rows_held : dict of str to int
-        The rows of the stage that each worker holds, by its address.
+        Rows of the stage that each worker holds, by its address.
     epochs : list of dict
-        The losses of each epoch, of a training that has epochs.
+        Losses of each epoch, for a training that has epochs.
     status : {"running", "done", "failed"}
     notes : list of Note
     progress : ProgressMeter, optional
-        How far a long step inside the stage has come; kept when it ends.
+        Progress of a long step of the stage; kept when it ends.
     """
 
     name: str
@@ -107,18 +106,18 @@ class Stage:
 
     @property
     def rows_per_second(self) -> float | None:
-        """Rows by wall second, once both are known."""
+        """Rows per wall second; None until both are known."""
         return self.rows / self.seconds if self.rows is not None and self.seconds > 0 else None
 
     def note(self, text: str, level: Level = "info") -> None:
-        """Remark on something that the reader of the log should know."""
+        """Add a note to the stage, and pass it to the listeners."""
         note = Note(self._hide(text), level, self.name)
         self.notes.append(note)
         for listener in self._listeners:
             listener.noted(note)
 
     def record_use(self, use: StageUse) -> None:
-        """Record the use of device and workers; a stage that fell back to the host is recorded as run there."""
+        """Record the use of device and workers; a stage that fell back to the host counts as run there."""
         self.bytes_to_device, self.bytes_to_host = use.bytes_to_device, use.bytes_to_host
         self.peak_device_bytes, self.engines = use.peak_bytes, dict(use.engines)
         for worker in use.workers:
@@ -134,7 +133,7 @@ class Stage:
         return f"Stage({self.name!r}: {', '.join([self.status, *rows, *took, self.device])})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record that timeline.json holds."""
+        """Return the record of the stage in timeline.json."""
         rate = self.rows_per_second
         return {
             "name": self.name,
@@ -161,39 +160,41 @@ class Stage:
 
 
 class Listener(Protocol):
-    """Somebody who is told of stages as they happen: the console, the log."""
+    """Observer notified of the start, the notes and the end of each stage, such as the console or the log."""
 
     def started(self, stage: Stage) -> None:
-        """Hear that `stage` begins."""
+        """Handle the start of `stage`."""
 
     def noted(self, note: Note) -> None:
-        """Hear a remark."""
+        """Handle a note."""
 
     def ended(self, stage: Stage) -> None:
-        """Hear that `stage` is over; its `status` says how."""
+        """Handle the end of `stage`; its `status` is "done" or "failed"."""
 
 
 class Timeline:
-    """The stages of one run, in the order in which they began.
+    """Stages of one run, in the order in which they began.
 
-    Stages are opened and closed by one thread; a stage opened inside another is one level deeper.
+    One thread opens and closes stages; a stage opened inside another is one level deeper.
 
     Parameters
     ----------
     listeners : sequence of Listener
-        Told of each stage and note at once.
+        Notified of each stage and note at once.
     stop_signal : StopSignal, optional
-        Asked before each stage that is not inside another, nor in a `postpone_stop` block.
+        Checked before each top-level stage that is not in a `postpone_stop` block.
     hide : callable
-        What notes and reasons are put through, so that no secret is kept or told.
+        Removes secrets from notes and reasons.
 
     Attributes
     ----------
     stages : list of Stage
     notes : list of Note
-        The notes made outside of all stages.
+        Notes that belong to no stage.
     limits : callable
-        Returns what was used of the limits, up to now, as records of timeline.json.
+        Returns the use of each limit up to now, as records of timeline.json.
+    imports : dict of str to float
+        Library to the wall seconds of importing it, which no stage contains.
     """
 
     def __init__(
@@ -207,6 +208,7 @@ class Timeline:
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
         self.limits: Callable[[], list[dict[str, Any]]] = list
+        self.imports: dict[str, float] = {}
         self._open: list[Stage] = []
         self._is_stop_postponed = False
         self._began = datetime.now(UTC)
@@ -214,18 +216,18 @@ class Timeline:
 
     @contextmanager
     def stage(self, name: str, where: Place) -> Iterator[Stage]:
-        """Record what the ``with`` block does as one stage; one that raises is recorded as failed.
+        """Record the ``with`` block as one stage; a block that raises is recorded as failed.
 
         Parameters
         ----------
         name : str
         where : Place
-            What it uses by its meter is recorded, once the work of the stage is done there.
+            Device of the stage; its meter measures what the stage uses.
 
         Raises
         ------
         BaseException
-            What `stop_signal` raises, if the run should end before this stage.
+            The exception of `stop_signal`, if the run should end before this stage.
         """
         if not self._open and not self._is_stop_postponed:
             self.stop_signal.check(f"before {name}")
@@ -261,13 +263,12 @@ class Timeline:
 
     @contextmanager
     def show_progress(self, read: ReadProgress) -> Iterator[None]:
-        """Let listeners follow what the ``with`` block does, as the progress of the innermost open stage.
+        """Show the progress of the ``with`` block as that of the innermost open stage.
 
         Parameters
         ----------
         read : callable
-            Returns the current `gpupipe.models.progress.ProgressReport`, or None. It is called from the threads of
-            displays, and not at all without one.
+            Returns the current `gpupipe.models.progress.ProgressReport`, or None. Displays call it from their threads.
         """
         if not self._open:
             yield
@@ -280,7 +281,7 @@ class Timeline:
 
     @contextmanager
     def postpone_stop(self) -> Iterator[None]:
-        """Postpone a requested stop beyond the ``with`` block: the stage before it has no checkpoint yet."""
+        """Postpone a requested stop until after the ``with`` block: the stage before it has no checkpoint yet."""
         self._is_stop_postponed = True
         try:
             yield
@@ -288,14 +289,14 @@ class Timeline:
             self._is_stop_postponed = False
 
     def note(self, text: str, level: Level = "info") -> None:
-        """Remark on something outside of all stages."""
+        """Add a note that belongs to no stage, and pass it to the listeners."""
         note = Note(self._hide(text), level)
         self.notes.append(note)
         for listener in self.listeners:
             listener.noted(note)
 
     def all_notes(self, *levels: Level) -> list[Note]:
-        """Return all notes, of the stages too; only those of `levels` where any are given."""
+        """Return the notes of the run and its stages, filtered by `levels` if any are given."""
         notes = self.notes + [note for stage in self.stages for note in stage.notes]
         return [note for note in notes if not levels or note.level in levels]
 
@@ -316,10 +317,11 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what timeline.json holds: when it began (UTC), the seconds up to now, the stages, used limits."""
+        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages and used limits."""
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
+            "imports": {library: round(seconds, 6) for library, seconds in self.imports.items()},
             "stages": [stage.to_json() for stage in self.stages],
             "limits": self.limits(),
         }

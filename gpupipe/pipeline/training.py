@@ -1,4 +1,4 @@
-"""Features and models of one set of training rows."""
+"""Fitting of features and models to one set of training rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpupipe.typing import Array, Matrix
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained model, and the features that it was trained on.
+    """Trained model with the features that it was trained on.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class TrainedModel:
     features : FittedFeatures
     model : FittedModel
     seconds : float
-        Wall time of the training alone.
+        Wall time of the training alone, in seconds.
     """
 
     entry: ModelEntry
@@ -43,18 +43,18 @@ class TrainedModel:
 
 @dataclass
 class TrainingSet:
-    """Training rows of the run's table, and the features fitted to them, one set for each view.
+    """Training rows, and the features fitted to them for each view.
 
     Attributes
     ----------
     n_rows : int
     y : array of float64, shape (n_rows,), optional
     statistics : Statistics, optional
-        Holds the encoded rows; None once they are released.
+        Statistics of the encoded rows; None once they are released.
     derivation : Derivation, optional
-        How those columns came about that are no columns of the input.
+        Derivation of the columns that are not columns of the input.
     withheld : mapping of str to str
-        Columns that no op may select, each with the reason.
+        Columns that no op may select, with the reason.
     features, matrices : dict
         View to its fitted features, and to the matrix of these rows.
     """
@@ -68,7 +68,7 @@ class TrainingSet:
     matrices: dict[View, Matrix] = field(default_factory=dict)
 
     def release(self) -> None:
-        """Let go of the encoded rows: the matrices of all views that will be asked for have been written."""
+        """Release the encoded rows, once the matrices of all views have been computed."""
         self.statistics = None
 
 
@@ -81,7 +81,7 @@ def select_rows(
     backend: Backend,
     derivation: Derivation | None = None,
 ) -> TrainingSet:
-    """Return the rows where `mask` is true, ready to be fitted."""
+    """Return the rows where `mask` is true as a training set."""
     withheld = withheld_columns(goal.target, config)
     rows = table.select(table.schema.without(withheld)).take(mask, backend)
     values = None if y is None else y[mask]
@@ -90,12 +90,12 @@ def select_rows(
 
 
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
-    """Return the columns that features cannot be made of, each with the reason; some are not in the table at all."""
+    """Return the columns excluded from features, with the reason; they may include columns not in the table."""
     split, names = config.split, {name: "source.drop drops it" for name in config.source.drop if name[:1] != "@"}
     keys, made = key_columns(config.features), key_columns(config.features, entity_columns(config))
     names |= {key: f"it is the key of {op.title()}" for op in derived_ops(config.features) for key in op.key_columns()
               if key in keys}  # fmt: skip
-    names |= dict.fromkeys([name for name in made if name not in names], "it identifies a row that is made of events")
+    names |= dict.fromkeys([name for name in made if name not in names], "it identifies a row built from events")
     named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
     names |= {name: reason for name, reason in named if name}
     names |= dict.fromkeys(config.source.id, "it is an identifier (source.id)")
@@ -103,12 +103,12 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
 
 
 def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Any]:
-    """Return the features of one view and the matrix of the training rows; made once."""
+    """Return the features of one view and the matrix of the training rows, computed once."""
     return learn_features(rows, view, ops), training_matrix(rows, view, backend)
 
 
 def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> FittedFeatures:
-    """Return the features of one view, fitted to `rows`; fitted once."""
+    """Return the features of one view fitted to `rows`, computed once."""
     if view not in rows.features:
         assert rows.statistics is not None
         rows.features[view] = fit_features(ops, rows.statistics, view, rows.derivation, rows.withheld)
@@ -116,7 +116,7 @@ def learn_features(rows: TrainingSet, view: View, ops: Sequence[FeatureOp]) -> F
 
 
 def training_matrix(rows: TrainingSet, view: View, backend: Backend) -> Any:
-    """Return the matrix of `rows` themselves, for features that have been fitted to them; written once."""
+    """Return the matrix of `rows` for features that have been fitted to them, computed once."""
     if view not in rows.matrices:
         assert rows.statistics is not None
         rows.matrices[view] = write_matrix(rows.statistics.table, rows.features[view], backend, True)
@@ -131,7 +131,7 @@ def train(
     backend: Backend,
     resources: Resources = ONE_PROCESS,
 ) -> TrainedModel:
-    """Train one model on `rows`; its view must have been fitted."""
+    """Train one candidate on `rows`, and return the model with its features."""
     import time
 
     features, X = fit_view(rows, entry.params.view, config.features, backend)

@@ -1,4 +1,4 @@
-"""The feature program as a scikit-learn transformer, for anyone's ``Pipeline`` and ``GridSearchCV``."""
+"""Feature program as a scikit-learn transformer, for its ``Pipeline`` and ``GridSearchCV``."""
 
 from __future__ import annotations
 
@@ -32,38 +32,45 @@ from gpupipe.typing import Array
 
 
 class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Feature ops, fitted once and run in one pass into one float32 matrix.
+    """Feature ops as a scikit-learn transformer from tables to float32 matrices.
+
+    The ops are compiled to one program, which transforms rows in a single pass.
 
     Parameters
     ----------
-    ops : sequence of Op or of single-key mappings, default=None
-        As in a configuration: ``[{"impute": {"columns": "@numeric"}}, {"one_hot": "@categorical"}]``. None does what
-        suits each column.
+    ops : sequence of FeatureOp or of single-key mappings, default=None
+        Ops as in a configuration: ``[{"impute": {"columns": "@numeric"}}, {"one_hot": "@categorical"}]``. None encodes
+        each column by its kind.
     view : {"dense", "codes", "embedding"}, default="dense"
-        What columns that no op names become: scaled numbers without nulls; integer ids and numbers as they are; or
-        scaled numbers first, and ids to embed last.
+        Encoding of columns that no op names. "dense": scaled numbers and one-hot categories, without nulls. "codes":
+        integer codes, and numbers unchanged. "embedding": scaled numbers first, then integer codes to embed.
     schema : mapping of str to str or mapping, default=None
-        Column to kind or dtype, where inference should not decide; for times in text of an unusual form
+        Column name to kind or dtype, instead of inference. Datetimes in unusual text formats:
         ``{"kind": "datetime", "format": "%d.%m.%Y"}``.
     device : {"auto", "cpu", "gpu"}, default="auto"
-        Where it computes. The matrix is a NumPy array, but for "gpu": then it is CuPy's and stays there.
+        Device to compute on. The matrix is a NumPy array; with "gpu" it is a CuPy array.
     random_state : int, default=0
         Seed of the folds of target encodings.
 
     Attributes
     ----------
     fitted_ : FittedFeatures
-        Schema, program, and the name and lineage of each column.
+        Schema, program, and the name and lineage of each output column.
     n_features_in_ : int
+        Number of input columns.
     feature_names_in_ : ndarray of str
-        Defined where the input has column names that are all strings.
+        Names of the input columns; defined only if all of them are strings.
 
     Examples
     --------
+    >>> import gpupipe as gp
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"plan": ["a", "b", None], "age": [20.0, None, 40.0]})
-    >>> FeatureProgram([{"one_hot": "plan"}, {"impute": "age"}]).fit_transform(frame).tolist()
+    >>> program = gp.FeatureProgram([{"one_hot": "plan"}, {"impute": "age"}])
+    >>> program.fit_transform(frame).tolist()
     [[1.0, 0.0, 0.0, 20.0], [0.0, 1.0, 0.0, 30.0], [0.0, 0.0, 1.0, 40.0]]
+    >>> program.get_feature_names_out().tolist()
+    ['plan=a', 'plan=b', 'plan=(null)', 'age']
     """
 
     def __init__(
@@ -82,35 +89,39 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the ops.
+        """Fit the ops to `X`.
 
         Parameters
         ----------
         X : frame, or array of numbers or strings, shape (n_rows, n_columns)
-            A frame is one of pandas, polars, pyarrow, cuDF or DuckDB, anything with ``__arrow_c_stream__``, or a dict
+            Frames are those of pandas, polars, pyarrow, cuDF and DuckDB, objects with ``__arrow_c_stream__``, and dicts
             of sequences.
         y : array, shape (n_rows,), optional
-            Needed by target encodings: class labels or numbers.
+            Class labels or numbers; required by target encodings.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
         ConfigError
-            If a parameter is wrong (every mistake in the ops at once), or an op does not fit the columns.
+            If a parameter is invalid (all errors in `ops` at once), or an op does not fit the columns.
         SchemaError
             If a column contradicts `schema`.
         DataError
             If `X` is neither a frame nor an array.
         ValueError
-            As scikit-learn's own estimators: for arrays that are not 2-D, other columns than those of the fit, or a
-            `y` of another length.
+            As in scikit-learn's estimators: if an array is not 2-D, or `y` has another length.
         """
         self._fit(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
-        """Fit, and return the matrix of the rows fitted: target encodings are cross-fitted there.
+        """Fit the ops to `X`, and return the matrix of `X` with cross-fitted target encodings.
 
-        So the result may differ from ``fit(X, y).transform(X)``, as with scikit-learn's TargetEncoder.
+        With target encodings, the result differs from ``fit(X, y).transform(X)``, as it does for scikit-learn's
+        TargetEncoder.
         """
         table, backend = self._fit(X, y)
         return self._handed(self.fitted_.transform_training(table, backend), backend)
@@ -123,7 +134,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self._handed(self.fitted_.transform(table, backend), backend)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the columns of the matrix."""
+        """Return the names of the output columns, ndarray of str, shape (n_outputs,)."""
         check_is_fitted(self)
         _check_feature_names_in(self, input_features)
         return np.asarray(self.fitted_.names, dtype=object)
@@ -150,8 +161,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return statistics.table, backend
 
     def _handed(self, matrix: Array, backend: Backend) -> Array:
-        """Return the matrix where the next step takes it: scikit-learn's do not take CuPy's arrays."""
-        return matrix if self.device == "gpu" else backend.to_host(matrix.T).T  # lines of the transpose are columns
+        """Return the matrix as NumPy array unless the device is "gpu", because scikit-learn does not accept CuPy's."""
+        return matrix if self.device == "gpu" else backend.to_host(matrix.T).T  # the transpose is row-major
 
     def _arrow(self, X: Any, reset: bool) -> pa.Table:
         if X is None or isinstance(X, str | bytes | int | float | os.PathLike):
@@ -163,7 +174,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             values = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             return pa.table({f"x{i}": pa.array(values[:, i], from_pandas=True) for i in range(values.shape[1])})
         arrow = frame_to_arrow(X)
-        # pandas' own names may be numbers, which scikit-learn does not keep.
+        # scikit-learn does not record names that are not strings, which pandas allows.
         validate_data(self, X if hasattr(X, "iloc") else arrow, reset=reset, skip_check_array=True)
         if arrow.num_rows == 0:
             shape = (0, arrow.num_columns)

@@ -1,4 +1,4 @@
-"""What a report shows, as plain values: the pipeline fills these in, `gpupipe.report.render` draws them.
+"""Data classes of a report: the pipeline fills them in, `gpupipe.report.render` draws them.
 
 Sequences may be lists, tuples or NumPy arrays. None and NaN are shown as a dash.
 """
@@ -20,7 +20,7 @@ class LeaderboardRow:
     ----------
     model : str
     metrics : mapping of str to float
-        On the test split, or the mean over the folds, beside ``METRIC_std``.
+        On the test split, or the mean over the folds and its standard deviation, ``METRIC_std``.
     validation : mapping of str to float
         The same on the validation split, where there is one.
     best : bool
@@ -38,7 +38,7 @@ class LeaderboardRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Points to be joined; `label` is for the legend where there are several (the class, one against the rest)."""
+    """Points of a line. Where a plot has several, `label` names the class in its legend."""
 
     x: Numbers
     y: Numbers
@@ -54,8 +54,16 @@ class Confusion:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TopGroup:
+    """Rows of the positive class among the `n_rows` test rows with the highest probabilities."""
+
+    n_rows: int
+    hits: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Classification:
-    """How the best model classifies the test rows.
+    """Classification of the test rows by the best model.
 
     Attributes
     ----------
@@ -65,6 +73,12 @@ class Classification:
         x: recall, y: precision.
     calibration : sequence of Curve
         x: mean predicted probability of a bin, y: fraction of positives in it.
+    gains : sequence of Curve
+        x: fraction of the rows, highest probability first, y: fraction of the class among them.
+    headline : TopGroup, optional
+        Binary only: a round number of rows, for the sentence at the top of the page.
+    top : sequence of TopGroup
+        Binary only: the rows of the table of gains.
     prevalence : float, optional
         Fraction of positives in the test rows (binary only): the precision of guessing.
     positive : str, optional
@@ -74,7 +88,7 @@ class Classification:
     threshold_rule : str
         How it was chosen: ``"best_f1"``.
     fold_thresholds : sequence of float
-        Under cross-validation, where each fold's rows are judged by a threshold that the other folds choose.
+        Under cross-validation, where the rows of each fold use a threshold chosen on the other folds.
     confusion : Confusion, optional
         At that threshold, or at those of the folds.
     """
@@ -82,6 +96,9 @@ class Classification:
     roc: Sequence[Curve] = ()
     precision_recall: Sequence[Curve] = ()
     calibration: Sequence[Curve] = ()
+    gains: Sequence[Curve] = ()
+    headline: TopGroup | None = None
+    top: Sequence[TopGroup] = ()
     prevalence: float | None = None
     positive: str | None = None
     threshold: float | None = None
@@ -92,7 +109,7 @@ class Classification:
 
 @dataclass(frozen=True, kw_only=True)
 class Regression:
-    """How the best model predicts the test rows; a sample of them is enough (800 are drawn).
+    """Predictions of the test rows by the best model; at most 800 of them are drawn.
 
     Attributes
     ----------
@@ -100,21 +117,51 @@ class Regression:
     residual_edges : sequence of float, length bins + 1
         Edges of the histogram of ``y_true - y_pred`` over all test rows.
     residual_counts : sequence of int, length bins
+    half_within, most_within : float, optional
+        Half and 90 % of the test rows have an absolute residual of at most this.
+    constant_half_within : float, optional
+        `half_within` of always predicting the median of ``y_true``.
     """
 
     y_true: Numbers
     y_pred: Numbers
     residual_edges: Numbers
     residual_counts: Sequence[int]
+    half_within: float | None = None
+    most_within: float | None = None
+    constant_half_within: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """Relation between an input column and the predictions.
+
+    Attributes
+    ----------
+    correlation : float, optional
+        Numbers and times: rank correlation of the column with the predictions, 0 if it is weak.
+    highest, lowest : str
+        Categories: the levels with the highest and the lowest mean prediction.
+    """
+
+    correlation: float | None = None
+    highest: str = ""
+    lowest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportanceRow:
-    """How much one input column matters to the best model: mean and spread over the repetitions, most first."""
+    """Permutation importance of one input column: mean and standard deviation over the repeats."""
 
     name: str
     mean: float
     std: float | None = None
+    direction: Direction | None = None
+
+    @property
+    def is_measurable(self) -> bool:
+        """True if the mean is positive and exceeds its spread over the repeats; otherwise it is noise."""
+        return self.mean > (self.std or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +180,9 @@ class ColumnQuality:
     top : str, optional
         The most frequent level.
     top_fraction : float, optional
-        Its share of the rows that are not null, 0 to 1.
+        Its fraction of the rows that are not null, 0 to 1.
     notes : sequence of str
-        What the reader should know: ``"constant"``, ``"11 nulls imputed"``.
+        For the reader: ``"constant"``, ``"11 nulls imputed"``.
     """
 
     name: str
@@ -153,7 +200,7 @@ class ColumnQuality:
 
 @dataclass(frozen=True, kw_only=True)
 class Lineage:
-    """Where one column of the feature matrix comes from."""
+    """The input columns of one column of the feature matrix."""
 
     output: str
     inputs: Sequence[str]
@@ -162,49 +209,56 @@ class Lineage:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportData:
-    """Everything on the page.
+    """All contents of the page.
 
     Attributes
     ----------
     name : str
         Of the run.
     created : str
-        When the run began, as it should be read: ``"2026-03-14 09:26 UTC"``.
+        Start of the run, as text: ``"2026-03-14 09:26 UTC"``.
     seconds : float
         Wall seconds of the whole run.
     device, device_reason : str
-        Where it ran, and why there.
+        ``"cpu"`` or ``"gpu"``, and the reason for that choice.
     task : str
         ``"binary"``, ``"multiclass"``, ``"regression"``…
     target : str, optional
     metric : str
         The headline metric: a key of each row's `metrics`.
     higher_is_better : bool
-        Of that metric.
+        Whether higher values of that metric are better.
     evaluated_on : str
-        What the metrics were measured on: ``"test split"``, ``"mean over 5 folds"``.
+        The rows that the metrics were measured on: ``"test split"``, ``"mean over 5 folds"``.
     rows_train, rows_test : int
         Under cross-validation, all rows and 0.
     n_features : int
-        Columns of the feature matrix that the best model saw.
+        Columns of the feature matrix of the best model.
+    n_inputs : int, optional
+        Input columns that these are made of, those of further tables included.
     leaderboard : sequence of LeaderboardRow
         In the order to be shown; exactly one is the best.
     classification, regression : optional
         At most one of them.
     selection : mapping of str to float
         Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
-        first. The best model's own mean is too good by chance, since the same rows have chosen it.
+        first. The mean of the best model itself is optimistic, since the same rows have selected it.
+    cluster_sizes : sequence of int
+        Clustering only: test rows in each cluster.
     losses : sequence of Curve
         Of the best model's training, by epoch; empty where it has no epochs.
     importances : sequence of ImportanceRow
+        Most important first.
     importance_note : str
-        How they were measured: ``"drop in roc_auc when the column is shuffled, 5 times"``.
+        The measure, in one sentence.
     columns : sequence of ColumnQuality
     lineage : sequence of Lineage
     stages : sequence of mapping
         ``timeline.to_json()["stages"]``.
     limits : sequence of mapping
         ``timeline.to_json()["limits"]``.
+    imports : mapping, optional
+        ``timeline.to_json()["imports"]``.
     notes, warnings : sequence of str
     config : str
         The resolved configuration, YAML.
@@ -223,12 +277,14 @@ class ReportData:
     rows_train: int
     rows_test: int
     n_features: int
+    n_inputs: int | None = None
     target: str | None = None
     higher_is_better: bool = True
     evaluated_on: str = "test split"
     classification: Classification | None = None
     regression: Regression | None = None
     selection: Mapping[str, float] = field(default_factory=dict)
+    cluster_sizes: Sequence[int] = ()
     losses: Sequence[Curve] = ()
     importances: Sequence[ImportanceRow] = ()
     importance_note: str = ""
@@ -236,6 +292,7 @@ class ReportData:
     lineage: Sequence[Lineage] = ()
     stages: Sequence[Mapping[str, Any]] = ()
     limits: Sequence[Mapping[str, Any]] = ()
+    imports: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     config: str = ""

@@ -1,7 +1,7 @@
-"""The plots, as SVG text: few artists, thinned points, the same bytes for the same data.
+"""Plots of a report as SVG text: few artists, thinned points, the same bytes for the same data.
 
-matplotlib's figures are used without pyplot, and imported when the first plot is drawn: that import is two thirds of
-the time of a report.
+Figures are made without pyplot. matplotlib is imported with the first plot, since that import takes two thirds of the
+time of a report.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.report.data import Classification, Curve, Regression
+from gpupipe.report.gains import at_threshold
 from gpupipe.report.text import printable
 from gpupipe.report.theme import COLORS, SERIES
 
@@ -25,13 +26,17 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gpupipe",
     "text.usetex": False,  # a matplotlibrc in the current folder could have LaTeX run what it says
-    "text.parse_math": False,  # a level named "$5-$10" is no formula
+    "text.parse_math": False,  # a level named "$5-$10" is not a formula
 }
 
 
 def draw_classification(data: Classification) -> dict[str, str]:
-    """Return file stem to SVG for the curves that there are."""
+    """Return file stem to SVG for each kind of curve in `data`."""
     plots = {}
+    if data.gains:
+        positive = "the class" if data.positive is None else _legend(data.positive)
+        labels = "Fraction of rows, highest probability first", f"Fraction of {positive} found"
+        plots["gains"] = _square(*labels, lambda axes: _gains(axes, data))
     if data.roc:
         plots["roc"] = _square("False positive rate", "True positive rate", lambda axes: _roc(axes, data))
     if data.precision_recall:
@@ -68,6 +73,13 @@ def thin(curve: Curve, n_points: int = CURVE_POINTS) -> tuple[np.ndarray[Any, An
     return x[kept], y[kept]
 
 
+def _gains(axes: Any, data: Classification) -> None:
+    axes.plot([0, 1], [0, 1], color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
+    _curves(axes, data.gains, legend="lower right")
+    if len(data.gains) == 1:
+        axes.fill_between(*thin(data.gains[0]), color=SERIES[0], alpha=0.10, linewidth=0)
+
+
 def _roc(axes: Any, data: Classification) -> None:
     axes.plot([0, 1], [0, 1], color=COLORS["faint"], linewidth=1, linestyle=(0, (4, 3)))
     _curves(axes, data.roc, legend="lower right")
@@ -81,6 +93,12 @@ def _precision_recall(axes: Any, data: Classification) -> None:
     _curves(axes, data.precision_recall, legend="lower left")
     if len(data.precision_recall) == 1:
         axes.fill_between(*thin(data.precision_recall[0]), color=SERIES[0], alpha=0.10, linewidth=0)
+        if (point := at_threshold(data)) is not None:
+            precision, recall = point
+            axes.plot([recall], [precision], "o", color=SERIES[1], markersize=7)
+            axes.annotate(
+                "threshold", (recall, precision), (6, 6), textcoords="offset points", fontsize=8.5, color=COLORS["ink"]
+            )
 
 
 def _calibration(axes: Any, curves: Sequence[Curve]) -> None:
@@ -120,7 +138,7 @@ def _histogram(axes: Any, data: Regression) -> None:
 
 
 def _number_axes(axes: Any) -> None:
-    """Few ticks, thousands with commas."""
+    """Set few ticks, and commas between thousands."""
     axes.locator_params(nbins=6)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:,.6g}".replace("-", "−"))
@@ -138,7 +156,7 @@ def _square(x_label: str, y_label: str, draw: Callable[[Any], None]) -> str:
 def _figure(
     x_label: str, y_label: str, draw: Callable[[Any], None], margins: tuple[float, float] = (0.17, 0.15)
 ) -> str:
-    """Return the SVG of one pair of axes; matplotlib's settings are left as they were."""
+    """Return the SVG of one pair of axes; matplotlib's settings are restored."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -162,7 +180,7 @@ def _figure(
 
 
 def _legend(label: str) -> str:
-    """Return a label that fits; matplotlib would leave out one that begins with an underscore."""
+    """Return a label that fits; a space comes before an underscore, since matplotlib hides such labels."""
     label = printable(label)
     label = label if len(label) <= 24 else label[:23] + "…"
     return " " + label if label.startswith("_") else label

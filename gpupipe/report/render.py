@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gpupipe import units
 from gpupipe.report import text
 from gpupipe.report.data import ReportData
+from gpupipe.report.gains import at_threshold, gain_rows
+from gpupipe.report.sentences import evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
 from gpupipe.report.theme import COLORS, DARK, css_variables
 
@@ -17,16 +19,18 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 CAPTIONS = {
+    "gains": "Cumulative gains",
     "roc": "ROC curve",
     "precision_recall": "Precision and recall",
     "calibration": "Calibration",
     "predicted_actual": "Predicted against actual",
     "residuals": "Residuals",
-    "training": "Loss of the best model's training, by epoch",
+    "training": "Training loss of the best model by epoch",
 }
 MAX_IMPORTANCES = 20
 MAX_CLASSES = 20  # of a confusion table
 MAX_COLUMNS = 500  # of the tables of columns
+MAX_STAGES = 16  # a longer timeline is folded
 
 
 def render(data: ReportData, folder: Path, settings: Report | None = None) -> Path:
@@ -58,7 +62,7 @@ def render(data: ReportData, folder: Path, settings: Report | None = None) -> Pa
 
 
 def draw(data: ReportData) -> dict[str, str]:
-    """Return file stem to SVG for the plots that `data` has the points of."""
+    """Return file stem to SVG for each plot that `data` has the points of."""
     from gpupipe.report.plots import draw_classification, draw_regression, draw_training
 
     plots: dict[str, str] = {}
@@ -76,6 +80,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
     from markupsafe import Markup
 
     figures = [(CAPTIONS[name], Markup(inline_svg(svg, name, CAPTIONS[name]))) for name, svg in plots.items()]
+    influential = [item for item in data.importances if item.is_measurable]
     template = _environment().get_template("page.html")
     return template.render(
         data=data,
@@ -83,9 +88,21 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         title=title or data.name,
         figures=figures,
         metrics=text.metric_names(data.best.metrics),
+        sentences=result_sentences(data),
+        basis=evaluation_basis(data),
+        gains=[] if data.classification is None else gain_rows(data.classification),
+        at_threshold=at_threshold(data.classification),
         total_seconds=_total_seconds(data),
-        importance_scale=max((item.mean + (item.std or 0) for item in data.importances), default=0),
-        limits={"importances": MAX_IMPORTANCES, "classes": MAX_CLASSES, "columns": MAX_COLUMNS},
+        influential=influential,
+        without_influence=[item for item in data.importances if not item.is_measurable],
+        importance_scale=max((item.mean + (item.std or 0) for item in influential), default=0),
+        directions=_direction_note(data) if any(item.direction for item in influential) else "",
+        limits={
+            "importances": MAX_IMPORTANCES,
+            "classes": MAX_CLASSES,
+            "columns": MAX_COLUMNS,
+            "stages": MAX_STAGES,
+        },
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         colors=css_variables(COLORS),
         dark_colors=css_variables(DARK),
@@ -104,20 +121,33 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     filters = (
-        text.number, text.signed, text.metric, text.percent, text.share,
+        text.number, text.signed, text.spread, text.percent, text.share, text.at_scale, text.metric_title,
+        text.task_title, text.direction,
         units.format_duration, units.format_size, units.format_rate,
     )  # fmt: skip
     environment.filters |= {function.__name__: function for function in filters}
     return environment
 
 
+def _direction_note(data: ReportData) -> str:
+    """Return how the directions of importances are computed."""
+    output = "the prediction"
+    if data.classification is not None:
+        output = f"the predicted probability of {data.classification.positive or 'the positive class'}"
+    return (
+        f"Direction: how {output} varies with the column in the same rows: the sign of Spearman's rank correlation "
+        "(no clear direction below 0.1), or the levels with the highest and lowest mean. It describes the model, not "
+        "causes."
+    )
+
+
 def _finalize(value: Any) -> Any:
-    """Show control characters of the data as escapes; templates, plots and numbers pass."""
+    """Return text of the data with control characters as escapes; markup and numbers are returned unchanged."""
     return text.printable(value, keep="\n\t") if type(value) is str else value
 
 
 def _total_seconds(data: ReportData) -> float:
-    """Return the length of the time axis: no stage may end beyond it."""
+    """Return the length of the time axis: the end of the last stage."""
     ends = [float(stage["start_seconds"]) + float(stage["seconds"]) for stage in data.stages]
     return max(ends, default=0.0)
 
@@ -130,9 +160,9 @@ def inline_svg(svg: str, name: str, label: str) -> str:
     svg : str
         A whole SVG file, drawn in the colours of `gpupipe.report.theme`.
     name : str
-        Unique on the page; put before each id, so that two plots do not share one.
+        Unique on the page; the prefix of each id, so that no two plots share one.
     label : str
-        What the plot shows, for screen readers; must need no escaping.
+        Description for screen readers; must need no escaping.
     """
     body = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', body)

@@ -8,8 +8,8 @@ from gpupipe.settings import Settings
 
 
 class Report(Settings):
-    """Whether and how the run is written up as one HTML page."""
+    """Report of the run, as one HTML page."""
 
     enabled: bool = Field(True, description="Write report.html.")
-    plots: bool = Field(True, description="Draw the plots, also as plots/*.svg; the tables need no plotting library.")
-    title: str | None = Field(None, description="Heading of the page; the name of the run where none is given.")
+    plots: bool = Field(True, description="Draw the plots, and write them to plots/*.svg. This needs matplotlib.")
+    title: str | None = Field(None, description="Heading of the page. Default: the name of the run.")

@@ -1,29 +1,61 @@
-"""Figures as people read them. What is missing (None, NaN) is a dash."""
+"""Numbers and metric names formatted for readers. Missing values (None, NaN) are a dash."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupipe.units import MISSING
 
+if TYPE_CHECKING:
+    from gpupipe.report.data import Direction
+
 TAIL_LINES = 12
+TASK_TITLES = {
+    "binary": "Binary classification",
+    "multiclass": "Multi-class classification",
+    "regression": "Regression",
+    "clustering": "Clustering",
+    "embedding": "Embedding",
+}
+METRIC_TITLES = {
+    "roc_auc": "ROC AUC",
+    "average_precision": "Average precision",
+    "log_loss": "Log loss",
+    "brier": "Brier score",
+    "f1": "F1 score",
+    "precision": "Precision",
+    "recall": "Recall",
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "Balanced accuracy",
+    "matthews": "Matthews correlation",
+    "cost": "Cost per row",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "median_ae": "Median absolute error",
+    "mape": "MAPE",
+    "silhouette": "Silhouette score",
+    "davies_bouldin": "Davies-Bouldin index",
+    "calinski_harabasz": "Calinski-Harabasz index",
+    "reconstruction_r2": "Reconstruction R²",
+}
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return `text` with what is no visible character, save those in `keep`, as an escape: ``\\x1b``, ``\\n``."""
+    """Return `text` with non-printable characters, except those in `keep`, as escapes: ``\\x1b``, ``\\n``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def last_lines(text: str) -> str:
-    """Return the end of what a failed process printed: an error is one screen."""
+    """Return the last `TAIL_LINES` lines of the output of a failed process."""
     return "\n".join(text.strip().splitlines()[-TAIL_LINES:])
 
 
 def number(value: Any) -> str:
-    """Four significant places: ``0.8423``, ``12.35``, ``1,234.5``, ``3.1e-06``; integers in full, text as it is."""
+    """Return about four significant digits: ``0.8423``, ``12.35``, ``1,234.5``, ``3.10e-06``; integers in full."""
     if value is None or isinstance(value, str):
         return value or MISSING
     if isinstance(value, int):
@@ -42,28 +74,70 @@ def number(value: Any) -> str:
 
 
 def signed(value: float) -> str:
-    """`number` with its sign, the minus a real one: ``+0.0123``, ``−0.0123``."""
+    """Return `number` with its sign and a typographic minus: ``+0.0123``, ``−0.0123``."""
     return ("−" if value < 0 else "+") + number(abs(value))
 
 
+def at_scale(value: float, largest: float) -> str:
+    """Return `value` with the decimals that give `largest` four digits, so that a list of values lines up.
+
+    Examples
+    --------
+    >>> at_scale(0.00005, 0.1616), at_scale(0.0120, 0.1616), at_scale(3.2, 845.1)
+    ('<0.0001', '0.0120', '3.2')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    exponent = math.floor(math.log10(largest)) if largest > 0 and math.isfinite(largest) else 0
+    decimals = min(max(3 - exponent, 0), 12)
+    rounded = round(value, decimals)
+    return f"<{10**-decimals:.{decimals}f}" if rounded == 0 < value else f"{rounded:,.{decimals}f}"
+
+
 def share(value: float, whole: float) -> float:
-    """How much of `whole` `value` is, in percent between 0 and 100: the length of a bar."""
+    """Return `value` as a percentage of `whole`, limited to 0-100: the length of a bar."""
     return round(min(max(100 * value / whole, 0.0), 100.0), 3) if whole > 0 else 0.0
 
 
 def metric(values: Any, name: str) -> str:
-    """Metric `name` of a mapping, with its spread over the folds where ``NAME_std`` is there: ``0.842 ± 0.005``."""
-    spread = values.get(f"{name}_std")
-    return number(values.get(name)) + (f" ± {number(spread)}" if spread is not None else "")
+    """Return metric `name` of a mapping, with ``NAME_std`` where the mapping has it: ``0.842 ± 0.005``."""
+    return f"{number(values.get(name))} {spread(values, name)}".rstrip()
+
+
+def spread(values: Any, name: str) -> str:
+    """Return ``NAME_std`` of a mapping of metrics as ``± 0.005``; "" if the mapping has none."""
+    found = values.get(f"{name}_std")
+    return "" if found is None else f"± {number(found)}"
 
 
 def metric_names(values: Any) -> list[str]:
-    """The names in a mapping of metrics, less those of the spreads."""
+    """Return the names in a mapping of metrics, without the standard deviations."""
     return [name for name in values if not (name.endswith("_std") and name.removesuffix("_std") in values)]
 
 
+def metric_title(name: str) -> str:
+    """Return the name of a metric for readers: ``"ROC AUC"`` for ``"roc_auc"``; `name` itself if it is unknown."""
+    return METRIC_TITLES.get(name, name)
+
+
+def task_title(task: str) -> str:
+    """Return a task for readers: ``"Binary classification"``; `task` itself if it is unknown."""
+    return TASK_TITLES.get(task, task)
+
+
+def direction(found: Direction | None) -> str:
+    """Return how the prediction varies with a column, in a few words; "" if that is unknown."""
+    if found is None:
+        return ""
+    if found.correlation is None:
+        return f"highest for {found.highest}, lowest for {found.lowest}"
+    if found.correlation == 0:
+        return "no clear direction"
+    return "▲ increases with it" if found.correlation > 0 else "▼ decreases with it"
+
+
 def percent(fraction: float | None) -> str:
-    """``0 %``, ``<0.1 %``, ``12.3 %``."""
+    """Return a fraction as a percentage: ``0 %``, ``<0.1 %``, ``12.3 %``."""
     if fraction is None or math.isnan(fraction):
         return MISSING
     if fraction == 0:

@@ -1,7 +1,7 @@
-"""The colours, once: CSS variables of the page, and what the plots are drawn in.
+"""Colours of the page and its plots, in a light and a dark theme.
 
-An SVG is drawn in the light colours; inlined, each of these becomes its CSS variable, so that it follows the page into
-the dark.
+An SVG file is drawn in the light colours. When it is inlined, each colour becomes its CSS variable, so that the plot
+follows the theme of the page.
 """
 
 from __future__ import annotations

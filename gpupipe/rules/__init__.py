@@ -1,4 +1,4 @@
-"""Rules of columns: what they say, and which rows of an encoded table are against them."""
+"""Data rules of columns, and the rows of an encoded table that violate them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Check of an encoded table against the rules of its columns.
+"""Check an encoded table against the data rules of its columns.
 
-Texts and categories are checked by their distinct values; rows are searched only if one of these violates a rule.
-Numbers and times are checked in blocks. No column is copied, except that ``unique`` sorts those of numbers.
+Text and categories are checked by their distinct values; rows are searched only if a value violates a rule. Numbers
+and times are checked in blocks. No column is copied, except that ``unique`` sorts numeric columns.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Rules = Mapping[str, Sequence[ColumnRules]]
 
 @dataclass(frozen=True, eq=False)
 class ViolatingCells:
-    """The cells of a column that violate one of its rules.
+    """Cells of a column that violate one of its rules.
 
     Attributes
     ----------
     column : str
     rule : str
-        As it is written: ``"range: [0, 100]"``.
+        The rule in YAML: ``"range: [0, 100]"``.
     rows : array of bool, shape (n_rows,)
-        On the host.
+        Mask of the violating rows, on the host.
     """
 
     column: str
@@ -47,30 +47,30 @@ class ViolatingCells:
 
 @singledispatch
 def find_violations(table: Any, rules: Rules, backend: Backend) -> list[RuleViolation]:
-    """Return the violations, in the order of `rules`.
+    """Return the rule violations of a table, in the order of `rules`.
 
     Parameters
     ----------
     table : Table or PartitionedTable
-        A `Table` is where `backend` computes; text columns are on the host, as Arrow holds them.
+        A `Table` in the memory of `backend`; its text columns are Arrow arrays on the host.
     rules : mapping of str to sequence of ColumnRules
-        By column, each of which the table has.
+        Rules by column; the table must have each column.
     backend : Backend
 
     Raises
     ------
     ConfigError
-        If a rule cannot judge a column of its kind.
+        If a rule does not apply to columns of that kind.
     SchemaError
-        If whole numbers may repeat that the encoded table does not tell apart.
+        If ``unique`` cannot be checked, because float64 does not distinguish the integers of the column.
     """
     pairs = [(name, each) for name, of_column in rules.items() for each in of_column]
     found = backend.map(lambda pair: _violations(table, *pair, backend), pairs)
-    return [broken for each in found for broken in each]
+    return [violation for each in found for violation in each]
 
 
 def find_violating_cells(table: Table, rules: Rules, backend: Backend) -> list[ViolatingCells]:
-    """Return all cells that violate a rule that raises; parameters and errors are those of `find_violations`."""
+    """Return all cells that violate a rule without ``otherwise: warn``; parameters and errors as `find_violations`."""
     found = []
     for name, given in rules.items():
         for each in given:
@@ -93,18 +93,18 @@ def _mask(predicate: RulePredicate, n_rows: int, backend: Backend) -> Array:
 def _violations(table: Table, name: str, rules: ColumnRules, backend: Backend) -> list[RuleViolation]:
     values, predicates = _predicates(table, name, rules, backend)
     found = ((predicate, *_rows(predicate, len(values), values.backend)) for predicate in predicates)
-    return [_broken(name, values, rules, *each) for each in found if each[1] or each[0].is_of_column]
+    return [_violation(name, values, rules, *each) for each in found if each[1] or each[0].is_of_column]
 
 
 def _predicates(
     table: Table, name: str, rules: ColumnRules, backend: Backend
 ) -> tuple[LevelChecker | NumberChecker, list[RulePredicate]]:
-    """Return a column as its rules see it, and the rules as questions to it."""
+    """Return the checker of a column, and its rules as predicates."""
     column = table.schema[name]
     if _is_of_kind(column, rules):
         given = rules.names
         _require_able(column, given)
-    else:  # the rules that its values would be judged by say nothing more of it
+    else:  # rules about values do not apply to another kind
         given = [rule for rule in rules.names if rule in ("nulls", "unique")]
     kind: Any = LevelChecker if column.levels is not None or column.kind == "text" else NumberChecker
     values: LevelChecker | NumberChecker = kind.of(table, name, backend)
@@ -122,16 +122,15 @@ def _require_able(column: Column, given: Sequence[str]) -> None:
     for rule in given:
         if column.kind not in ABLE.get(rule, (column.kind,)):
             raise ConfigError(
-                f"{rule} cannot judge {column.name!r}: the column is {column.kind}",
+                f"{rule} does not apply to column {column.name!r}, which is {column.kind}",
                 where=f"data.{column.name}.{rule}",
-                fix=f"it is for columns that are {', '.join(ABLE[rule])}: declare it one of them in source.schema, or "
-                "take another rule",
+                fix=f"declare the column as one of {', '.join(ABLE[rule])} in source.schema, or use another rule",
                 names=[column.name],
             )
 
 
 def _rows(predicate: RulePredicate, n_rows: int, backend: Backend) -> tuple[int, list[int]]:
-    """Return how many rows are against a question, and the first of them."""
+    """Return the number of rows that violate a predicate, and the first of them."""
     xp, step, count = backend.xp, block_rows(backend), 0
     rows: list[int] = []
     if predicate.n_rows == 0:
@@ -148,7 +147,7 @@ def _rows(predicate: RulePredicate, n_rows: int, backend: Backend) -> tuple[int,
     return count, rows
 
 
-def _broken(
+def _violation(
     name: str,
     values: LevelChecker | NumberChecker,
     rules: ColumnRules,
@@ -159,5 +158,5 @@ def _broken(
     extremes = predicate.extremes() if predicate.extremes is not None else None
     shown = tuple(values.shown(rows)) if rows else ()
     return RuleViolation(
-        name, predicate.rule, n_rows, tuple(rows), shown, rules.otherwise == "warn", extremes, predicate.remark
+        name, predicate.rule, n_rows, tuple(rows), shown, rules.otherwise == "warn", extremes, predicate.detail
     )

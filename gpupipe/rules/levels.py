@@ -1,4 +1,4 @@
-"""Rules of categories, booleans and texts, checked on their distinct values."""
+"""Rule checks of categorical, boolean and text columns, on their distinct values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class LevelChecker:
-    """A column as codes of its distinct values.
+    """Checker of a column of codes of its distinct values.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LevelChecker:
     texts : pyarrow.Array of large_string
         The value of code ``FIRST_LEVEL + i`` is ``texts[i]``.
     backend : Backend
-        Where the codes are.
+        Backend whose memory has the codes.
     """
 
     column: Column
@@ -44,13 +44,13 @@ class LevelChecker:
 
     @classmethod
     def of(cls, table: Table, name: str, backend: Backend) -> LevelChecker:
-        """Return a column of a table: one of text is coded for that, on the host."""
+        """Return the checker of a column of a table; text columns are encoded for it, on the host."""
         column = table.schema[name]
         if column.levels is not None:
             return cls(column, table.column(name), pa.array(column.levels, pa.large_string()), backend)
         coded = as_dictionary(table.texts[name])
         tables = dictionaries(coded)
-        # Arrow counts in int32 what a text array holds, and the texts of all chunks may be more than 2 GiB.
+        # large_string: the strings of all chunks together may exceed the 2 GiB of Arrow's int32 offsets.
         empty = pa.array([], pa.large_string())
         distinct = pa.concat_arrays([empty, *(each.cast(empty.type) for each in tables)]).dictionary_encode()
         of_all = (pc.fill_null(distinct.indices, NULL - FIRST_LEVEL).to_numpy() + FIRST_LEVEL).astype(np.int32)
@@ -64,12 +64,12 @@ class LevelChecker:
 
     @property
     def n_codes(self) -> int:
-        """Number of codes, the reserved ones included."""
+        """Number of codes, including the reserved codes."""
         return FIRST_LEVEL + len(self.texts)
 
     @cached_property
     def counts(self) -> Array:
-        """Rows of each code; int64, shape (n_codes,), on the host."""
+        """Number of rows per code; int64, shape (n_codes,), on the host."""
         counts, step, xp = np.zeros(self.n_codes, np.int64), block_rows(self.backend), self.backend.xp
         for start in range(0, len(self), step):
             counts += self.backend.to_host(xp.bincount(self.codes[start : start + step], minlength=self.n_codes))
@@ -86,7 +86,7 @@ class LevelChecker:
         return [self._predicate(rules.text(rule), wrong[rule]()) for rule in given if rule in wrong]
 
     def kind_predicate(self, rules: ColumnRules) -> RulePredicate:
-        """Return the predicate of texts that cannot be read as the kind of the rules."""
+        """Return the predicate of strings that cannot be read as the kind of the rules."""
         able: dict[str, Callable[[], Array]] = {
             "numeric": lambda: pc.is_valid(parse_numbers(pc.utf8_trim_whitespace(self.texts))),
             "boolean": lambda: _each(self.texts, lambda text: text.strip().lower() in BOOLEAN_WORDS),
@@ -98,8 +98,10 @@ class LevelChecker:
         else:
             wrong = np.arange(self.n_codes) >= FIRST_LEVEL
         predicate = self._predicate(rules.text("dtype" if rules.dtype else "range"), wrong)
-        remark = f"it is {self.column.kind}" + (f", which can be read as {rules.kind}" if not predicate.n_rows else "")
-        return RulePredicate(predicate.rule, predicate.against, predicate.n_rows, remark=remark, is_of_column=True)
+        detail = f"the column is {self.column.kind}"
+        if not predicate.n_rows:
+            detail += f", but all values can be read as {rules.kind}"
+        return RulePredicate(predicate.rule, predicate.against, predicate.n_rows, detail=detail, is_of_column=True)
 
     def shown(self, rows: Sequence[int]) -> list[str]:
         """Return the values of some rows as text."""
@@ -112,7 +114,7 @@ class LevelChecker:
         return RulePredicate(rule, lambda start, stop: there[self.codes[start:stop].astype("int64")], n_rows)
 
     def _levels(self, wrong: Any) -> Array:
-        """Return which codes are wrong by which values are; the reserved ones are not."""
+        """Return the mask of codes from the mask of values; reserved codes are never wrong."""
         return np.concatenate([np.zeros(FIRST_LEVEL, bool), np.asarray(wrong)])
 
     def _allowed(self, labels: Iterable[Any]) -> pa.Array:
@@ -120,7 +122,7 @@ class LevelChecker:
 
 
 def _level(label: Any, kind: str) -> str:
-    """Return the level that a value of a configuration means."""
+    """Return the level for a value in the configuration."""
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     text = str(label).lower() if isinstance(label, bool) else str(label)

@@ -1,4 +1,4 @@
-"""Rules of numbers and times, checked row by row."""
+"""Rule checks of numeric and datetime columns, row by row."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gpupipe.table.schema import NAT, Column
 from gpupipe.typing import Array
 
 WHOLE = ("int", "integer")
-EXACT = 2.0**53  # float64 tells whole numbers apart up to here
+EXACT = 2.0**53  # float64 represents all integers up to this one
 
 
 @dataclass(frozen=True, eq=False)
 class NumberChecker:
-    """A column of numbers or times.
+    """Checker of a column of numbers or times.
 
     Attributes
     ----------
     column : Column
     values : array of float32, float64 or int64, shape (n_rows,)
-        As in the table: NaN, or `NAT`, is null.
+        Values of the encoded table: NaN or `NAT` is null.
     backend : Backend
     """
 
@@ -40,7 +40,7 @@ class NumberChecker:
 
     @classmethod
     def of(cls, table: Table, name: str, backend: Backend) -> NumberChecker:
-        """Return a column of a table."""
+        """Return the checker of a column of a table."""
         return cls(table.schema[name], table.column(name), backend)
 
     def __len__(self) -> int:
@@ -58,21 +58,21 @@ class NumberChecker:
         return [predicate for rule in given for predicate in made[rule](rules)]
 
     def kind_predicate(self, rules: ColumnRules) -> RulePredicate:
-        """Return the predicate of values that are not of the kind of the rules: all but 0 and 1 for booleans."""
-        rule, remark = rules.text("dtype" if rules.dtype else "range"), f"it is {self.column.kind}"
+        """Return the predicate of values that are not of the kind of the rules; for booleans, all except 0 and 1."""
+        rule, detail = rules.text("dtype" if rules.dtype else "range"), f"the column is {self.column.kind}"
         if rules.kind == "boolean" and self.column.kind == "numeric":
             predicate = self._predicate(rule, lambda v: (v == v) & (v != 0) & (v != 1))
-            remark += "; 0 and 1 can be read as boolean"
+            detail += "; only 0 and 1 can be read as boolean"
         else:
             predicate = self._predicate(rule, lambda v: ~self._is_null(v))
-        return RulePredicate(rule, predicate.against, remark=remark, is_of_column=True)
+        return RulePredicate(rule, predicate.against, detail=detail, is_of_column=True)
 
     def shown(self, rows: Sequence[int]) -> list[str]:
         """Return the values of some rows as text."""
         found = self.backend.to_host(self.values[self.backend.to_device(np.array(rows))])
         if self.column.kind == "datetime":
             return ["null" if v == NAT else format_time(v) for v in found.tolist()]
-        # A float32 is shown as short as it is one: 0.1, not what it is as a float64.
+        # A float32 is formatted as such: 0.1, not its float64 digits.
         return ["null" if v != v else f"{v:.0f}" if v.is_integer() and abs(v) < 1e15 else str(v) for v in found]
 
     def _predicate(self, rule: str, against: Callable[[Array], Array], **more: Any) -> RulePredicate:
@@ -83,7 +83,7 @@ class NumberChecker:
         return is_null
 
     def _dtype(self, rules: ColumnRules) -> list[RulePredicate]:
-        """Return what a dtype of whole numbers asks: that they are whole, and within its bounds."""
+        """Return the predicate of an integer dtype: values are whole numbers within its bounds."""
         name, xp = rules.dtype or "", self.backend.xp
         if name not in WHOLE and "int" not in name:
             return []
@@ -97,13 +97,13 @@ class NumberChecker:
             return (NAT + 1 if low is None else low), (2**63 - 1 if high is None else high)
         low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
         if self.values.dtype == np.float32 and self.column.dtype.startswith(("int", "uint")):
-            # Whole numbers: a bound that float32 rounds would let its neighbour through, or not let itself.
+            # Integers: rounding the bound to float32 could accept a neighbour or reject the bound itself.
             return _rounded(low, math.inf), _rounded(high, -math.inf)
         return low, high
 
     def _between(self, rule: str, low: Any, high: Any) -> RulePredicate:
         with np.errstate(over="ignore"):
-            bounds = self.values.dtype.type(low), self.values.dtype.type(high)  # compared as numbers of the column
+            bounds = self.values.dtype.type(low), self.values.dtype.type(high)  # compared in the dtype of the column
         if self.column.kind == "datetime":
             return self._predicate(
                 rule, lambda v: ((v < bounds[0]) & (v != NAT)) | (v > bounds[1]), extremes=self._extremes
@@ -130,22 +130,22 @@ class NumberChecker:
         if not len(repeated):
             return []
         if self.column.kind == "numeric" and not self.column.dtype.startswith(("float", "double")):
-            self._require_told_apart(repeated)
+            self._require_exact(repeated)
         return [self._predicate(rules.text("unique"), lambda v: xp.isin(v, repeated))]
 
-    def _require_told_apart(self, repeated: Array) -> None:
+    def _require_exact(self, repeated: Array) -> None:
         if float(self.backend.to_host(abs(repeated).max())) >= EXACT:
             name = self.column.name
             raise SchemaError(
-                f"whether {name!r} is unique cannot be told: numbers beyond 2^53 are kept as float64, rounded",
+                f"cannot check that {name!r} is unique: integers above 2^53 are rounded to float64",
                 where=f"data.{name}.unique",
-                fix=f"keep them as they are: source: {{schema: {{{name}: text}}}}",
+                fix=f"read the column as text: source: {{schema: {{{name}: text}}}}",
                 names=[name],
             )
 
 
 def _rounded(bound: float, towards: float) -> float:
-    """Return the float32 next to a bound, in the direction in which whole numbers stay where they are."""
+    """Return the float32 nearest to a bound in direction `towards`, so that comparisons of integers stay exact."""
     with np.errstate(over="ignore"):
         single = np.float32(bound)
     off = float(single) < bound if towards > 0 else float(single) > bound
@@ -158,5 +158,5 @@ def _numbers(labels: Sequence[Any]) -> set[float]:
         try:
             found.add(float(label))
         except ValueError:
-            continue  # a text that no number equals
+            continue  # text, which equals no number
     return found

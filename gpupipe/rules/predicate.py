@@ -1,4 +1,4 @@
-"""A rule as a question to blocks of rows."""
+"""Data rules as predicates over blocks of rows."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any
 from gpupipe.backends.base import Backend
 from gpupipe.typing import Array
 
-BLOCK = 1 << 17  # rows: what is made of them stays in the cache
-DEVICE_BLOCK = 1 << 24  # a launch takes longer than the rows
+BLOCK = 1 << 17  # rows whose temporary arrays fit into the CPU cache
+DEVICE_BLOCK = 1 << 24  # rows, many, as kernel launches dominate the time
 
 
 @dataclass(frozen=True)
 class RulePredicate:
-    """A rule of a column as a function of its rows.
+    """A rule of a column as a predicate over its rows.
 
     Attributes
     ----------
     rule : str
-        As it is written.
+        The rule in YAML.
     against : callable
-        Takes a start and a stop row and returns which of these rows violate the rule: bool, shape (stop - start,).
+        Takes a start and a stop row; returns the mask of rows that violate the rule: bool, shape (stop - start,).
     n_rows : int, optional
-        How many do, if that is known without a pass over the rows.
+        Number of violating rows, if known without a pass over the rows.
     extremes : callable, optional
-        Returns the least and the greatest value of the column, for the message.
-    remark : str
-        Of a rule of the kind: what the column is.
+        Returns the minimum and maximum of the column, for the message.
+        detail : str
+            For a rule about the kind: the kind of the column.
     is_of_column : bool
-        Whether the rule is violated even if no single row violates it.
+        True if the column as a whole violates the rule, even without violating rows.
     """
 
     rule: str
     against: Callable[[int, int], Array]
     n_rows: int | None = None
     extremes: Callable[[], tuple[Any, Any]] | None = None
-    remark: str = ""
+    detail: str = ""
     is_of_column: bool = False
 
 
 def block_rows(backend: Backend) -> int:
-    """Return how many rows are judged at a time."""
+    """Return the number of rows to check at a time."""
     return BLOCK if backend.name == "cpu" else DEVICE_BLOCK

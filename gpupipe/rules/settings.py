@@ -1,4 +1,4 @@
-"""The ``data:`` section: what columns must hold. Imports nothing that computes: ``gpupipe check`` starts fast."""
+"""Settings of the ``data:`` section, the data rules. Imports no compute library, so ``gpupipe check`` starts fast."""
 
 from __future__ import annotations
 
@@ -13,28 +13,34 @@ from gpupipe.units import parse_time_us
 
 Bound = Annotated[float, Field(allow_inf_nan=False)] | str | None
 
-ORDER = ("dtype", "nulls", "range", "set", "regex", "unique")  # in which rules are judged and shown
-# rule → the kinds of columns that it can judge
+ORDER = ("dtype", "nulls", "range", "set", "regex", "unique")  # order of checks and of messages
+# Column kinds to which a rule applies; the other rules apply to all kinds.
 ABLE: dict[str, tuple[Kind, ...]] = {"regex": TEXT_KINDS, "set": ("numeric", "boolean", *TEXT_KINDS)}
 
 
 class ColumnRules(Settings):
-    """What the values of a column must be; all rules that are given hold. A null is only against ``nulls: false``."""
+    """Rules for the values of a column, all of which must hold. Only ``nulls: false`` is violated by a null."""
 
     dtype: str | None = Field(
         None,
-        description="A kind or dtype, as in source.schema; categorical, string and text all mean text, and one of "
-        "whole numbers (int, uint8...) that they are whole and within its bounds.",
+        description="Required kind or dtype, as in source.schema. categorical, string and text all mean text. An "
+        "integer dtype such as int or uint8 requires whole numbers within its bounds. Default: any.",
     )
-    nulls: bool = Field(True, description="Whether a value may be missing; a number beyond 4e37 is one that is.")
+    nulls: bool = Field(
+        True, description="Allow missing values. Numbers above 4e37 in absolute value count as missing."
+    )
     range: tuple[Bound, Bound] | None = Field(
-        None, description="[low, high], both included: numbers, or ISO dates; null for no bound."
+        None,
+        description="Inclusive bounds [low, high], as numbers or ISO dates; null for no bound. Default: any value.",
     )
-    set: tuple[Label, ...] | None = Field(None, min_length=1, description="The values that there may be.")
-    regex: str | None = Field(None, description="A regular expression (RE2) that each text matches from end to end.")
-    unique: bool = Field(False, description="Whether no value may be there twice; nulls may.")
+    set: tuple[Label, ...] | None = Field(None, min_length=1, description="Allowed values. Default: any value.")
+    regex: str | None = Field(
+        None, description="Regular expression (RE2 syntax) that must match each whole string. Default: any string."
+    )
+    unique: bool = Field(False, description="Require that no value except null occurs twice.")
     otherwise: Literal["refuse", "warn"] = Field(
-        "refuse", description="What is done with a table that is against the rules: exit code 5, or a remark."
+        "refuse",
+        description="Action if the table violates a rule: refuse stops with exit code 5, warn logs it and continues.",
     )
 
     @field_validator("dtype")
@@ -50,7 +56,7 @@ class ColumnRules(Settings):
     @classmethod
     def _is_a_pair(cls, given: Any) -> Any:
         if given is not None and not (isinstance(given, list | tuple) and len(given) == 2):
-            raise ValueError("write it as [low, high], with null for no bound")
+            raise ValueError("expected [low, high], with null for no bound")
         return given
 
     @field_validator("range")
@@ -58,11 +64,11 @@ class ColumnRules(Settings):
     def _is_possible(cls, bounds: tuple[Bound, Bound] | None) -> tuple[Bound, Bound] | None:
         known = [bound for bound in bounds or () if bound is not None]
         if bounds is not None and not known:
-            raise ValueError("both bounds are null: that is no rule")
+            raise ValueError("at least one bound must not be null")
         if len({isinstance(bound, str) for bound in known}) == 2:
-            raise ValueError("one bound is a number, the other a date")
+            raise ValueError("both bounds must be numbers, or both dates")
         if len(places := [to_micros(b) if isinstance(b, str) else b for b in known]) == 2 and places[0] > places[1]:
-            raise ValueError(f"nothing is at least {known[0]} and at most {known[1]}")
+            raise ValueError(f"the range is empty: low is {known[0]}, high is {known[1]}")
         return bounds
 
     @field_validator("regex")
@@ -75,14 +81,15 @@ class ColumnRules(Settings):
             try:
                 pc.match_substring_regex(pa.array([""]), regex)
             except pa.ArrowInvalid as error:
-                # A message of pyarrow 26.0, which begins with its own word for the error.
-                raise ValueError(f"no regular expression of RE2: {str(error).partition(': ')[2] or error}") from None
+                # The messages of pyarrow 26.0 start with its own error category.
+                reason = str(error).partition(": ")[2] or error
+                raise ValueError(f"invalid regular expression (RE2): {reason}") from None
         return regex
 
     @model_validator(mode="after")
-    def _can_be_judged(self) -> ColumnRules:
+    def _rules_agree(self) -> ColumnRules:
         if not self.names:
-            raise ValueError("it has no rule; give dtype, nulls: false, range, set, regex or unique: true")
+            raise ValueError("expected at least one rule: dtype, nulls: false, range, set, regex or unique: true")
         kind, by = self.kind, "dtype" if self.dtype else "range"
         if kind and self.dtype and self.range is not None and kind != self.range_kind:
             raise ValueError(
@@ -90,29 +97,29 @@ class ColumnRules(Settings):
             )
         for rule, kinds in ABLE.items():
             if kind and getattr(self, rule) is not None and kind not in kinds:
-                raise ValueError(f"{rule} is of {' or '.join(kinds)} columns; by its {by} this one is {kind}")
+                raise ValueError(f"{rule} applies to {' or '.join(kinds)} columns; by its {by}, this one is {kind}")
         return self
 
     @property
     def names(self) -> list[str]:
-        """The rules that are given, in the order in which they are judged."""
+        """Names of the given rules, in the order of the checks."""
         is_given = {"dtype": self.kind is not None, "nulls": not self.nulls}
         return [name for name in ORDER if is_given.get(name, getattr(self, name) not in (None, False))]
 
     @property
     def kind(self) -> Kind | None:
-        """The kind that the column must be of: by its dtype, else by its range."""
+        """The required kind of the column: from `dtype`, else from `range`."""
         return declare(self.dtype).kind if self.dtype else self.range_kind
 
     @property
     def range_kind(self) -> Kind | None:
-        """Numeric or datetime, by what the bounds are."""
+        """Numeric or datetime, from the types of the bounds."""
         if self.range is None:
             return None
         return "datetime" if any(isinstance(bound, str) for bound in self.range) else "numeric"
 
     def text(self, rule: str) -> str:
-        """Return a rule as it would be written: ``range: [0, 100]``."""
+        """Return a rule in YAML: ``range: [0, 100]``."""
         if rule == "dtype":
             return f"dtype: {self.dtype or self.kind}"
         value = getattr(self, rule)
@@ -123,17 +130,19 @@ class ColumnRules(Settings):
 
 
 def to_micros(date: str) -> int:
-    """Return an ISO date or time, in UTC unless it says otherwise, as microseconds since 1970-01-01.
+    """Return an ISO date or time, in UTC unless it has a zone, as microseconds since 1970-01-01.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If the text is not an ISO date.
     """
     try:
         return parse_time_us(date)
     except ValueError:
-        raise ValueError(f"{date!r} is neither a number nor an ISO date (2024-12-31, 2024-12-31T23:59:59)") from None
+        raise ValueError(
+            f"expected a number or an ISO date such as 2024-12-31 or 2024-12-31T23:59:59; got {date!r}"
+        ) from None
 
 
 def _word(value: Any) -> str:

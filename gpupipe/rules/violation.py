@@ -1,4 +1,4 @@
-"""Violations of a rule: the number of rows, the first of them, and the setting that would accept them."""
+"""Rule violations, with the number of rows, the first rows and the setting that would accept them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from gpupipe.names import shorten
 
 ROWS_SHOWN = 10
-LEAST_SHOWN = 3  # of each rule, where many are broken: the message is one screen
+LEAST_SHOWN = 3  # rows per rule if many rules are violated, so that the message fits on one screen
 LINES = 24
 
 
 @dataclass(frozen=True)
 class RuleViolation:
-    """A rule of a column, and the rows that violate it.
+    """A violated rule of a column, and the violating rows.
 
     Attributes
     ----------
     column : str
     rule : str
-        As it is written: ``"range: [0, 100]"``.
+        The rule in YAML: ``"range: [0, 100]"``.
     n_rows : int
-        Rows that violate it; 0 if the column as a whole does, which `remark` explains.
+        Number of violating rows; 0 if only the column as a whole violates the rule, which `detail` explains.
     rows : tuple of int
-        The first of them, at most `ROWS_SHOWN`, counted from 0.
+        The first violating rows, at most `ROWS_SHOWN`, counted from 0.
     values : tuple of str
-        What they hold, as text.
+        Values of these rows, as text.
     warns : bool
-        Whether it is a warning, not an error.
+        True for a warning, False for an error.
     extremes : tuple of two numbers or times, optional
-        Of a range: the least and the greatest value of the column, times in microseconds.
-    remark : str
-        What the column is, where the rule is of its kind.
+        For a range: the minimum and maximum of the column, times in microseconds since 1970-01-01 UTC.
+        detail : str
+            For a rule about the kind: the kind of the column.
     """
 
     column: str
@@ -43,25 +43,25 @@ class RuleViolation:
     values: tuple[str, ...]
     warns: bool = False
     extremes: tuple[Any, Any] | None = None
-    remark: str = ""
+    detail: str = ""
 
     def shifted(self, by: int) -> RuleViolation:
-        """Return the violation in a table that has `by` more rows before these."""
+        """Return the violation with `by` added to its row numbers."""
         return replace(self, rows=tuple(row + by for row in self.rows))
 
     @property
     def breach(self) -> str:
-        """The rule and the number of rows, in a few words."""
-        rows = f"{self.n_rows:,} {'row is' if self.n_rows == 1 else 'rows are'}" if self.n_rows else ""
-        return ", ".join(filter(None, [self.remark, rows])) + f" against {self.rule}"
+        """Short description: the number of rows and the rule."""
+        rows = f"{self.n_rows:,} {'row violates' if self.n_rows == 1 else 'rows violate'} {self.rule}"
+        return "; ".join(filter(None, [self.detail, rows if self.n_rows else f"expected {self.rule}"]))
 
     def line(self, name_row: Callable[[int], str], most: int = ROWS_SHOWN, may_change: bool = True) -> str:
-        """Return the violation, its rows and, if the rules may change, what would accept them, as one line."""
+        """Return a line with the violation, its first rows and, if rules may change, the setting that accepts them."""
         pairs = list(zip(self.rows, self.values, strict=True))[:most]
         shown = "; ".join(f"{name_row(row)}: {shorten(value)}" for row, value in pairs)
         more = "; ..." if self.n_rows > len(pairs) else ""
-        said = f"{self.column}: {self.breach}{':' if pairs else ''}"
-        return " ".join(filter(None, [said, shown + more, self._accepted(may_change)]))
+        summary = f"{self.column}: {self.breach}{':' if pairs else ''}"
+        return " ".join(filter(None, [summary, shown + more, self._accepted(may_change)]))
 
     def _accepted(self, may_change: bool) -> str:
         rule = self.rule.partition(":")[0]
@@ -69,17 +69,17 @@ class RuleViolation:
             return ""
         if rule == "dtype":
             kind = self.rule.partition(": ")[2]
-            return f"(accepted where source.schema declares {{{self.column}: {kind}}})" if not self.n_rows else ""
+            return f"(accepted with source.schema: {{{self.column}: {kind}}})" if not self.n_rows else ""
         if rule == "range" and self.extremes is not None:
             low, high = (format_time(v) if isinstance(v, int) else _number(v) for v in self.extremes)
-            return f"(the column has {low} to {high})"
+            return f"(the column ranges from {low} to {high})"
         if rule == "set":
             return f"(accepted with {', '.join(map(shorten, dict.fromkeys(self.values)))} in the set)"
-        return {"nulls": "(accepted by nulls: true)", "unique": "(accepted by unique: false)"}.get(rule, "")
+        return {"nulls": "(accepted with nulls: true)", "unique": "(accepted with unique: false)"}.get(rule, "")
 
 
 def merge_violations(parts: Sequence[Sequence[RuleViolation]], starts: Sequence[int]) -> list[RuleViolation]:
-    """Return the violations of a table from those of its parts, whose first rows are `starts`."""
+    """Return the violations of a table from those of its partitions, whose first rows are `starts`."""
     found: dict[tuple[str, str], RuleViolation] = {}
     for part, start in zip(parts, starts, strict=True):
         for new in part:
@@ -102,14 +102,14 @@ def _both(first: RuleViolation, second: RuleViolation) -> RuleViolation:
 def describe_violations(
     broken: Sequence[RuleViolation], name_row: Callable[[int], str], may_change: bool = True
 ) -> list[str]:
-    """Return a line for each violation, at most one screen of them. Parameters as `RuleViolation.line`."""
+    """Return a line for each violation, at most `LINES` of them. Parameters as `RuleViolation.line`."""
     most = ROWS_SHOWN if len(broken) <= LINES // 3 else LEAST_SHOWN
     shown = [each.line(name_row, most, may_change) for each in broken[:LINES]]
     return [*shown, *([f"and {len(broken) - LINES} more"] if len(broken) > LINES else [])]
 
 
 def format_time(micros: int) -> str:
-    """Return a time as ISO text in UTC."""
+    """Return a time in ISO format, in UTC."""
     import numpy as np
 
     text = str(np.datetime64(micros, "us"))

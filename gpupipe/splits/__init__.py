@@ -1,4 +1,4 @@
-"""Which rows train and which test. A split is a mask: rows are never shuffled or gathered to make one."""
+"""Splits of rows into training and test rows. A split is a pair of masks; rows are never moved or copied."""
 
 from __future__ import annotations
 

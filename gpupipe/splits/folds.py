@@ -1,4 +1,4 @@
-"""Folds of a configuration."""
+"""Train-test splits and cross-validation folds of a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class Fold:
-    """One split; a row may be in neither part.
+    """Masks of the training and test rows of one split; a row may be in neither.
 
     Attributes
     ----------
@@ -33,29 +33,29 @@ def make_splits(
     seed: int = 0,
     parts: tuple[Array, Sequence[Level | None]] | None = None,
 ) -> list[Fold]:
-    """Return the folds: one without ``cv``.
+    """Return the folds of a split; one fold without ``cv``.
 
     Parameters
     ----------
     split : Split
     n_rows : int
     y : array of int, shape (n_rows,), optional
-        Class codes; None where there are no classes to stratify by.
+        Class codes; None if there are no classes to stratify by.
     groups : array, shape (n_rows,), optional
-        The values of ``split.group``.
+        Values of the column ``split.group``.
     times : array of int64 or float, shape (n_rows,), optional
-        The values of ``split.time``; int64 are microseconds since 1970 UTC.
+        Values of the column ``split.time``; int64 is microseconds since 1970-01-01 UTC.
     seed : int
-        Used where ``split.seed`` is None.
+        Random seed unless ``split.seed`` is set.
     parts : (array of int, shape (n_rows,), sequence), optional
-        The codes of ``split.column``, and the level of each code.
+        Codes of the column ``split.column``, and the level of each code.
 
     Raises
     ------
     DataError
-        If a part would be empty, a class or the groups are too few, or times are missing.
+        If the training or test rows would be empty, there are too few groups or rows of a class, or times are missing.
     ConfigError
-        If ``cutoff`` does not suit the column, or ``column`` names an unknown level.
+        If ``cutoff`` does not match the type of the column, or ``column`` names an unknown level.
     """
     seed = seed if split.seed is None else split.seed
     strata = _strata(split, y)
@@ -87,7 +87,7 @@ def check_splits(
     seed: int = 0,
     parts: tuple[Array, Sequence[Level | None]] | None = None,
 ) -> None:
-    """Raise as `make_splits` does, without the time that folds take."""
+    """Raise the errors of `make_splits` without computing cross-validation folds."""
     if split.cv is not None:
         _require_folds(split, n_rows, _strata(split, y), groups, times)
     else:
@@ -95,7 +95,7 @@ def check_splits(
 
 
 def _strata(split: Split, y: Array | None) -> Array | None:
-    """Return the classes, where the split keeps their shares."""
+    """Return the class codes to stratify by, or None."""
     stratify = split.stratify is not False and split.group is None and split.time is None and split.column is None
     return y if stratify and (split.shuffle or split.cv) else None
 
@@ -103,21 +103,21 @@ def _strata(split: Split, y: Array | None) -> Array | None:
 def hold_out(
     train: Array, share: float, y: Array | None, groups: Array | None, times: Array | None, seed: int
 ) -> tuple[Array, Array]:
-    """Divide training rows once more, by the same rules: groups stay together, the latest rows are held out.
+    """Split training rows into rows to fit and rows to validate on, by the rules of `make_splits`.
 
     Parameters
     ----------
     train : array of bool, shape (n_rows,)
     share : float
-        Of the training rows, to be held out.
+        Share of the training rows to hold out.
     y, groups, times : array, shape (n_rows,), optional
-        As `make_splits` takes them; y is used without groups and times only.
+        As for `make_splits`; `y` is ignored if there are groups or times.
     seed : int
 
     Returns
     -------
     (array of bool, array of bool), each of shape (n_rows,)
-        What to fit on, and what to validate on.
+        Masks of the rows to fit and to validate on.
     """
     import numpy as np
 
@@ -125,7 +125,7 @@ def hold_out(
     strata, groups, times = (None if values is None else values[rows] for values in (y, groups, times))
     if groups is not None or times is not None:
         strata = None
-    # Another stream than the split's own: the same keys would hold out a biased part of what it left.
+    # A different random stream than that of the split, as the same draws would give a biased sample of its rest.
     chosen = held_out(len(rows), share, strata, groups, times, (seed, 1))
     validation = np.zeros(len(train), bool)
     validation[rows[chosen]] = True
@@ -150,7 +150,7 @@ def _cross_validation(
 def _fold_rows(
     split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield the row numbers of each fold's training and test part: exactly scikit-learn's, comparable with others."""
+    """Yield the training and test row numbers of each fold, identical to those of scikit-learn."""
     import numpy as np
     from sklearn import model_selection
 
@@ -174,21 +174,21 @@ def _fold_rows(
 
 
 def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None) -> None:
-    """Raise DataError if there are fewer rows, groups, or rows of a class, than folds; imports no scikit-learn."""
+    """Raise DataError if rows, groups or rows of a class are fewer than the folds; does not import scikit-learn."""
     import numpy as np
 
     cv = split.cv or 0
     if n_rows < cv:
-        raise DataError(f"{n_rows:,} rows make no {cv} folds", where="split.cv", fix="use fewer folds")
+        raise DataError(f"{n_rows:,} rows are too few for {cv} folds", where="split.cv", fix="use fewer folds")
     if groups is not None:
         n_groups = len(np.unique(groups))
         if n_groups < cv:
-            raise DataError(f"{n_groups} groups make no {cv} folds", where="split.cv", fix="use fewer folds")
+            raise DataError(f"{n_groups} groups are too few for {cv} folds", where="split.cv", fix="use fewer folds")
     elif times is None and y is not None:
         counts = np.bincount(y)
         rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
         if counts[rarest] < cv:
-            what = f"has {counts[rarest]} rows, fewer than the {cv} folds"
+            what = f"has {counts[rarest]} rows; {cv} folds need at least {cv}"
             raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")
 
 
@@ -208,7 +208,9 @@ def _split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | 
         )
     both = sorted(wanted["train"] & wanted["test"])
     if both:
-        raise ConfigError(f"{', '.join(both)} is both train and test", where="split.column", fix="leave it in one")
+        raise ConfigError(
+            f"{', '.join(both)} is in both train and test", where="split.column", fix="remove it from one"
+        )
     in_test = np.array([text in wanted["test"] for text in texts])
     in_train = ~in_test if column.train is None else np.array([text in wanted["train"] for text in texts])
     return in_train[codes], in_test[codes]
@@ -223,12 +225,12 @@ def _level_text(level: Level | None) -> str:
 
 
 def _checked(fold: Fold, where: str) -> Fold:
-    """Return `fold`, unless a part is empty."""
+    """Return `fold`; raise DataError if one of its masks is empty."""
     for name, mask in (("train", fold.train), ("test", fold.test)):
         if not mask.any():
             raise DataError(
-                f"no row is left to {name} on, of {len(mask):,}",
+                f"the split leaves none of {len(mask):,} rows to {name} on",
                 where=where,
-                fix="change the share, the cutoff or the column, or bring more rows",
+                fix="change the share, the cutoff or the column, or add rows",
             )
     return fold

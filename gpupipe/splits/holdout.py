@@ -1,4 +1,4 @@
-"""Exact shares of rows, as masks."""
+"""Hold-out masks with an exact share of rows: random, stratified, by group or by time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpupipe.typing import Array
 
 
 class RareClassError(DataError):
-    """A class has too few rows.
+    """Raised if a class has too few rows.
 
     Parameters
     ----------
     code : int
-        Of the class.
+        Code of the class.
     what : str
-        What is wrong with it.
+        The problem, as a verb phrase.
     where : str
     more : str
-        What can be done beside merging classes.
+        Further fixes, other than merging classes.
     """
 
     def __init__(self, code: int, what: str, where: str, more: str = "") -> None:
@@ -32,14 +32,14 @@ class RareClassError(DataError):
         self.code, self._what = code, what
 
     def named(self, labels: Sequence[Any]) -> DataError:
-        """Return the error in the words of the target: `labels` of the codes."""
+        """Return the error with the label of the class instead of its code; `labels` are those of the codes."""
         return DataError(f"class {labels[self.code]!r} {self._what}", where=self.where, fix=self.fix)
 
 
 def held_out(
     n_rows: int, share: float, strata: Array | None, groups: Array | None, times: Array | None, seed: Any
 ) -> Array:
-    """Return the mask of the rows held out."""
+    """Return the mask of held-out rows."""
     if groups is not None:
         return _by_group(groups, share, seed)
     if times is not None:
@@ -48,29 +48,29 @@ def held_out(
 
 
 def _at_random(n_rows: int, share: float, strata: Array | None, seed: Any) -> Array:
-    """Hold out an exact number of rows; with strata, an exact number of each, as near to the share as whole rows go.
+    """Hold out an exact number of rows; with strata, an exact number per stratum, as close to the share as possible.
 
-    Each row is first drawn by itself, then the few rows too many or too few are put right at random: all choices of
-    that many rows are equally likely, and no permutation is made.
+    Rows are first drawn independently; then the excess or shortfall is corrected at random. All selections of that
+    size are equally likely, without the cost of a permutation.
     """
     import numpy as np
 
     generator = np.random.default_rng(seed)
     mask = generator.random(n_rows, dtype=np.float32) < share
     if strata is None:
-        _put_right(mask, np.ones(n_rows, bool), count_of(n_rows, share), generator)
+        _adjust(mask, np.ones(n_rows, bool), count_of(n_rows, share), generator)
         return mask
     counts = np.bincount(strata)
     if (counts == 1).any():
-        raise RareClassError(counts.tolist().index(1), "has a single row and cannot be shared out", "split.stratify")
+        raise RareClassError(counts.tolist().index(1), "has a single row and cannot be stratified", "split.stratify")
     strata = strata.astype(np.min_scalar_type(len(counts)))
     for code, n_held in enumerate(_apportion(counts, count_of(n_rows, share))):
-        _put_right(mask, strata == code, n_held, generator)
+        _adjust(mask, strata == code, n_held, generator)
     return mask
 
 
-def _put_right(mask: Array, members: Array, wanted: int, generator: Any) -> None:
-    """Draw or put back rows among `members` until `wanted` of them are in `mask`."""
+def _adjust(mask: Array, members: Array, wanted: int, generator: Any) -> None:
+    """Add or remove random rows of `members` until `wanted` of them are in `mask`."""
     import numpy as np
 
     excess = int(np.count_nonzero(mask & members)) - wanted
@@ -80,14 +80,14 @@ def _put_right(mask: Array, members: Array, wanted: int, generator: Any) -> None
 
 
 def count_of(n_rows: int, share: float) -> int:
-    """Return how many rows a share is, rounded up as scikit-learn does."""
+    """Return the number of rows of a share, rounded up as in scikit-learn."""
     import math
 
     return math.ceil(n_rows * share)
 
 
 def _apportion(counts: Array, total: int) -> list[int]:
-    """Share `total` out in proportion to `counts`, by largest remainder."""
+    """Distribute `total` in proportion to `counts`, by largest remainder."""
     import numpy as np
 
     exact = counts * (total / max(1, counts.sum()))
@@ -99,13 +99,13 @@ def _apportion(counts: Array, total: int) -> list[int]:
 
 
 def _by_group(groups: Array, share: float, seed: Any) -> Array:
-    """Hold out whole groups, in random order, until adding one more would lead away from the share."""
+    """Hold out whole groups, in random order, so that the number of rows is closest to the share."""
     import numpy as np
 
     _, codes = np.unique(groups, return_inverse=True)
     sizes = np.bincount(codes)
     if len(sizes) < 2:
-        raise DataError("all rows are of one group", where="split.group", fix="choose another column")
+        raise DataError("all rows are in one group", where="split.group", fix="use another column")
     order = np.random.default_rng(seed).permutation(len(sizes))
     off = np.abs(np.cumsum(sizes[order])[:-1] - len(groups) * share)
     chosen = np.zeros(len(sizes), bool)
@@ -114,7 +114,7 @@ def _by_group(groups: Array, share: float, seed: Any) -> Array:
 
 
 def _latest(times: Array, share: float) -> Array:
-    """Hold out the latest rows; rows of the same time stay together, on the side that is held out."""
+    """Hold out the latest rows; rows with the same time as the first of them are held out too."""
     import numpy as np
 
     times = known_times(times)
@@ -124,13 +124,13 @@ def _latest(times: Array, share: float) -> Array:
 
 
 def known_times(times: Array) -> Array:
-    """Return `times`; a missing one is an error."""
+    """Return `times`; raise DataError if one is missing."""
     import numpy as np
 
     missing = times == NAT if times.dtype.kind == "i" else np.isnan(times)
     if missing.any():
         raise DataError(
-            f"{int(missing.sum()):,} rows have no time, so they are neither early nor late",
+            f"{int(missing.sum()):,} rows have no time to split by",
             where="split.time",
             fix="drop those rows, or split by another column",
         )
@@ -138,14 +138,15 @@ def known_times(times: Array) -> Array:
 
 
 def from_cutoff(cutoff: str, times: Array) -> float:
-    """Return the cutoff in the units of the column."""
+    """Return the cutoff in the unit of the column."""
     number, is_time = parse_cutoff(cutoff)
     if times.dtype.kind == "i" and not is_time:
-        raise ConfigError(f"cutoff {cutoff!r} is no date", where="split.cutoff", fix="write it as 2012-10-01")
+        what = f"expected a date, as the column is a datetime; got cutoff {cutoff!r}"
+        raise ConfigError(what, where="split.cutoff", fix="write it as 2012-10-01")
     if times.dtype.kind != "i" and is_time:
         raise ConfigError(
-            f"cutoff {cutoff!r} is a date, and the column holds numbers",
+            f"expected a number, as the column is numeric; got cutoff {cutoff!r}",
             where="split.cutoff",
-            fix="write a number, or declare the column a datetime in source.schema",
+            fix="write a number, or declare the column as datetime in source.schema",
         )
     return number

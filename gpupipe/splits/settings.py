@@ -1,4 +1,4 @@
-"""The ``split:`` section."""
+"""Settings of the ``split:`` section."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Level = str | int | float | bool
 
 
 def _plain(value: Any) -> Any:
-    """Return a date or a number, as YAML reads them, as text."""
+    """Return a date or number from YAML as text."""
     if isinstance(value, (date, datetime)):
         return value.isoformat()
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def parse_cutoff(cutoff: str) -> tuple[float, bool]:
-    """Return a number as it is, or a time as microseconds since 1970 UTC; and whether it was a time.
+    """Return a cutoff as a number, times as microseconds since 1970-01-01 UTC, and True if it was a time.
 
     Raises
     ------
     ValueError
-        If it is neither.
+        If it is neither a number nor a time.
     """
     try:
         return float(cutoff), False
@@ -35,7 +35,7 @@ def parse_cutoff(cutoff: str) -> tuple[float, bool]:
     try:
         return parse_time_us(cutoff), True
     except ValueError:
-        raise ValueError(f"{cutoff!r} is neither a date such as 2012-10-01 nor a number") from None
+        raise ValueError(f"expected a number or a date such as 2012-10-01; got {cutoff!r}") from None
 
 
 def _time_or_number(cutoff: str) -> str:
@@ -44,14 +44,15 @@ def _time_or_number(cutoff: str) -> str:
 
 
 class Predefined(Settings):
-    """A column that says where each row belongs.
+    """A column that assigns each row to training or test.
 
     Attributes
     ----------
     name : str
+        The column of the table.
     train, test : list
-        The levels of the column that mean so; without `train`, every level that is not in `test`. Rows with any other
-        level are left out.
+        Levels of the column for training and test rows. Default of `train`: all levels that are not in `test`. Rows
+        with other levels are not used.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -60,30 +61,32 @@ class Predefined(Settings):
 
 
 class Split(Settings):
-    """How rows are divided into training and test rows.
+    """Split of the rows into training and test rows.
 
     Attributes
     ----------
     test_size : float
-        The share of the rows to test on.
+        Share of the rows to test on, between 0 and 1.
     stratify : bool, optional
-        Keep the classes' shares in every part; None: for classification, where `group`, `time` and `column` are not
-        given.
+        Keep the class proportions in training and test rows. Default: true for classification without `group`, `time`
+        and `column`.
     group : str, optional
-        Rows with the same value of this column stay together.
+        Column whose equal values are kept together, in training or in test.
     time : str, optional
-        Test on the latest rows by this column: `test_size` of them, or all at or after `cutoff`.
+        Column by which the latest rows are the test rows: a share of `test_size`, or all rows from `cutoff` on.
     cutoff : str, optional
-        ``"2012-10-01"``, ``"2012-10-01T12:00"`` (UTC unless it says otherwise), or a number for a numeric column.
+        First time or number of the test rows, with `time`: ``"2012-10-01"``, ``"2012-10-01T12:00"`` (UTC unless it has
+        a zone), or a number for a numeric column.
     cv : int, optional
-        Cross-validation in so many folds, those of scikit-learn's StratifiedKFold, KFold, GroupKFold (with `group`) or
-        TimeSeriesSplit (with `time`).
+        Number of cross-validation folds. The folds are those of scikit-learn's StratifiedKFold, KFold, GroupKFold (with
+        `group`) or TimeSeriesSplit (with `time`). Default: a single split.
     shuffle : bool
-        False: test on the last rows of the table; folds are blocks of rows.
+        Shuffle the rows before splitting. If false, the last rows of the table are the test rows, and folds are blocks
+        of rows.
     seed : int, optional
-        None: the configuration's.
+        Random seed of the split. Default: the seed of the configuration.
     column : Predefined, optional
-        A split that somebody else made.
+        Predefined split: a column that assigns rows to training and test.
     """
 
     test_size: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -100,17 +103,26 @@ class Split(Settings):
     def _fit_together(self) -> Self:
         kinds = [name for name in ("group", "time", "column") if getattr(self, name) is not None]
         problems = [
-            (len(kinds) > 1, f"{' and '.join(kinds)} exclude each other: choose one way to divide the rows"),
-            (self.stratify is True and bool(kinds), f"stratify cannot be had with {' and '.join(kinds)}: remove one"),
+            (len(kinds) > 1, f"{' and '.join(kinds)} cannot be combined: choose one"),
+            (
+                self.stratify is True and bool(kinds),
+                f"stratify cannot be combined with {' and '.join(kinds)}: remove one",
+            ),
             (
                 self.cutoff is not None and self.time is None,
-                "cutoff needs time: name the column that it is compared with",
+                "cutoff needs time: set time to the column to compare with",
             ),
-            (self.cutoff is not None and self.cv is not None, "cutoff makes one split and cv makes many: remove one"),
-            (self.column is not None and self.cv is not None, "column makes one split and cv makes many: remove one"),
+            (
+                self.cutoff is not None and self.cv is not None,
+                "cutoff defines one split, cv defines several: remove one",
+            ),
+            (
+                self.column is not None and self.cv is not None,
+                "column defines one split, cv defines several: remove one",
+            ),
             (
                 self.stratify is True and not self.shuffle and self.cv is None,
-                "the last rows cannot be stratified: set shuffle: true, or stratify: false",
+                "stratify needs shuffle: set shuffle: true, or stratify: false",
             ),
         ]
         for is_wrong, message in problems:

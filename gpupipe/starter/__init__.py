@@ -1,23 +1,23 @@
-"""``gpupipe init``: a table in, a commented starter configuration out, which runs as it is.
+"""Starter configurations for ``gpupipe init``: commented YAML for a table, ready to run.
 
-``starter``     `make_starter`: a configuration for a table and a target; `list_columns`: candidates for the target
+``starter``     `make_starter`: a configuration for a table and a target; `list_columns`: target suggestions
 
-``columns``     the columns of a table, whatever is predicted: combines the next three, and finds dates and numbers in
-                text and times in numbers, which go into ``schema:``
-``source_table``  the table and its detected format: dialect, marks for missing values, decimal commas
-``facts``       what a column holds: its values and their counts
-``useless_columns``  identifiers, constants, split markers, free text: what goes into ``drop:``
+``columns``     the columns of a table, independent of the target: combines the next three modules, and detects dates
+                and numbers in text and times in numbers, for ``schema:``
+``source_table``  the table and its detected format: dialect, null marks, decimal commas
+``facts``       the type, distinct values and counts of a column
+``useless_columns``  identifiers, constants, split markers and free text, for ``drop:``
 
-``target_analysis``  the target and its task, leaks and helpful columns: combines the next seven
-``target``      the column to predict: found, suggested, and its positive label
-``sample``      some rows as numbers, for the next five
-``power``       what columns predict of held-out rows, alone and together
+``target_analysis``  the target, its task, leaks and helpful columns: combines the next seven modules
+``target``      the target column: lookup, suggestions and positive label
+``sample``      a sample of the rows as numbers, for the next five modules
+``power``       the predictive power of columns on held-out rows, alone and together
 ``leaks``       columns that restate the target, and columns that dominate it
-``uninformative_columns``  names and numbers that say nothing of the target
-``numbers``     integers that may be names rather than sizes, and long tails to take the logarithm of
+``uninformative_columns``  names and row numbers without information about the target
+``numbers``     integers that may be categories, and long-tailed numbers for log1p
 ``overlaps``    levels and classes that are bands of one quantity
 
 ``source``      the ``source:`` section
-``choices``     split, features, models and metrics
-``document``    YAML with a comment beside each line
+``choices``     the split, features, models and evaluate sections
+``document``    YAML with a comment next to each line
 """

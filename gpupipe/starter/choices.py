@@ -1,4 +1,4 @@
-"""How to split, what to make of the columns, which models to train and how to judge them: the same rules for all."""
+"""The split, features, models and evaluate sections of a starter configuration."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import is_count, is_named_as_key, part_levels
 from gpupipe.tasks import Task
 
-ENOUGH_ROWS = 50_000  # for a single split to measure well
+ENOUGH_ROWS = 50_000  # for reliable metrics with a single split
 FOLDS = 5
-WIDE_COLUMNS = 5_000  # on the CPU, boosting on more takes minutes for each model of each fold
-# scikit-learn's own settings: what a user would have without gpupipe, and so the least that a starter must score.
+WIDE_COLUMNS = 5_000  # with more columns, boosting on the CPU takes minutes per model and fold
+# scikit-learn's defaults: the baseline without gpupipe, which a starter configuration must reach.
 PLAIN_TREES = {"early_stopping": "auto"}
-# Small steps, each on a part of the rows and columns: what Friedman (2002) and the guides of XGBoost and LightGBM
-# advise before any tuning. benchmarks/results/starter.md has what it brings on public tables.
+# A low learning rate with row and column subsampling, as recommended before tuning by Friedman (2002) and the guides
+# of XGBoost and LightGBM. benchmarks/results/starter.md has the gain on public tables.
 SMALL_STEPS = {"learning_rate": 0.05, "max_iter": 300, "max_features": 0.5}
 SMALL_TREES = {"learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 15, "max_features": 0.5}
 XGBOOST = {
@@ -35,11 +35,11 @@ XGBOOST = {
     "subsample": 0.8,
     "colsample_bynode": 0.5,
 }
-# XGBoost grown as scikit-learn's trees are: the best split next, up to 31 leaves.
+# XGBoost with leaf-wise growth up to 31 leaves, as in scikit-learn's trees.
 LEAF_WISE = {"learning_rate": 0.1, "max_depth": 0, "max_leaves": 31, "grow_policy": "lossguide", "min_child_weight": 5}
 AUTO = (
-    "Each column as its kind asks for. Linear models: numbers filled by the median and scaled, categories one-hot, "
-    "times on a circle. Trees: numbers as they are, categories as ids, parts of times."
+    "Default treatment by kind. Linear models: numbers imputed by the median and scaled, categories one-hot, times "
+    "cyclic. Trees: numbers unchanged, categories as ids, calendar parts of times."
 )
 COORDINATES = {
     "latitude": ({"lat", "latitude"}, 90.0),
@@ -55,52 +55,55 @@ METRICS: dict[Task, list[str]] = {
 
 
 def write_split(document: YamlDocument, analysis: TargetAnalysis) -> None:
-    """Write the ``split:`` section, and what else could be chosen."""
+    """Write the ``split:`` section, with alternatives as comments."""
     is_class = bool(analysis.counts)
     if analysis.n_known < ENOUGH_ROWS:
         stratify = is_class and min(analysis.counts) >= FOLDS
         settings: dict[str, Any] = {"cv": FOLDS, "stratify": stratify, "shuffle": True, "seed": 0}
-        reason = f"{FOLDS} folds: each row is predicted once, by a model that has not seen it"
+        reason = f"{FOLDS} folds: each row is predicted once, by a model that was not trained on it"
     else:
         settings = {"test_size": 0.2, "stratify": is_class and min(analysis.counts) >= 2, "seed": 0}
-        reason = "enough rows to measure well on a fifth of them"
+        reason = "enough rows to test on a fifth of them"
     document.line(f"split: {flow(settings)}", reason)
     if is_class and not settings["stratify"]:
-        document.remark(f"Not stratified: the rarest class has {min(analysis.counts)} rows.")
-    for remark, offered in split_offers(analysis):
-        document.remark(remark)
+        document.comment(f"Not stratified: the rarest class has {min(analysis.counts)} rows.")
+    for comment, offered in split_offers(analysis):
+        document.comment(comment)
         document.line(f"# split: {flow(offered)}")
     document.blank()
 
 
 def split_offers(analysis: TargetAnalysis) -> list[tuple[str, dict[str, Any]]]:
-    """Return other splits that the columns suggest, each with what speaks for it."""
+    """Return alternative splits that the columns suggest, each with a comment."""
     columns = analysis.columns
     offers = [_offer_of_parts(columns.facts[name], analysis) for name in columns.dropped]
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
     if times:
-        offers.append(("To test on the latest rows, as it will be in use:", {"time": times[0], "test_size": 0.2}))
+        offers.append(("To test on the latest rows, as in production:", {"time": times[0], "test_size": 0.2}))
     groups = [name for name, column in columns.facts.items() if _may_group(column, analysis)]
     if groups:
         offers.append(
-            (f"To keep rows of one {groups[0]} together, if they are alike:", {"cv": FOLDS, "group": groups[0]})
+            (
+                f"To keep rows with the same {groups[0]} together, if they are similar:",
+                {"cv": FOLDS, "group": groups[0]},
+            )
         )
     return [offer for offer in offers if offer]
 
 
 def _offer_of_parts(column: ColumnFacts, analysis: TargetAnalysis) -> tuple[str, dict[str, Any]] | None:
-    """Offer the split that a column makes; test on a part that has targets."""
+    """Return the split by a column of split markers, if one of its test parts has targets."""
     parts = part_levels(column)
     labelled = analysis.labelled_levels(column.name) if parts else set()
     test = next((parts[part] for part in ("test", "valid") if labelled.intersection(parts.get(part, ()))), None)
     if test is None:
         return None
     offered = {"column": {"name": column.name, "train": parts["train"], "test": test}}
-    return f"The split in {column.name} instead; take it out of drop then:", offered
+    return f"To use the split in {column.name}; also remove the column from drop:", offered
 
 
 def _may_group(column: ColumnFacts, analysis: TargetAnalysis) -> bool:
-    """Return whether a column looks like a key of which several rows have the same value, and not like a count."""
+    """Return whether a column looks like a key with repeated values, and not like a count."""
     is_input = column.name not in analysis.columns.dropped and column.name != analysis.goal.target
     repeats = 20 <= column.n_distinct <= column.n_filled / 2
     return is_input and repeats and is_named_as_key(column.name) and not is_count(column)
@@ -114,21 +117,23 @@ def write_features(document: YamlDocument, columns: TableColumns, analysis: Targ
     _write_distance(document, columns, inputs)
     if tails:
         document.list("  - log1p", tails, "long right tails")
-    document.remark(AUTO, "  ")
+    document.comment(AUTO, "  ")
     limit = Auto(columns="@all").max_one_hot
     categories = {name: columns.facts[name].n_distinct for name in inputs if columns.kind(name) == "categorical"}
     long = [f"{name} ({n:,})" for name, n in categories.items() if n > limit]
     if long:
-        document.remark(f"Too many levels for one-hot, so numbers for linear models: {enumerate_names(long)}.", "  ")
+        document.comment(
+            f"Too many levels for one-hot, so target-encoded for linear models: {enumerate_names(long)}.", "  "
+        )
     document.line('  - auto: "@all"')
     document.blank()
 
 
 def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Sequence[str]) -> None:
-    """Write what is between two places, unless a distance is given: trees would have to make it of four columns."""
+    """Write the distance of two places, unless the table has one; trees cannot easily learn it from coordinates."""
     places = two_places(columns, inputs)
     if places and not any("distance" in name.lower() for name in columns.facts):
-        document.line("  - haversine:", "as the crow flies")
+        document.line("  - haversine:", "great-circle distance")
         document.list("      from", places[0])
         document.list("      to", places[1])
         document.line("      unit: km")
@@ -136,16 +141,16 @@ def _write_distance(document: YamlDocument, columns: TableColumns, inputs: Seque
 
 
 def two_places(columns: TableColumns, names: Sequence[str]) -> tuple[Place, Place] | None:
-    """Return latitude and longitude of the one place and of the other; None unless there are two places, no more.
+    """Return latitude and longitude of both places; None unless there are exactly two places.
 
-    Which is the start is taken from the order of the columns: the distance is the same either way.
+    The first place in column order is the start; the distance does not depend on it.
     """
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for name in names:
         if columns.kind(name) == "numeric":
             coordinate, place = _coordinate(name, columns.facts[name].range)
             if coordinate:
-                # Two names that read the same leave open which is meant.
+                # Two columns with the same words are ambiguous.
                 taken = found.setdefault(place, {})
                 taken[coordinate] = "" if coordinate in taken else name
     places = [(place["latitude"], place["longitude"]) for place in found.values() if len(place) == len(COORDINATES)]
@@ -153,7 +158,7 @@ def two_places(columns: TableColumns, names: Sequence[str]) -> tuple[Place, Plac
 
 
 def _coordinate(name: str, bounds: tuple[float, float]) -> tuple[str, tuple[str, ...]]:
-    """Return which coordinate a column is, ``""`` for none, and of which place: the rest of the words of its name."""
+    """Return the coordinate of a column (``""`` for none) and its place: the remaining words of its name."""
     words = re.findall(r"[a-z]+|\d+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
     for coordinate, (spellings, most) in COORDINATES.items():
         rest = tuple(word for word in words if word not in spellings)
@@ -163,31 +168,33 @@ def _coordinate(name: str, bounds: tuple[float, float]) -> tuple[str, tuple[str,
 
 
 def write_models(document: YamlDocument, analysis: TargetAnalysis, device: DeviceReport) -> None:
-    """Write the ``models:`` section: only models that the GPU trains where there is a usable one."""
-    document.line("models:", "a leaderboard; the best one is exported")
+    """Write the ``models:`` section; with a usable GPU, only models that it can train."""
+    document.line("models:", "compared in a leaderboard; the champion is exported")
     linear = "ridge" if analysis.goal.task == "regression" else "logistic_regression"
-    document.line(f"  - {linear}", "linear: hard to beat on few rows, and easy to explain")
+    document.line(f"  - {linear}", "linear: strong on few rows, and easy to explain")
     plain = f"- hist_gradient_boosting: {flow(PLAIN_TREES)}"
     steps = f"- xgboost: {flow(XGBOOST)}"
     if len(analysis.columns.kept) > WIDE_COLUMNS and not device.gpu.usable:
-        document.remark(f"Boosting takes time for each of {len(analysis.columns.kept):,} columns; to add it:", "  ")
+        document.comment(f"Boosting is slow on {len(analysis.columns.kept):,} columns; to add it:", "  ")
         document.line(f"  # {steps if has_xgboost() else plain}")
     elif device.gpu.usable:
         leaf_wise = {"name": "xgboost", "as": "xgboost_leaf_wise", "params": LEAF_WISE}
-        document.line(f"  {steps}", "boosted trees in small steps, each on a part of the rows and columns")
+        document.line(f"  {steps}", "boosted trees with a low learning rate, on samples of rows and columns")
         document.line(f"  - {flow(leaf_wise)}", "larger trees, for many rows")
-        for remark in gpu_remarks(device):
-            document.remark(remark, "  ")
-        document.remark("The next model is trained on the CPU, whatever the device:", "  ")
+        for comment in gpu_comments(device):
+            document.comment(comment, "  ")
+        document.comment("The next model always trains on the CPU:", "  ")
         document.line(f"  # {plain}")
     else:
-        document.line(f"  {plain}", "boosted trees, with scikit-learn's own settings")
-        document.line(f"  - {_own_trees('small_steps', SMALL_STEPS)}", "in small steps, each on half of the columns")
+        document.line(f"  {plain}", "boosted trees with scikit-learn's defaults")
+        document.line(
+            f"  - {_own_trees('small_steps', SMALL_STEPS)}", "low learning rate, each split on half of the columns"
+        )
         if has_xgboost():
-            document.line(f"  {steps}", "smaller trees, each on a part of the rows and columns too")
+            document.line(f"  {steps}", "smaller trees, on samples of rows and columns")
         else:
-            document.line(f"  - {_own_trees('small_trees', SMALL_TREES)}", "smaller trees too")
-            document.remark("Often better, once it is installed (pip install 'gpupipe[cpu]'):", "  ")
+            document.line(f"  - {_own_trees('small_trees', SMALL_TREES)}", "low learning rate and smaller trees")
+            document.comment("Often better; requires pip install 'gpupipe[cpu]':", "  ")
             document.line(f"  # {steps}")
     document.blank()
 
@@ -201,16 +208,16 @@ def has_xgboost() -> bool:
     return find_spec("xgboost") is not None
 
 
-def gpu_remarks(device: DeviceReport) -> list[str]:
-    """Return what to say of the usable GPU of this machine: its part, and what to install first, if anything."""
-    remarks = [f"All of them train on this machine's GPU, {device.gpu.name}."]
+def gpu_comments(device: DeviceReport) -> list[str]:
+    """Return comments on the usable GPU of this machine, and on packages that are missing for it."""
+    comments = [f"All of these models train on this machine's GPU, {device.gpu.name}."]
     if device.missing_packages:
         install = install_extra(suitable_major(device.gpu, Distributions()))
-        remarks.append(f"Its packages are not installed yet: {install}")
-    return remarks
+        comments.append(f"Its packages are not installed yet: {install}")
+    return comments
 
 
 def write_evaluation(document: YamlDocument, task: Task) -> None:
     """Write the ``evaluate:`` section."""
-    document.line(f"evaluate: {flow({'metrics': METRICS[task]})}", "the first one orders the leaderboard")
+    document.line(f"evaluate: {flow({'metrics': METRICS[task]})}", "the first metric ranks the leaderboard")
     document.blank()

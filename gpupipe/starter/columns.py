@@ -21,12 +21,12 @@ from gpupipe.table.time_formats import time_formats, time_unit
 from gpupipe.units import MIB, is_number
 
 TIME_WORDS = re.compile(r"(^|_)(time|date|timestamp|ts|epoch|at|on|created|updated|when)(_|$)|timestamp|datetime")
-MAX_BYTES_TWICE = 256 * MIB  # larger files are not read once more to count blanks
+MAX_BYTES_TWICE = 256 * MIB  # larger files are not read a second time to count blanks
 
 
 @dataclass(frozen=True)
 class ColumnDeclaration:
-    """An entry of ``schema:``: what a column is, and why."""
+    """An entry of ``schema:`` with the reason."""
 
     kind: str
     reason: str
@@ -34,7 +34,7 @@ class ColumnDeclaration:
 
 
 def find_declarations(facts: Mapping[str, ColumnFacts], source_table: SourceTable) -> dict[str, ColumnDeclaration]:
-    """Return what has to be said of the kinds of columns, by name."""
+    """Return the declarations that columns need, by name."""
     found: dict[str, ColumnDeclaration] = {}
     for name, column in facts.items():
         declared = _of_text(column) if column.holds == "text" else _of_integers(column)
@@ -57,12 +57,12 @@ def _of_text(column: ColumnFacts) -> ColumnDeclaration | None:
         return None
     reason = f"such as {texts[0]}"
     if len(formats) > 1:
-        reason += f"; no value says whether it is not {formats[1]}"
+        reason += f"; all values also match {formats[1]}"
     return ColumnDeclaration("datetime", reason, formats[0])
 
 
 def _is_code(text: str) -> bool:
-    """Whether a number is written as only a code is: 01234."""
+    """Return whether a number is written as a code, with a leading zero: 01234."""
     return len(text) > 1 and text[0] == "0" and text.isdecimal()
 
 
@@ -70,13 +70,13 @@ def _of_integers(column: ColumnFacts) -> ColumnDeclaration | None:
     if column.holds != "integer" or not TIME_WORDS.search(column.name.lower()):
         return None
     unit = time_unit(*column.range)
-    return None if unit is None else ColumnDeclaration("datetime", "counts from 1970", unit)
+    return None if unit is None else ColumnDeclaration("datetime", "time since 1970", unit)
 
 
 def count_blank_cells(source_table: SourceTable, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of cells with nothing but blanks in each of some columns of CSV files, where there are any.
+    """Return the number of blank cells in each of the named columns of CSV files, without columns that have none.
 
-    The reader makes them null; the declaration says so, and other readers would take such a column for text.
+    The reader converts them to null. The column is declared to document this, since other readers would infer text.
     """
     names = list(names)
     files = source_table.files
@@ -100,9 +100,9 @@ class TableColumns:
     source_table : SourceTable
     facts : mapping of str to ColumnFacts
     declared : mapping of str to ColumnDeclaration
-        What goes into ``schema:``.
+        The entries of ``schema:``.
     dropped : mapping of str to str
-        What goes into ``drop:``, and why.
+        The entries of ``drop:``, each with the reason.
     """
 
     source_table: SourceTable
@@ -112,7 +112,7 @@ class TableColumns:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return int(self.source_table.table.num_rows)
 
     @property
@@ -121,36 +121,36 @@ class TableColumns:
         return [name for name in self.facts if name not in self.dropped]
 
     def kind(self, name: str) -> str:
-        """Return what a column is taken for."""
+        """Return the kind of a column."""
         if name in self.declared:
             return self.declared[name].kind
         kinds = {"text": "categorical", "integer": "numeric", "number": "numeric", "time": "datetime"}
         return kinds.get(self.facts[name].holds, "boolean")
 
-    def declaring(self, found: Mapping[str, ColumnDeclaration]) -> TableColumns:
-        """Return the columns with more declarations."""
+    def declare(self, found: Mapping[str, ColumnDeclaration]) -> TableColumns:
+        """Return the columns with further declarations."""
         return replace(self, declared={**self.declared, **found})
 
-    def dropping(self, reasons: Mapping[str, str]) -> TableColumns:
-        """Return the columns with some more dropped."""
+    def drop(self, reasons: Mapping[str, str]) -> TableColumns:
+        """Return the columns with further ones dropped."""
         declared = {name: declared for name, declared in self.declared.items() if name not in reasons}
         return replace(self, declared=declared, dropped={**self.dropped, **reasons})
 
     def encoded(self) -> Table:
-        """Return the table that a run would learn from."""
+        """Return the encoded table of the columns that are not dropped."""
         declared = {name: declare(found.kind, found.format) for name, found in self.declared.items()}
         return encode(self.source_table.table.select(self.kept), choose("cpu"), declared)
 
 
 def inspect_columns(path: str, source: TableSource | None = None) -> TableColumns:
-    """Read a table and inspect its columns; `source` has the format settings that the user gave.
+    """Read a table and inspect its columns; `source` has the format settings given by the user.
 
     Raises
     ------
     DataError
-        If it cannot be read.
+        If the table cannot be read.
     """
     source_table = read_source_table(path, source)
     facts = collect_facts(source_table.table)
     declared = find_declarations(facts, source_table)
-    return TableColumns(source_table, facts, declared, {}).dropping(find_useless_columns(facts, set(declared)))
+    return TableColumns(source_table, facts, declared, {}).drop(find_useless_columns(facts, set(declared)))

@@ -1,4 +1,4 @@
-"""YAML with comments beside its lines."""
+"""YAML text with aligned comments."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from gpupipe.config.scalars import Dumper
 from gpupipe.report.text import printable
 
 WIDTH = 110
-LONGEST_TEXT, LONGEST_COMMENT = 66, 80  # beyond, a comment stands above its line
-LINE_BREAKS = set("\x85\u2028\u2029")  # to YAML; PyYAML folds them into blanks unless it escapes them
+LONGEST_TEXT, LONGEST_COMMENT = 66, 80  # if longer, the comment is on the line above
+LINE_BREAKS = set("\x85\u2028\u2029")  # in YAML; PyYAML folds them into spaces unless it escapes them
 
 
 class YamlDocument:
-    """The text of a configuration, written from top to bottom; the comments of a block are aligned."""
+    """The text of a configuration, written from top to bottom, with the comments of each block aligned."""
 
     def __init__(self) -> None:
         self._done: list[str] = []
         self._block: list[tuple[str, str]] = []
 
     def line(self, text: str, comment: str = "") -> None:
-        """Add a line, with a comment beside it or, where it is long, above it."""
+        """Add a line with a comment after it or, if either is long, above it."""
         if comment and (len(text) > LONGEST_TEXT or len(comment) > LONGEST_COMMENT):
-            self.remark(comment, _indent(text))
+            self.comment(comment, _indent(text))
             comment = ""
         self._block.append((text, printable(comment)))
 
     def list(self, key: str, values: Iterable[Any], comment: str = "") -> None:
-        """Add ``key: [a, b]``, on several lines where one does not hold it."""
+        """Add ``key: [a, b]``, wrapped to several lines if it is long."""
         if comment:
-            self.remark(comment, _indent(key))
+            self.comment(comment, _indent(key))
         lines, indent = [f"{key}: ["], " " * (len(key) + 3)
         for i, value in enumerate(values):
             item = f", {flow(value)}" if i else flow(value)
@@ -46,8 +46,8 @@ class YamlDocument:
         lines[-1] += "]"
         self._block += [(line, "") for line in lines]
 
-    def remark(self, text: str, indent: str = "") -> None:
-        """Add a comment on lines of its own."""
+    def comment(self, text: str, indent: str = "") -> None:
+        """Add a comment on separate lines."""
         wrapped = textwrap.wrap(printable(text), WIDTH - len(indent), break_long_words=False, break_on_hyphens=False)
         self._block += [(f"{indent}# {line}", "") for line in wrapped]
 
@@ -59,7 +59,7 @@ class YamlDocument:
         self._block = []
 
     def text(self) -> str:
-        """Return all of it."""
+        """Return the complete text."""
         self.blank()
         return "\n".join(self._done).rstrip() + "\n"
 
@@ -69,7 +69,7 @@ def _indent(text: str) -> str:
 
 
 def flow(value: Any) -> str:
-    """Return a value as YAML on one line, quoted where it must be; ``${`` is no reference to the environment."""
+    """Return a value as YAML on one line, quoted if needed, with ``${`` escaped."""
     text = _dumped(value, allow_unicode=True)
     return _dumped(value, allow_unicode=False) if LINE_BREAKS.intersection(text) else text
 

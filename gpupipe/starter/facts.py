@@ -1,4 +1,4 @@
-"""Type, distinct values and counts of a column, as read."""
+"""Type, distinct values and counts of raw columns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ColumnFacts:
     ----------
     name : str
     holds : Holds
-        What the reader found.
+        The type that the reader inferred.
     values : pyarrow.ChunkedArray
     distinct : pyarrow.Array
-        Every value once, nulls left out.
+        The distinct values, without nulls.
     counts : array of int, shape (len(distinct),)
     """
 
@@ -36,27 +36,27 @@ class ColumnFacts:
 
     @property
     def n_rows(self) -> int:
-        """All rows, nulls included."""
+        """Number of rows, including nulls."""
         return len(self.values)
 
     @property
     def n_filled(self) -> int:
-        """Rows that hold a value."""
+        """Number of non-null rows."""
         return int(self.counts.sum())
 
     @property
     def n_null(self) -> int:
-        """Rows that hold none."""
+        """Number of nulls."""
         return self.n_rows - self.n_filled
 
     @property
     def n_distinct(self) -> int:
-        """Distinct values."""
+        """Number of distinct values."""
         return len(self.counts)
 
     @property
     def most_frequent(self) -> Any:
-        """The value that is there most often."""
+        """The most frequent value."""
         return self.distinct[int(self.counts.argmax())].as_py()
 
     @cached_property
@@ -66,7 +66,7 @@ class ColumnFacts:
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """The least and the greatest of a column of numbers, zeros where it has none."""
+        """Minimum and maximum of a numeric column; (0, 0) if it is empty."""
         bounds = pc.min_max(self.distinct).as_py()
         return (0, 0) if bounds["min"] is None else (bounds["min"], bounds["max"])
 
@@ -90,7 +90,7 @@ def _facts(name: str, column: pa.ChunkedArray) -> ColumnFacts:
 
 
 def _counted_levels(column: pa.ChunkedArray) -> tuple[pa.Array, Any]:
-    """Count codes, not texts: every chunk has few distinct ones."""
+    """Return the levels of a dictionary column and their counts, by counting codes per chunk."""
     found: dict[str, int] = {}
     for chunk in column.chunks:
         codes = chunk.indices.drop_null().to_numpy()

@@ -1,17 +1,18 @@
-"""Columns that restate the target. They are dropped, each with its evidence; columns that only dominate are reported.
+"""Leak detection: columns that restate the target are dropped, and columns that dominate it are reported.
 
-A column is dropped where its relation to the target is one that no measurement has:
+A column is dropped, with the evidence, if its relation to the target is not that of a measurement:
 
 - *levels*: each of its values belongs to a single class (a finer label, another spelling, a key of the same thing);
-- *nulls*: it is filled in, or missing, only where the target is one class; or several columns are, together;
-- *bands*: the target determines it (a colour for a band of the score, a coarser label); of classes, only where a model
-  of the other columns does not know what it says;
-- *shared bands*: its values and the classes overlap as two sets of intervals of one number do (a colour for a band of
-  the score that the class is another band of), and other columns do not know what it says;
-- *alone*: it predicts nearly without error, and no model of the other columns comes near; unless three columns do.
+- *nulls*: it is null, or non-null, only if the target is one class; or the nulls of several columns determine it;
+- *bands*: the target determines it (a color for a band of the score, a coarser label); for classes, only if a model of
+  the other columns cannot predict as much;
+- *shared bands*: its values and the classes overlap like two sets of intervals of one number (a color for bands of a
+  score, of which the classes are other bands), and a model of the other columns cannot predict as much;
+- *alone*: it predicts the target almost exactly, and no model of the other columns comes close, unless at least three
+  columns predict it that well.
 
-Everything is measured on rows that were not learned from. A column that is merely strong (the odour of a mushroom, the
-carat of a diamond) fails all of them: its levels overlap, or other columns know what it says.
+All tests use held-out rows. Columns that are merely strong (the odor of a mushroom, the carat of a diamond) pass: their
+levels overlap, or the other columns contain the same information.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ from gpupipe.starter.sample import FOLDS, NumericSample
 from gpupipe.typing import Array
 
 MIN_ROWS = 60  # with fewer, a good column looks like a leak
-MIN_OTHERS = 20  # rows beside the most frequent class: what a determination is shown on
-MIN_EXTREMES = 5  # the same of an interval of a number: five extremes of a hundred rows are none by chance
-FEW_ERRORS, MORE_ERRORS = 0.01, 0.05  # of those rows; with more, other columns must not make up for it
+MIN_OTHERS = 20  # rows outside the most frequent class, required as evidence
+MIN_EXTREMES = 5  # the same for an interval of a number: 5 extremes of 100 rows do not match by chance
+FEW_ERRORS, MORE_ERRORS = 0.01, 0.05  # of those rows; with more, the column must add to a model of the others
 MAX_CLASSES = 100
 MAX_BANDS = 50
-# The score of a column alone. A number may be known well from one other (yesterday's), a class hardly ever.
+# Minimum score of a column alone. Numbers are often predictable from one other (the previous value), classes rarely.
 LIMITS = {"binary": 0.975, "multiclass": 0.975, "regression": 0.99}
-MOST_COMPARED = 20  # columns that each need a model, or a comparison with every other column
-EASY = 3  # columns that know the class, each in its own way
+MOST_COMPARED = 20  # columns that each need a model or a comparison with all others
+EASY = 3  # different columns that predict the class: then the task is easy
 SAME = 0.999  # rank correlation
-MAX_ERROR_SHARE = 0.25  # what it misses, of what all others miss: if they miss little too, the task is easy
+MAX_ERROR_SHARE = 0.25  # of the error of a model of all others
 MIN_GAIN = 0.1  # of the target's variance, over a model of the other columns
-MIN_GAIN_OF_TEXT = 0.02  # of three texts and more: measurements are numbers or two words
-# Nulls on one side of which nearly all rows are of one class, which is not the rule elsewhere.
+MIN_GAIN_OF_TEXT = 0.02  # for texts with three or more levels, which are rarely measurements
+# Nulls after which nearly all rows have one class, unlike elsewhere.
 NULL_ERRORS, MAX_SHARE, MIN_EVIDENCE = 0.05, 0.9, 20.0
-# A column that is worth a warning: what the others explain without it, of what all explain.
+# Warning thresholds: the power of a column, the loss without it, and the share that the others explain.
 MUCH, WARN_GAIN, WARN_SHARE = 0.5, 0.1, 0.75
 CANDIDATES, MAX_STEPS, MIN_EXPLAINED = 2, 16, 0.3
 MEASURES = {
@@ -68,26 +69,26 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class LeakReport:
-    """Leaks and suspicions found.
+    """Leaks and suspicious columns.
 
     Attributes
     ----------
     leaks : mapping of str to str
         Columns to drop, with the evidence.
     warnings : mapping of str to str
-        Columns to think about, with the evidence.
-    unjudged : sequence of str
-        Suspected columns beyond the `MOST_COMPARED` that a model was compared with; they are kept.
+        Columns to review, with the evidence.
+    unchecked : sequence of str
+        Suspected columns that were not compared with a model, after the first `MOST_COMPARED`; they are kept.
     """
 
     leaks: dict[str, str]
     warnings: dict[str, str]
-    unjudged: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Evidence against a column, and the gain over a model of the other columns from which it is dropped."""
+    """Evidence against a column, and the minimum gain over a model of the other columns to drop it."""
 
     evidence: str
     least_gain: float = -np.inf
@@ -103,7 +104,7 @@ def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) 
     ----------
     sample : NumericSample
     target : str
-        What the target is called in the evidence.
+        The name of the target, for the evidence.
     classes : sequence
         The label of each class code.
     """
@@ -123,13 +124,13 @@ def find_leaks(sample: NumericSample, target: str, classes: Sequence[Any] = ()) 
     is_easy = len(_different(list(perfect), sample)) >= EASY
     for name, value in perfect.items():
         if not is_easy and (1 - value) <= MAX_ERROR_SHARE * (1 - others.score()):
-            leaks[name] = f"alone it predicts {target}, {MEASURES[sample.task]} {value:.3f} on rows not learned from"
-    unjudged = [name for name in suspects if name not in exact and name not in doubtful]
-    return LeakReport(leaks, _dominating(sample.without(leaks), target), unjudged)
+            leaks[name] = f"alone it predicts {target} with {MEASURES[sample.task]} {value:.3f} on held-out rows"
+    unchecked = [name for name in suspects if name not in exact and name not in doubtful]
+    return LeakReport(leaks, _dominating(sample.without(leaks), target), unchecked)
 
 
 class _Others:
-    """A model of the columns that nothing speaks against; trained when first used."""
+    """A model of the columns that are not suspected, trained on first use."""
 
     def __init__(self, sample: NumericSample, suspects: set[str]) -> None:
         self._sample = smaller(sample)
@@ -146,7 +147,7 @@ class _Others:
         return score(self.predicted, self._sample)
 
     def gains(self, name: str, least: float) -> bool:
-        """Return whether at least so much more of the target is explained with one column more."""
+        """Return whether adding a column increases the explained share of the target by at least `least`."""
         if least == -np.inf:
             return True
         targets = targets_of(self._sample)
@@ -157,26 +158,26 @@ class _Others:
 
 @dataclass(frozen=True)
 class Determination:
-    """How far one column's levels determine another's, on held-out rows whose level was seen in the others."""
+    """Accuracy with which one column's levels determine another's, on held-out rows with known levels."""
 
     n_rows: int
     n_errors: int
-    n_others: int  # rows beside the most frequent outcome: errors without the column
+    n_others: int  # rows outside the most frequent outcome: the errors without the column
     min_others: int = MIN_OTHERS
 
     @property
     def is_exact(self) -> bool:
-        """Whether errors are so few that they are slips."""
+        """True if errors are rare enough to be data errors."""
         return self.n_others >= self.min_others and self.n_errors <= FEW_ERRORS * self.n_others
 
     @property
     def is_near(self) -> bool:
-        """Whether errors are few."""
+        """True if errors are rare."""
         return self.n_others >= self.min_others and self.n_errors <= MORE_ERRORS * self.n_others
 
 
 def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
-    """Return how far `codes` determine `outcomes`, both codes from 0 on; nothing if most levels are there once."""
+    """Return how accurately `codes` determine `outcomes`, both codes from 0; all zeros if most levels are unique."""
     n_codes, n_outcomes = int(codes.max(initial=0)) + 1, int(outcomes.max(initial=0)) + 1
     cells = codes * n_outcomes + outcomes
     everything = np.bincount(cells, minlength=n_codes * n_outcomes).reshape(n_codes, n_outcomes)
@@ -197,7 +198,7 @@ def determination(codes: Array, outcomes: Array, fold: Array) -> Determination:
 
 
 def _by_levels(sample: NumericSample, target: str) -> Suspicions:
-    """Find the columns each of whose values belongs to one class, where they are filled in."""
+    """Return the columns of which each value belongs to one class."""
     if sample.task == "regression" or len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
     found = {}
@@ -208,34 +209,34 @@ def _by_levels(sample: NumericSample, target: str) -> Suspicions:
         shown = determination(level_codes(x[filled]), level_codes(sample.y[filled]), sample.fold[filled])
         if shown.is_near:
             share = 1 - shown.n_errors / shown.n_rows
-            rows = f"{shown.n_rows:,} rows" if filled.all() else f"the {shown.n_rows:,} rows that have one"
-            evidence = f"each of its values belongs to one {target}: right in {_percent(share)} of {rows}"
+            rows = f"{shown.n_rows:,} rows" if filled.all() else f"{shown.n_rows:,} non-null rows"
+            evidence = f"each of its values belongs to one {target}, correct in {_percent(share)} of {rows}"
             found[name] = Suspicion(evidence, -np.inf if shown.is_exact else MIN_GAIN)
     return found
 
 
 def _by_nulls(sample: NumericSample, target: str, classes: Sequence[Any]) -> Suspicions:
-    """Find the columns that are filled in, or missing, only where the target is one class."""
+    """Return the columns that are non-null, or null, only if the target is one class."""
     if sample.task == "regression":
         return {}
     found = {}
     labels, counts = np.unique(sample.y, return_counts=True)
     for name, x in sample.columns.items():
         missing = np.isnan(x)
-        for side, rows in (("filled in", ~missing), ("missing", missing)):
+        for side, rows in (("not null", ~missing), ("null", missing)):
             for label, share in zip(labels, counts / len(sample.y), strict=True):
                 if not rows.any() or rows.all() or share > MAX_SHARE:
                     continue
                 errors = 1 - float(np.mean(sample.y[rows] == label))
                 if errors <= NULL_ERRORS * (1 - share) and -rows.sum() * np.log(share) >= MIN_EVIDENCE:
                     shown = classes[int(label)] if len(classes) else label
-                    evidence = f"where it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
+                    evidence = f"if it is {side}, {target} is {shown} in {_percent(1 - errors)} of the rows"
                     found[name] = Suspicion(evidence, MIN_GAIN_OF_TEXT)
     return found
 
 
 def _by_null_pattern(sample: NumericSample, target: str) -> Suspicions:
-    """Find columns whose nulls determine the class: one, or several together."""
+    """Return a column, or a set of columns, whose nulls determine the class."""
     nulls = {name: np.isnan(x) for name, x in sample.columns.items() if np.isnan(x).any()}
     if sample.task == "regression" or not nulls or len(np.unique(sample.y)) > MAX_CLASSES:
         return {}
@@ -252,12 +253,12 @@ def _by_null_pattern(sample: NumericSample, target: str) -> Suspicions:
         left = [name for name in nulls if name not in chosen]
         chosen.append(min(left, key=lambda name: shown_by([*chosen, name]).n_errors))
     if len(chosen) == 1:
-        return {chosen[0]: Suspicion(f"whether it is missing tells {target}")}
-    return dict.fromkeys(chosen, Suspicion(f"which of {', '.join(chosen)} are missing tells {target}"))
+        return {chosen[0]: Suspicion(f"its nulls determine {target}")}
+    return dict.fromkeys(chosen, Suspicion(f"the nulls of {', '.join(chosen)} determine {target}"))
 
 
 def _grouped(keys: Mapping[str, bytes]) -> list[list[str]]:
-    """Return the names of each key, in the order in which the keys first appear."""
+    """Return the names grouped by key, in order of first appearance."""
     groups: dict[bytes, list[str]] = {}
     for name, key in keys.items():
         groups.setdefault(key, []).append(name)
@@ -265,12 +266,12 @@ def _grouped(keys: Mapping[str, bytes]) -> list[list[str]]:
 
 
 def _pattern(masks: Sequence[Array]) -> Array:
-    """Return a code for each combination of nulls."""
+    """Return a code for each combination of nulls, shape (n_rows,)."""
     return np.unique(np.stack(masks, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _by_bands(sample: NumericSample, target: str) -> Suspicions:
-    """Find the columns that the target determines: bands of a number, unions of classes; and those that tell them."""
+    """Return the columns that the target determines (bands of a number, unions of classes), and finer versions."""
     if sample.task == "binary" or len(np.unique(sample.y)) < 3:
         return {}
     bands: Suspicions = {}
@@ -281,39 +282,39 @@ def _by_bands(sample: NumericSample, target: str) -> Suspicions:
             continue
         y, fold = sample.y[filled], sample.fold[filled]
         if sample.task == "regression" and codes.max() == 1 and any(np.ptp(y[codes == code]) == 0 for code in (0, 1)):
-            continue  # those who have no card spend nothing
+            continue  # a natural zero: customers without a card spend nothing
         shown = _banding(y, codes) if sample.task == "regression" else determination(level_codes(y), codes, fold)
         if shown.is_near:
             what = "band" if sample.task == "regression" else "group of classes"
-            overlap = "without overlap" if shown.is_exact else f"except {shown.n_errors:,} of {shown.n_rows:,} rows"
+            overlap = "without overlap" if shown.is_exact else f"except for {shown.n_errors:,} of {shown.n_rows:,} rows"
             evidence = f"each of its {codes.max() + 1} values is one {what} of {target}, {overlap}"
             bands[name] = Suspicion(evidence, _least_gain(name, sample, codes.max() + 1, shown))
     different = [alike[0] for alike in _grouped({name: level_codes(sample.columns[name]).tobytes() for name in bands})]
     shown_bands = {name: bands[name] for name in different[:MOST_COMPARED]}
     finer = {name: _determined_by(name, sample, shown_bands) for name in sample.columns if name not in bands}
     return bands | {
-        name: Suspicion(f"it determines {band}, a band of {target}", bands[band].least_gain)
+        name: Suspicion(f"it determines {band}, which is a band of {target}", bands[band].least_gain)
         for name, band in finer.items()
         if band
     }
 
 
 def _by_shared_bands(sample: NumericSample, target: str) -> Suspicions:
-    """Find the columns whose levels and the classes are two sets of bands of one quantity."""
+    """Return the columns whose levels and the classes are two sets of bands of one quantity."""
     if sample.task == "regression":
         return {}
     found = {}
     for name, x in sample.columns.items():
         if name in sample.coded and (n_levels := shared_bands(x, sample.y)):
-            evidence = f"its {n_levels} values and {target} overlap as bands of one quantity do"
+            evidence = f"its {n_levels} values and {target} overlap like bands of one quantity"
             found[name] = Suspicion(evidence, MIN_GAIN)
     return found
 
 
 def _least_gain(name: str, sample: NumericSample, n_levels: int, shown: Determination) -> float:
-    """Return how much a band must add to a model of the other columns to be taken for a leak.
+    """Return the minimum gain over a model of the other columns for a band to be a leak.
 
-    Intervals of a number that do not overlap are no accident. One level for each class may be: all mammals give milk.
+    Intervals of a number without overlap are not a coincidence; a level for each class may be (mammals give milk).
     """
     if sample.task == "regression" and shown.is_exact:
         return -np.inf
@@ -321,14 +322,14 @@ def _least_gain(name: str, sample: NumericSample, n_levels: int, shown: Determin
 
 
 def _determined_by(name: str, sample: NumericSample, bands: Suspicions) -> str:
-    """Return one of the bands that a column determines: it is a finer one, and would hide what the band gives away."""
+    """Return one of the bands that a column determines, or ``""``: it is a finer version, and leaks as much."""
     codes = level_codes(sample.columns[name])
     determined = (b for b in bands if determination(codes, level_codes(sample.columns[b]), sample.fold).is_exact)
     return next(determined, "")
 
 
 def _banding(y: Array, codes: Array) -> Determination:
-    """Return how far intervals of `y`, one for each level, determine `codes`: too few of them to learn by heart."""
+    """Return how accurately intervals of `y`, one for each level, determine `codes`."""
     from sklearn.tree import DecisionTreeClassifier
 
     tree = DecisionTreeClassifier(max_leaf_nodes=int(codes.max()) + 1, random_state=0).fit(y[:, None], codes)
@@ -337,7 +338,7 @@ def _banding(y: Array, codes: Array) -> Determination:
 
 
 def _nearly_perfect(sample: NumericSample) -> dict[str, float]:
-    """Return the score of each column that alone predicts the target nearly without error."""
+    """Return the scores of the columns that alone predict the target almost exactly."""
     names = list(sample.columns)
     if len(names) > MAX_TOGETHER:  # a tree for each would take minutes
         names = [name for name in names if name in sample.coded or could_be_exact(name, sample)]
@@ -346,7 +347,7 @@ def _nearly_perfect(sample: NumericSample) -> dict[str, float]:
 
 
 def _different(names: Sequence[str], sample: NumericSample) -> list[str]:
-    """Return columns that are not another one in other units, `EASY` of them at most."""
+    """Return at most `EASY` columns that are not copies of each other in other units."""
     from scipy.stats import rankdata
 
     chosen: dict[str, Array] = {}
@@ -360,7 +361,7 @@ def _different(names: Sequence[str], sample: NumericSample) -> list[str]:
 
 
 def _dominating(sample: NumericSample, target: str) -> dict[str, str]:
-    """Find the columns without which a model is far worse: worth a thought, and often honest."""
+    """Return the columns without which a model is much worse; often legitimate, so they are only reported."""
     sample = smaller(sample)
     targets = targets_of(sample)
     names = strongest([name for name in sample.columns if can_join(name, sample)], sample)
@@ -382,5 +383,5 @@ def _dominating(sample: NumericSample, target: str) -> dict[str, str]:
 
 
 def _percent(share: float) -> str:
-    """Return a share as a percentage that is 100% only where it is all."""
+    """Return a share as a percentage, 100% only if it is exactly 1."""
     return "100%" if share == 1 else f"{min(share, 0.999):.1%}"

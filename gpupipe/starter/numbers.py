@@ -1,4 +1,4 @@
-"""Numbers to use otherwise: integers that may be names (districts, codes), and long tails to take the logarithm of."""
+"""Integers that may be categories (districts, codes), and long-tailed numbers for log1p."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.typing import Array
 
 MIN_LEVELS, MAX_LEVELS = 3, 250
 MIN_ROWS_PER_LEVEL = 20
-MOST = 0.9  # of the rows with one value, mostly zero: an amount
+MAX_MODE_SHARE = 0.9  # a column with a larger share of one value, mostly 0, is an amount
 MIN_GAIN = 0.01
 MAX_STEPS = 8
 MIN_SKEWNESS = 2.0
@@ -21,25 +21,27 @@ MIN_DISTINCT = 20  # of a long tail
 
 
 def find_categories(sample: NumericSample, integers: Sequence[ColumnFacts]) -> Mapping[str, str]:
-    """Return the columns whose values explain more than their order does, with the evidence."""
+    """Return the columns whose levels explain more of the target than their order does, with the evidence."""
     found = {}
     for column in integers:
-        if _may_be_names(column, sample):
-            as_line, as_steps, as_names = shares_explained(column.name, sample)
+        if _may_be_categories(column, sample):
+            as_line, as_steps, as_levels = shares_explained(column.name, sample)
             by_order = max(0.0, as_line, as_steps)
-            if as_names - by_order >= MIN_GAIN:
-                found[column.name] = f"its values explain {as_names:.0%} of the target, their order {by_order:.0%}"
+            if as_levels - by_order >= MIN_GAIN:
+                found[column.name] = (
+                    f"as categories they explain {as_levels:.0%} of the target, as numbers {by_order:.0%}"
+                )
     return found
 
 
-def _may_be_names(column: ColumnFacts, sample: NumericSample) -> bool:
+def _may_be_categories(column: ColumnFacts, sample: NumericSample) -> bool:
     is_candidate = column.holds == "integer" and MIN_LEVELS <= column.n_distinct <= MAX_LEVELS
     has_rows = column.n_distinct * MIN_ROWS_PER_LEVEL <= len(sample.y)
-    return is_candidate and has_rows and int(column.counts.max()) <= MOST * column.n_filled
+    return is_candidate and has_rows and int(column.counts.max()) <= MAX_MODE_SHARE * column.n_filled
 
 
 def shares_explained(name: str, sample: NumericSample) -> list[float]:
-    """Return the shares of the target's variance that a column explains: by a line, a few steps, each value's mean."""
+    """Return the shares of target variance that a column explains by a line, by a small tree, and by level means."""
     from sklearn.linear_model import LinearRegression
     from sklearn.tree import DecisionTreeRegressor
 
@@ -53,10 +55,9 @@ def shares_explained(name: str, sample: NumericSample) -> list[float]:
 
 
 def find_long_tails(sample: NumericSample, numbers: Sequence[ColumnFacts]) -> list[str]:
-    """Return the columns to take the logarithm of, if a linear model of all numbers is better for it.
+    """Return the long-tailed columns, if their logarithms improve a linear model of all numbers on held-out rows.
 
-    None of their values is negative; they are skewed, and half as much so as logarithms. Whether the model is better is
-    measured on rows that it was not fitted to.
+    Long-tailed columns are non-negative and skewed, with at most half the skewness after log1p.
     """
     columns = {column.name: _filled(sample.columns[column.name]) for column in numbers}
     tails = [
@@ -69,13 +70,13 @@ def find_long_tails(sample: NumericSample, numbers: Sequence[ColumnFacts]) -> li
 
 
 def _filled(x: Array) -> Array:
-    """Return a column with its missing values at the median."""
+    """Return a column with nulls imputed by the median."""
     known = ~np.isnan(x)
     return np.where(known, x, np.median(x[known]) if known.any() else 0.0)
 
 
 def _linear_fit(columns: Mapping[str, Array], sample: NumericSample) -> float:
-    """Return the share of the target that a ridge regression on standardized columns explains."""
+    """Return the share of target variance that a ridge regression on standardized columns explains."""
     from sklearn.linear_model import Ridge
 
     X, targets = np.stack(list(columns.values()), axis=1), targets_of(sample)

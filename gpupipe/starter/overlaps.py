@@ -1,4 +1,4 @@
-"""Overlaps of the levels of a column with the classes of the target."""
+"""Overlap of the levels of a column with the target classes."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from gpupipe.starter.power import level_codes
 from gpupipe.typing import Array
 
 MIN_ROWS, MIN_LEVEL_ROWS = 60, 5
-MIN_SHARE = 0.9  # of the rows are in levels of enough rows
-MAX_SLIPS = 0.01  # of the rows
+MIN_SHARE = 0.9  # of the rows, in levels with at least MIN_LEVEL_ROWS
+MAX_ERRORS = 0.01  # of the rows
 MIN_LEVELS, MAX_LEVELS = 3, 50
-MIN_EMPTY = 20.0  # rows that chance would have put where a level and a class never meet
+MIN_EMPTY = 20.0  # rows expected by chance in the empty pairs of level and class
 
 
 def shared_bands(x: Array, y: Array) -> int:
-    """Return the number of levels if these and the classes overlap as two sets of bands of one quantity; else 0.
+    """Return the number of levels if levels and classes are two sets of bands of one quantity; else 0.
 
-    A band meets only neighboring bands of the other set: the graph of levels and classes that share rows has no cycle,
-    where that of two measurements, related or not, is nearly complete.
+    A band overlaps only neighboring bands of the other set, so the graph of levels and classes with common rows has no
+    cycle. For two separate measurements, related or not, the graph is nearly complete.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ def shared_bands(x: Array, y: Array) -> int:
     overlaps = _overlaps(x, y)
     if overlaps is None:
         return 0
-    meet = overlaps > 0
+    has_rows = overlaps > 0
     expected = np.outer(overlaps.sum(axis=1), overlaps.sum(axis=0)) / overlaps.sum()
-    return len(overlaps) if _has_no_cycle(meet) and expected[~meet].sum() >= MIN_EMPTY else 0
+    return len(overlaps) if _has_no_cycle(has_rows) and expected[~has_rows].sum() >= MIN_EMPTY else 0
 
 
 def _overlaps(x: Array, y: Array) -> Array | None:
-    """Return the rows of each level in each class, without slips; None if levels are small, few or many."""
+    """Return the row counts per level and class, without rare errors; None if levels are small, too few or too many."""
     filled = ~np.isnan(x)
     if filled.sum() < MIN_ROWS:
         return None
@@ -47,18 +47,18 @@ def _overlaps(x: Array, y: Array) -> Array | None:
     if not MIN_LEVELS <= len(overlaps) <= MAX_LEVELS or overlaps.sum() < MIN_SHARE * len(codes):
         return None
     order = np.argsort(overlaps, axis=None)
-    slips = order[np.cumsum(overlaps.ravel()[order]) <= MAX_SLIPS * overlaps.sum()]
-    overlaps.ravel()[slips] = 0
+    errors = order[np.cumsum(overlaps.ravel()[order]) <= MAX_ERRORS * overlaps.sum()]
+    overlaps.ravel()[errors] = 0
     return overlaps
 
 
-def _has_no_cycle(meet: Array) -> bool:
-    """Return whether a bipartite graph, given as a matrix of bool, is a forest: edges are vertices less components."""
+def _has_no_cycle(edges: Array) -> bool:
+    """Return whether a bipartite graph, given as a boolean matrix, is a forest: n_edges = n_vertices - n_components."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    n_rows, n_columns = meet.shape
-    rows, columns = np.nonzero(meet)
+    n_rows, n_columns = edges.shape
+    rows, columns = np.nonzero(edges)
     graph = coo_matrix((np.ones(len(rows)), (rows, n_rows + columns)), shape=(n_rows + n_columns,) * 2)
     n_components = connected_components(graph, directed=False)[0]
     return bool(len(rows) == n_rows + n_columns - n_components)

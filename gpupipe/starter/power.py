@@ -1,4 +1,4 @@
-"""Predictive power of columns, always measured on rows that were not learned from: one column alone, or many."""
+"""Predictive power of columns on held-out rows, alone and together."""
 
 from __future__ import annotations
 
@@ -12,35 +12,38 @@ from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 
 SMOOTHING = 5.0  # rows
-MIN_LEAF = 3  # rows; a column of unique values gains nothing from them
-MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # of a model of many columns
-MAX_CODES = 64  # with more levels, a column is left to `level_means`
-REACHES, MIN_LIKELY = (1, 4), 0.85  # rows before and behind; the least score by their mean, of 0.975 by a tree
-MAX_TOGETHER = 500  # columns in a model: boosting takes time for each
+MIN_LEAF = 3  # rows, so that unique values cannot be memorized
+MIN_ROWS, MAX_ROWS, MAX_CELLS = 2_000, 10_000, 300_000  # for a model of many columns
+MAX_CODES = 64  # columns with more levels use `level_means`
+REACHES, MIN_LIKELY = (
+    (1, 4),
+    0.85,
+)  # rows before and after; minimum score of their mean for a score of 0.975 with a tree
+MAX_TOGETHER = 500  # maximum number of columns in a model
 BINS = 16
 STEPS = {"max_iter": 40, "learning_rate": 0.15, "early_stopping": False, "random_state": 0}
 
 
 def targets_of(sample: NumericSample) -> Array:
-    """Return what is explained, shape (n_rows, n_targets): the rank, or 0 and 1 for each class (binary: the second)."""
+    """Return the targets, shape (n_rows, n_targets): ranks, or class indicators (binary: of the second class)."""
     if sample.task == "multiclass":
         return np.stack([sample.y == label for label in np.unique(sample.y)], axis=1).astype(np.float64)
     return np.asarray(sample.ranks, np.float64)[:, None]
 
 
 def share_explained(targets: Array, predicted: Array) -> float:
-    """Return the share of the targets' variance that is explained; 0 where they have none."""
+    """Return the share of target variance that predictions explain; 0 if the targets are constant."""
     spread = np.square(targets - targets.mean(axis=0)).sum()
     return float(1 - np.square(targets - predicted).sum() / spread) if spread else 0.0
 
 
 def level_codes(x: Array) -> Array:
-    """Return the distinct values of a column as codes from 0 on; missing values have one of their own."""
+    """Return the values of a column as codes from 0; nulls have their own code."""
     return np.unique(x, return_inverse=True)[1].reshape(-1)
 
 
 def level_means(codes: Array, targets: Array, fold: Array) -> Array:
-    """Return for each row the mean target of its level in the other folds, smoothed; shape as `targets`."""
+    """Return the smoothed mean target of each row's level in the other folds; shape as `targets`."""
     n_codes = int(codes.max()) + 1
     predicted = np.empty_like(targets)
     for k in range(FOLDS):
@@ -53,9 +56,9 @@ def level_means(codes: Array, targets: Array, fold: Array) -> Array:
 
 
 def alone(name: str, sample: NumericSample, max_steps: int | None = None) -> Array:
-    """Return what one column predicts, shape (n_rows, n_targets): by its levels, or by a tree on its order.
+    """Return out-of-fold predictions from one column, by level means or a tree; shape (n_rows, n_targets).
 
-    `max_steps` leaves suit a column with noise; without a limit, the tree finds what is exact.
+    `max_steps` limits the leaves of the tree, for noisy columns; without a limit, it finds exact relations.
     """
     x, targets = sample.columns[name], targets_of(sample)
     if name in sample.coded:
@@ -67,7 +70,7 @@ def alone(name: str, sample: NumericSample, max_steps: int | None = None) -> Arr
 
 
 def out_of_fold(model: Any, X: Array, targets: Array, fold: Array) -> Array:
-    """Return what a regressor of scikit-learn predicts for each fold, fitted to the others; shape as `targets`."""
+    """Return out-of-fold predictions of a scikit-learn regressor; shape as `targets`."""
     predicted = np.empty_like(targets)
     for k in range(FOLDS):
         test = fold == k
@@ -76,9 +79,9 @@ def out_of_fold(model: Any, X: Array, targets: Array, fold: Array) -> Array:
 
 
 def rough_powers(names: Sequence[str], sample: NumericSample) -> dict[str, float]:
-    """Return about how much of the target each column explains alone, at a hundredth of the cost of `alone`.
+    """Return the approximate share of the target that each column explains alone, 100 times faster than `alone`.
 
-    Levels are scored by their held-out means, numbers by those of sixteen bins of as many rows.
+    It is computed from out-of-fold means of the levels, or of `BINS` bins of equal counts for numbers.
     """
     targets, n_rows = targets_of(sample), len(sample.y)
     powers = {}
@@ -95,7 +98,7 @@ def rough_powers(names: Sequence[str], sample: NumericSample) -> dict[str, float
 
 
 def strongest(names: Sequence[str], sample: NumericSample, most: int = MAX_TOGETHER) -> list[str]:
-    """Return the `most` columns that explain the target best alone, by `rough_powers`, in their order."""
+    """Return the `most` strongest columns by `rough_powers`, in their original order."""
     if len(names) <= most:
         return list(names)
     powers = rough_powers(names, sample)
@@ -104,9 +107,9 @@ def strongest(names: Sequence[str], sample: NumericSample, most: int = MAX_TOGET
 
 
 def could_be_exact(name: str, sample: NumericSample) -> bool:
-    """Return whether a number may tell the target nearly without error: rows that are near in order have like targets.
+    """Return whether a numeric column may predict the target almost exactly: neighbors in its order have equal targets.
 
-    A test before `alone`, at a fiftieth of its cost: what a tree finds exactly are runs of equal targets.
+    This filter costs a fiftieth of `alone`.
     """
     targets, n_rows = targets_of(sample), len(sample.y)
     order, places = sample.columns[name].argsort(kind="stable"), np.arange(n_rows)
@@ -122,7 +125,7 @@ def could_be_exact(name: str, sample: NumericSample) -> bool:
 
 
 def together(names: Sequence[str], sample: NumericSample) -> Array:
-    """Return what some columns predict together, shape as `targets_of`: boosted trees of a modest size."""
+    """Return out-of-fold predictions of small boosted trees on several columns; shape as `targets_of`."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     targets = targets_of(sample)
@@ -138,7 +141,7 @@ def together(names: Sequence[str], sample: NumericSample) -> Array:
             predicted[test] = model.predict(X[test])[:, None]
         elif sample.task == "binary":
             predicted[test] = model.predict_proba(X[test])[:, 1:]
-        else:  # a rare class may be absent from the rows learned from
+        else:  # a rare class may be absent from the training folds
             columns = np.searchsorted(np.unique(sample.y), model.classes_)
             predicted[np.ix_(test, np.arange(targets.shape[1]))] = 0.0
             predicted[np.ix_(test, columns)] = model.predict_proba(X[test])
@@ -146,13 +149,13 @@ def together(names: Sequence[str], sample: NumericSample) -> Array:
 
 
 def smaller(sample: NumericSample) -> NumericSample:
-    """Return as many rows as `together` takes in a second or two: fewer where there are many classes or columns."""
+    """Return as many rows as `together` can process in about two seconds, by the number of columns and classes."""
     n_columns = max(1, len(sample.columns)) * (len(np.unique(sample.y)) if sample.task == "multiclass" else 1)
     return sample.head(max(MIN_ROWS, min(MAX_ROWS, MAX_CELLS // n_columns)))
 
 
 def can_join(name: str, sample: NumericSample) -> bool:
-    """Return whether `together` takes a column: it varies, and its levels are few enough to be split as categories."""
+    """Return whether `together` can use a column: it is not constant and has at most `MAX_CODES` levels."""
     n_values = len(np.unique(sample.columns[name]))
     return n_values > 1 and (name not in sample.coded or n_values <= MAX_CODES)
 
@@ -162,7 +165,7 @@ def _input(name: str, sample: NumericSample) -> Array:
 
 
 def area_under_curve(y: Array, score: Array) -> float:
-    """Return the area under the ROC curve of a 0/1 target; 0.5 where it has a single class."""
+    """Return the area under the ROC curve of a 0/1 target; 0.5 if it has a single class."""
     from scipy.stats import rankdata
 
     n_positive, n_negative = y.sum(), (1 - y).sum()
@@ -173,11 +176,11 @@ def area_under_curve(y: Array, score: Array) -> float:
 
 
 def score(predicted: Array, sample: NumericSample) -> float:
-    """Return how good predictions are, 1 at best: ROC-AUC, balanced accuracy, or R² of the ranks, by the task."""
+    """Return the score of predictions: ROC-AUC, balanced accuracy or R² of the ranks, by task."""
     if sample.task == "binary":
         return area_under_curve(sample.y, predicted[:, 0])
     if sample.task == "multiclass":
         labels = np.unique(sample.y)
-        said = labels[predicted.argmax(axis=1)]
-        return float(np.mean([(said[sample.y == label] == label).mean() for label in labels]))
+        found = labels[predicted.argmax(axis=1)]
+        return float(np.mean([(found[sample.y == label] == label).mean() for label in labels]))
     return share_explained(targets_of(sample), predicted)

@@ -1,4 +1,4 @@
-"""Some rows of the table as numbers, for what would take too long on all of them."""
+"""Numeric sample of the table, for analyses that are too slow on all rows."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SEED = 0
 
 @dataclass(frozen=True)
 class NumericSample:
-    """Rows whose target is known, drawn at random where there are many.
+    """A random sample of the rows with a known target.
 
     Attributes
     ----------
     columns : mapping of str to array of float64, shape (n_rows,)
-        Numbers as they are, codes of levels, microseconds; NaN is missing.
+        Numbers, codes of levels, or times in microseconds; NaN where null.
     y : array of float64, shape (n_rows,)
-        Class codes, or the number to predict.
+        Class codes, or the numbers to predict.
     task : Task
     fold : array of int, shape (n_rows,)
-        The part of a cross-validation that each row is in.
+        The cross-validation fold of each row.
     is_all : bool
-        Whether the sample holds every row of the table that has a target.
+        Whether the sample contains all rows with a known target.
     coded : frozenset of str
-        The columns that hold codes of levels: their order means nothing.
+        The columns with codes of levels, whose order has no meaning.
     """
 
     columns: Mapping[str, Array]
@@ -57,7 +57,7 @@ class NumericSample:
 
     @property
     def ranks(self) -> Array:
-        """Regression: the rank of each row's target, 0 to 1, so that a few wild values do not rule; else `y`."""
+        """Target ranks in [0, 1] for regression, which limits the influence of outliers; else `y`."""
         if self.task in CLASSIFICATION:
             return self.y
         from scipy.stats import rankdata
@@ -67,7 +67,7 @@ class NumericSample:
 
 
 def draw_sample(table: Table, y: Array, task: Task, target: str) -> NumericSample:
-    """Return a sample of a table whose rows all have a target."""
+    """Return a sample of a table in which every row has a target."""
     generator = np.random.default_rng(SEED)
     rows = np.arange(table.n_rows)
     names = [column.name for column in table.schema if column.storage and column.name != target]

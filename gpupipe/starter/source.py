@@ -1,4 +1,4 @@
-"""The ``source:`` section: where the table is, how it is written, what to predict, what to leave out."""
+"""The ``source:`` section: path, format, target, dropped columns and schema."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from gpupipe.starter.document import YamlDocument, flow
 from gpupipe.starter.target_analysis import TargetAnalysis
 from gpupipe.starter.useless_columns import shown
 
-SHOWN = 4  # classes
-UNBALANCED = 0.9
+MAX_SHOWN = 4  # classes
+IMBALANCED = 0.9  # share of the largest class
 
 
 def write_source(
     document: YamlDocument, columns: TableColumns, path: str, analysis: TargetAnalysis | None = None
 ) -> None:
-    """Write the section; `path` is as the configuration must say it."""
+    """Write the section; `path` is relative to the configuration."""
     source_table = columns.source_table
     document.line("source:")
     document.line(f"  path: {flow(path)}")
     if source_table.source.format != "auto":
-        document.line(f"  format: {source_table.source.format}", source_table.remarks.get("format", ""))
+        document.line(f"  format: {source_table.source.format}", source_table.comments.get("format", ""))
     if source_table.source.isolate:
-        document.line("  isolate: true", "the files are read in a child process first")
+        document.line("  isolate: true", "read the files in a child process first")
     _write_csv(document, columns)
     if analysis is not None:
         document.line(f"  target: {flow(analysis.goal.target)}", about_target(analysis))
@@ -45,7 +45,7 @@ def _write_drop(document: YamlDocument, columns: TableColumns, leaks: Mapping[st
         if name not in leaks:
             document.line(f"    - {flow(drop_pattern(name))}", reason)
     if leaks:
-        document.remark("Suspected of restating the target. To keep one, delete its line:", "    ")
+        document.comment("Suspected of restating the target. To keep a column, delete its line:", "    ")
     for name in leaks:
         document.line(f"    - {flow(drop_pattern(name))}", columns.dropped[name])
 
@@ -57,7 +57,7 @@ def _write_schema(document: YamlDocument, columns: TableColumns, hints: Mapping[
         kind = {"kind": declared.kind, "format": declared.format} if declared.format else declared.kind
         document.line(f"    {flow(name)}: {flow(kind)}", declared.reason)
     if hints:
-        document.remark("If these integers are names rather than sizes, declare them under schema:", "  ")
+        document.comment("If these integers are categories rather than quantities, declare them under schema:", "  ")
     for name, reason in hints.items():
         document.line(f"  #   {flow(name)}: categorical", reason)
 
@@ -67,44 +67,44 @@ def _write_csv(document: YamlDocument, columns: TableColumns) -> None:
     if source_table.csv:
         document.line("  csv:")
     for setting, value in source_table.csv.items():
-        remark = source_table.remarks.get(setting, "")
+        comment = source_table.comments.get(setting, "")
         if isinstance(value, list):
-            document.list(f"    {setting}", value, remark)
+            document.list(f"    {setting}", value, comment)
         else:
-            document.line(f"    {setting}: {flow(value)}", remark)
+            document.line(f"    {setting}: {flow(value)}", comment)
 
 
 def path_from(path: str, config: Path) -> str:
-    """Return `path` as the configuration must write it: in full where that will be in another folder.
+    """Return `path` as written in the configuration: absolute if that is in another folder.
 
     Raises
     ------
     ConfigError
-        If it is not UTF-8 text, and no pattern means this file alone.
+        If it is not UTF-8 text, and no pattern matches this file alone.
     """
     is_here = config.absolute().parent == Path().absolute()
     full = path if is_here or "://" in path else str(Path(path).expanduser().absolute())
     text = as_text(full)
     if text != full and (Path(full).is_dir() or len(glob.glob(text, recursive=True)) != len(glob.glob(full) or [full])):
-        what = f"the name is not UTF-8, which a configuration cannot hold, and {text} does not mean the same"
+        what = f"the path is not UTF-8, so a configuration cannot contain it, and {text} matches other files"
         raise ConfigError(what, where=full, fix="rename the file or folder")
     return text
 
 
 def drop_pattern(name: str) -> str:
-    """Return what means exactly this column in ``drop:``, whose entries are globs and selectors."""
+    """Return the ``drop:`` pattern that matches exactly this column, with special characters escaped."""
     pattern = glob.escape(name)
     return f"[@]{pattern[1:]}" if pattern.startswith("@") else pattern
 
 
 def about_target(analysis: TargetAnalysis) -> str:
-    """Return what values the target has, and how often."""
+    """Return a description of the target values and their frequencies."""
     labels, counts = analysis.goal.labels, analysis.counts
     if not counts:
         y = analysis.sample.y
-        return f"a number, {y.min():g} to {y.max():g}, on average {y.mean():.4g}"
+        return f"a number from {y.min():g} to {y.max():g}, mean {y.mean():.4g}"
     shares = sorted(zip(labels, counts, strict=True), key=lambda pair: -pair[1])
-    said = ", ".join(f"{shown(label)} {n / sum(counts):.1%}" for label, n in shares[:SHOWN])
-    more = f" and {len(shares) - SHOWN} others" if len(shares) > SHOWN else ""
-    unbalanced = "; unbalanced: accuracy says little" if shares[0][1] > UNBALANCED * sum(counts) else ""
-    return f"{said}{more}{unbalanced}"
+    listed = ", ".join(f"{shown(label)} {n / sum(counts):.1%}" for label, n in shares[:MAX_SHOWN])
+    more = f" and {len(shares) - MAX_SHOWN} others" if len(shares) > MAX_SHOWN else ""
+    imbalanced = "; imbalanced: accuracy is not informative" if shares[0][1] > IMBALANCED * sum(counts) else ""
+    return f"{listed}{more}{imbalanced}"

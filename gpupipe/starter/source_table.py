@@ -1,4 +1,4 @@
-"""A table of unknown format: its format, delimiter, header, encoding and marks for missing values are detected."""
+"""Format detection of a table: file format, delimiter, header, encoding and null marks."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import EncodingError, FieldCountError
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.starter.facts import collect_facts
 from gpupipe.units import is_number
 
 MAGIC = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow", b"{": "jsonl"}
-ENCODING_REMARK = "it is not UTF-8: look whether the accents are right"
+ENCODING_COMMENT = "a guess, as the file is not UTF-8: check the accented letters"
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A table, and the settings that read its files.
+    """A table, and the settings for reading its files.
 
     Attributes
     ----------
     table : pyarrow.Table
     source : TableSource
-        The settings that read it.
+        The settings for reading it.
     files : sequence of SourceFile
     csv : mapping of str to value
         The ``csv:`` settings that differ from their defaults.
-    remarks : mapping of str to str
+    comments : mapping of str to str
         A comment for ``format`` and for each key of `csv`.
     """
 
@@ -43,35 +44,35 @@ class SourceTable:
     source: TableSource
     files: Sequence[SourceFile]
     csv: Mapping[str, Any] = field(default_factory=dict)
-    remarks: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_header(self) -> bool:
-        """Whether the files name their columns."""
+        """True if the files have a header."""
         return "names" not in self.csv
 
 
 def read_source_table(path: str, base: TableSource | None = None) -> SourceTable:
-    """Read a table and detect its format.
+    """Read a table, detecting its format.
 
     Parameters
     ----------
     path : str
         A file, glob, folder or URL.
     base : TableSource, optional
-        Settings of the user, taken as they are; the others are detected.
+        Settings given by the user; the others are detected.
 
     Raises
     ------
     DataError
-        If it is absent, or no known format reads it.
+        If it does not exist, or cannot be read in any known format.
     """
     given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
-    stated, remark = (given["format"], "") if "format" in given else _format(path)
+    stated, comment = (given["format"], "") if "format" in given else _format(path)
     files = find_files(TableSource.model_validate({"path": path, "format": stated}))
     csv = {name: list(value) if isinstance(value, tuple) else value for name, value in given.get("csv", {}).items()}
-    remarks = {"format": remark} if remark else {}
-    attempt = _Attempt(path, stated, files, dict(csv), remarks, given.get("isolate", False), frozenset(csv))
+    comments = {"format": comment} if comment else {}
+    attempt = _Attempt(path, stated, files, dict(csv), comments, given.get("isolate", False), frozenset(csv))
     if files[0].format != "csv":
         return attempt.result(read_arrow(attempt.source(), files=files).table)
     attempt.look_at_head(files[0])
@@ -82,75 +83,75 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
 
 
 def _format(path: str) -> tuple[str, str]:
-    """Return what ``format:`` has to say, and why; ``auto`` where the name of the file says enough."""
+    """Return the value of ``format:`` and a comment; ``auto`` if the file name has a known suffix."""
     if "://" in path or not Path(path).expanduser().is_file() or format_of(path):
         return "auto", ""
     with open(Path(path).expanduser(), "rb") as raw:
         head = raw.read(64).lstrip()
     found = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "csv")
-    return found, "the name of the file does not say so"
+    return found, "detected from the contents, as the file name has no known suffix"
 
 
 @dataclass
 class _Attempt:
-    """Settings that grow until the files can be read."""
+    """Settings, extended until the files can be read."""
 
     path: str
     format: str
     files: Sequence[SourceFile]
     csv: dict[str, Any] = field(default_factory=dict)
-    remarks: dict[str, str] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
     isolate: bool = False
-    given: frozenset[str] = frozenset()  # the settings that the user has stated
+    given: frozenset[str] = frozenset()  # the settings given by the user
 
     def source(self) -> TableSource:
         settings = {"path": self.path, "format": self.format, "csv": self.csv}
         return TableSource.model_validate(settings | ({"isolate": True} if self.isolate else {}))
 
-    def say(self, setting: str, value: Any, remark: str) -> None:
+    def set(self, setting: str, value: Any, comment: str) -> None:
         if setting not in self.given:
-            self.csv[setting], self.remarks[setting] = value, remark
+            self.csv[setting], self.comments[setting] = value, comment
 
     def result(self, table: pa.Table) -> SourceTable:
-        return SourceTable(table, self.source(), self.files, self.csv, self.remarks)
+        return SourceTable(table, self.source(), self.files, self.csv, self.comments)
 
     def look_at_head(self, file: SourceFile) -> None:
-        """Find the encoding, the delimiter, and whether there is a header."""
+        """Detect the encoding, the delimiter and the header."""
         stated = CsvSettings.model_validate(self.csv)
         dialect = detect_dialect(file, stated)
         if dialect.encoding != stated.encoding:
-            self.say("encoding", dialect.encoding, ENCODING_REMARK if dialect.encoding in GUESSES.values() else "")
+            self.set("encoding", dialect.encoding, ENCODING_COMMENT if dialect.encoding in GUESSES.values() else "")
         if dialect.delimiter != ",":
-            self.say("delimiter", dialect.delimiter, "runs of blanks" if dialect.delimiter == WHITESPACE else "")
+            self.set("delimiter", dialect.delimiter, "runs of blanks" if dialect.delimiter == WHITESPACE else "")
         if not dialect.has_header:
             names = [f"c{i}" for i in range(1, dialect.width + 1)]
-            self.say("names", names, "the file has no header: put names here, in the order of its columns")
+            self.set("names", names, "the file has no header: replace these names, in column order")
 
     def read(self) -> pa.Table:
-        """Read the table; where the settings do not do, add one and try again."""
+        """Return the table; if it cannot be read with the current settings, extend them and retry."""
         while True:
             try:
                 loaded = read_arrow(self.source(), files=self.files)
             except FieldCountError:
                 if "bad_rows" in self.csv:
                     raise
-                self.say("bad_rows", "skip", "rows with another number of fields are left out")
+                self.set("bad_rows", "skip", "rows with another number of fields are skipped")
                 continue
             except EncodingError as error:
                 if "encoding" in self.given:
                     raise
-                self.say("encoding", next_encoding(error), ENCODING_REMARK)
+                self.set("encoding", next_encoding(error), ENCODING_COMMENT)
                 continue
             if n := loaded.n_skipped:
-                self.remarks["bad_rows"] = f"leaves out {n} {'row' if n == 1 else 'rows'} with another number of fields"
+                self.comments["bad_rows"] = f"skips {n} {'row' if n == 1 else 'rows'} with another number of fields"
             return loaded.table
 
     def look_at_texts(self, table: pa.Table) -> bool:
-        """Find marks for missing values and decimal commas; return whether the files must be read again."""
+        """Detect null marks and decimal commas; return whether the files must be read again."""
         texts = {name: column for name, column in collect_facts(table).items() if column.holds == "text"}
         commas = [name for name, column in texts.items() if _has_decimal_commas(column.texts)]
         if commas and self.csv.get("delimiter"):
-            self.say("decimal", ",", f"as in {', '.join(commas[:3])}")
+            self.set("decimal", ",", f"decimal comma, as in {', '.join(commas[:3])}")
         marked = {name: marks for name, column in texts.items() if (marks := find_null_marks(column.texts))}
         if marked:
             marks = sorted({mark for found in marked.values() for mark in found})
@@ -161,12 +162,12 @@ class _Attempt:
                 if text in marks
             )
             among = ", ".join(list(marked)[:4]) + (f" and {len(marked) - 4} more" if len(marked) > 4 else "")
-            self.say("null_values", marks, f"{cells:,} missing values are written so, in {among}")
+            self.set("null_values", marks, f"marks {cells:,} missing values in {among}")
         return bool({"null_values", "decimal"} & self.csv.keys() - self.given)
 
 
 def find_null_marks(texts: list[str]) -> list[str]:
-    """Return those of a column's texts that stand for missing values: ``?`` anywhere, marks and words among numbers."""
+    """Return the texts of a column that mark nulls: ``?``, or null words such as NA if all others are numbers."""
     if "?" in texts:
         return ["?"]
     others = [text for text in texts if not is_number(text)]

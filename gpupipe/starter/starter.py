@@ -1,4 +1,4 @@
-"""The two outputs of ``gpupipe init``: a configuration that runs as it is, and a list of columns without a target."""
+"""Output of ``gpupipe init``: a starter configuration, or without a target a list of the columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.backends import DeviceReport
 from gpupipe.io.settings import TableSource
 from gpupipe.names import enumerate_names
 from gpupipe.report.text import printable
-from gpupipe.starter.choices import gpu_remarks, write_evaluation, write_features, write_models, write_split
+from gpupipe.starter.choices import gpu_comments, write_evaluation, write_features, write_models, write_split
 from gpupipe.starter.columns import TableColumns, inspect_columns
 from gpupipe.starter.document import YamlDocument
 from gpupipe.starter.leaks import MIN_ROWS
@@ -21,14 +21,14 @@ from gpupipe.starter.target import suggest_targets
 from gpupipe.starter.target_analysis import TargetAnalysis, analyse_target
 from gpupipe.starter.useless_columns import shown
 
-MOST_LINES = 20  # of one kind in the summary
+MAX_LINES = 20  # of one kind in the summary
 EXAMPLES = 3  # values of a column in the list of columns
 LONGEST_NAME = 40
 
 
 @dataclass(frozen=True)
 class Starter:
-    """A configuration, and a summary of it in a few lines."""
+    """A configuration and a summary of it in a few lines."""
 
     text: str
     summary: Sequence[str]
@@ -37,27 +37,27 @@ class Starter:
 def make_starter(
     path: str, target: str, config: Path, device: DeviceReport, source: TableSource | None = None
 ) -> Starter:
-    """Return a configuration that predicts a column of a table.
+    """Return a configuration for predicting a column of a table.
 
     Parameters
     ----------
     path : str
         A file, glob, folder or URL.
     target : str
-        The name of the column; without a header, its position will do (``15``, ``-1``, ``last``).
+        The name of the column; in a file without a header, also its position (``15``, ``-1``, ``last``).
     config : Path
-        Where the configuration will be: paths in it must lead to the table from there.
+        The path of the configuration, to which paths in it are relative.
     device : DeviceReport
-        The machine that the configuration is for: models are chosen that its GPU trains, if it has a usable one.
+        The device report of the target machine; if its GPU is usable, the models are those that it can train.
     source : TableSource, optional
-        What the user says of how the files are written; everything else is found out.
+        The format settings given by the user; the others are detected.
 
     Raises
     ------
     DataError
         If the table cannot be read.
     ConfigError
-        If there is no such column, or nothing can be learned.
+        If the column does not exist, or cannot be a target.
     """
     analysis = analyse_target(inspect_columns(path, source), target)
     document = YamlDocument()
@@ -68,21 +68,21 @@ def make_starter(
     write_models(document, analysis, device)
     write_evaluation(document, analysis.goal.task)
     document.line("output: runs/", "each run makes a directory here")
-    summary = [*_summary(analysis), *gpu_remarks(device)] if device.gpu.usable else _summary(analysis)
+    summary = [*_summary(analysis), *gpu_comments(device)] if device.gpu.usable else _summary(analysis)
     return Starter(document.text(), summary)
 
 
 def make_clustering_starter(path: str, config: Path, source: TableSource | None = None) -> Starter:
-    """Return a configuration that finds groups of like rows; parameters and errors as `make_starter`."""
+    """Return a configuration for clustering the rows; parameters and errors as for `make_starter`."""
     columns = inspect_columns(path, source)
     document = YamlDocument()
-    document.remark(f"Groups of like rows in {Path(path).name}: {columns.n_rows:,} rows.")
+    document.comment(f"Clusters of similar rows in {Path(path).name}: {columns.n_rows:,} rows.")
     _write_commands(document, config)
     document.blank()
     write_source(document, columns, path_from(path, config))
     write_features(document, columns)
     document.line("models:")
-    document.line("  - kmeans: {n_clusters: 8}", "try other numbers: the silhouette says which fits best")
+    document.line("  - kmeans: {n_clusters: 8}", "try other numbers and compare the silhouette")
     document.blank()
     write_evaluation(document, "clustering")
     document.line("output: runs/", "each run makes a directory here")
@@ -92,13 +92,13 @@ def make_clustering_starter(path: str, config: Path, source: TableSource | None 
 def _write_title(document: YamlDocument, analysis: TargetAnalysis, path: str, config: Path) -> None:
     columns, goal = analysis.columns, analysis.goal
     n_inputs = len(columns.facts) - len(columns.dropped) - 1
-    document.remark(
-        f"What is {goal.target}? A {goal.task} task on {Path(path).name}: {analysis.n_known:,} rows, {n_inputs} of "
-        f"{len(columns.facts)} columns to learn from."
+    document.comment(
+        f"Predict {goal.target} ({goal.task}) from {n_inputs} of {len(columns.facts)} columns of {Path(path).name}: "
+        f"{analysis.n_known:,} rows."
     )
     _write_commands(document, config)
     for note in _notes(analysis):
-        document.remark(note)
+        document.comment(note)
     document.blank()
 
 
@@ -106,27 +106,27 @@ def _write_commands(document: YamlDocument, config: Path) -> None:
     document.line("#")
     document.line(printable(f"#   gpupipe run {quote(str(config))}"))
     document.line("#")
-    document.remark("Written by gpupipe init, from the values alone: look through drop and schema.")
+    document.comment("Written by gpupipe init from the values alone: review drop and schema.")
 
 
 def _notes(analysis: TargetAnalysis) -> list[str]:
     columns, notes = analysis.columns, []
-    notes.append(f"Drop every column that would not be known yet when {analysis.goal.target} is to be predicted.")
+    notes.append(f"Drop every column that is not known yet at the time when {analysis.goal.target} is predicted.")
     if not columns.source_table.has_header:
-        notes.append(f"The file has no header: its columns are called c1 to c{len(columns.facts)} here.")
+        notes.append(f"The file has no header: its columns are named c1 to c{len(columns.facts)} here.")
     if missing := columns.n_rows - analysis.n_known:
         notes.append(f"{missing:,} of {columns.n_rows:,} rows have no {analysis.goal.target} and are dropped.")
     if analysis.n_duplicates:
-        notes.append(f"{analysis.n_duplicates:,} rows are there more than once.")
+        notes.append(f"{analysis.n_duplicates:,} rows are duplicates of earlier rows.")
     if not analysis.sample.is_all:
-        notes.append(f"Leaks, categories and long tails were looked for in {len(analysis.sample.y):,} rows.")
+        notes.append(f"Leaks, categories and long tails were searched in a sample of {len(analysis.sample.y):,} rows.")
     if len(analysis.sample.columns) > MAX_TOGETHER and len(analysis.sample.y) >= MIN_ROWS:
-        notes.append(f"Leaks were judged beside the {MAX_TOGETHER:,} columns that alone tell most of the target.")
-    if analysis.unjudged:
-        names = enumerate_names(analysis.unjudged)
-        notes.append(f"These may restate {analysis.goal.target}, and were not compared with a model: {names}.")
+        notes.append(f"Leaks were compared with a model of the {MAX_TOGETHER:,} strongest columns only.")
+    if analysis.unchecked:
+        names = enumerate_names(analysis.unchecked)
+        notes.append(f"These columns may restate {analysis.goal.target}, but were not compared with a model: {names}.")
     for name, evidence in analysis.warnings.items():
-        notes.append(f"Much depends on {name} ({evidence}): would it be known in time? If not, add it to drop.")
+        notes.append(f"{name} dominates the prediction ({evidence}): if it is not known in time, add it to drop.")
     return notes
 
 
@@ -144,18 +144,18 @@ def _summary_of_columns(columns: TableColumns) -> list[str]:
 
 
 def _cut(lines: list[str], what: str) -> list[str]:
-    """Return the first lines about columns, and how many more the configuration lists."""
-    more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"and {more:,} more columns {what}: see the configuration"]
+    """Return the first `MAX_LINES` lines, and the number of further ones."""
+    more = len(lines) - MAX_LINES
+    return lines if more <= 0 else [*lines[:MAX_LINES], f"and {more:,} more columns {what}: see the configuration"]
 
 
 def list_columns(path: str, source: TableSource | None = None) -> str:
-    """Return a line for each column of the table at `path`, and suggestions for ``--target``.
+    """Return a text with a line for each column of the table at `path`, and suggestions for ``--target``.
 
     Raises
     ------
     DataError
-        If it cannot be read.
+        If the table cannot be read.
     """
     columns = inspect_columns(path, source)
     width = min(LONGEST_NAME, max(map(len, columns.facts)))
@@ -176,7 +176,7 @@ def _line(name: str, columns: TableColumns, width: int) -> str:
 def _suggestions(path: str, columns: TableColumns) -> list[str]:
     likely = suggest_targets(columns.facts, columns.dropped)
     if not likely:
-        return [f"Choose what to predict: gpupipe init {quote(path)} --target COLUMN"]
-    lines = ["Choose what to predict. Likely targets:", ""]
+        return [f"Choose a target: gpupipe init {quote(path)} --target COLUMN"]
+    lines = ["Choose a target. Likely ones:", ""]
     command = f"gpupipe init {quote(path)} --target"
     return lines + [f"  {command} {quote(name)}  # {reason}" for name, reason in likely.items()]

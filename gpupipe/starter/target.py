@@ -1,4 +1,4 @@
-"""The column to predict: found by what the user calls it, suggested where nothing is said, and its positive label."""
+"""The target column: lookup by name or position, suggestions, and the positive label."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.useless_columns import is_count, name_words, shown
 from gpupipe.table.column_summary import FEW_LEVELS
 
-MAX_CLASSES = 10  # so many integers in a row, from 0 or 1 on, are classes
-MIN_COUNTS = 7  # so many values, mostly small, are counts
+MAX_CLASSES = 10  # up to this many consecutive integers from 0 or 1 are classes
+MIN_COUNTS = 7  # from this many values, mostly small ones are counts
 SHOWN = 20
 SUGGESTIONS = 3
 POSITIVE = {"yes", "y", "true", "t", "positive", "pos", "churned", "fraud", "spam", "bad", "default", "malignant"}
@@ -28,19 +28,19 @@ TARGET_WORDS = {
 
 @dataclass(frozen=True)
 class PositiveLabel:
-    """The label that counts as positive, and why it."""
+    """The positive label and the reason for it."""
 
     label: Any
     reason: str
 
 
 def find_target(wanted: str, facts: Mapping[str, ColumnFacts], has_header: bool) -> str:
-    """Return the column that the user means; without a header also by its position: ``15``, ``-1``, ``last``.
+    """Return the name of the target column; without a header, also by position: ``15``, ``-1``, ``last``.
 
     Raises
     ------
     ConfigError
-        If there is none, or nothing can be learned of it.
+        If the column does not exist, or cannot be a target.
     """
     names = list(facts)
     padded = [name for name in names if name.strip() == wanted.strip()]
@@ -52,8 +52,8 @@ def find_target(wanted: str, facts: Mapping[str, ColumnFacts], has_header: bool)
         found = names[position]
     else:
         hint = did_you_mean(wanted, names) or f"the columns are {', '.join(names[:SHOWN])}"
-        raise ConfigError(f"there is no column {wanted!r}", where="--target", fix=hint)
-    _refuse_hopeless(facts[found])
+        raise ConfigError(f"no column {wanted!r}", where="--target", fix=hint)
+    _require_learnable(facts[found])
     return found
 
 
@@ -67,20 +67,20 @@ def _position(wanted: str, n_columns: int) -> int | None:
     return position if 0 <= position < n_columns and number else None
 
 
-def _refuse_hopeless(column: ColumnFacts) -> None:
+def _require_learnable(column: ColumnFacts) -> None:
     fix = "choose another column; without --target, init lists them"
     if column.n_distinct < 2:
         values = "the single value " + shown(column.most_frequent) if column.n_distinct else "no value"
         raise ConfigError(f"the target {column.name!r} has {values}", where="--target", fix=fix)
     if column.holds == "time":
-        raise ConfigError(f"the target {column.name!r} is a time", where="--target", fix=fix)
+        raise ConfigError(f"the target {column.name!r} is a datetime column", where="--target", fix=fix)
     if column.holds == "text" and column.n_distinct > max(FEW_LEVELS, column.n_filled // 2):
         what = f"the target {column.name!r} has {column.n_distinct:,} different texts in {column.n_filled:,} rows"
         raise ConfigError(what, where="--target", fix=fix)
 
 
 def classes_in_numbers(column: ColumnFacts) -> ColumnDeclaration | None:
-    """Return the declaration of a target whose few integers are classes rather than a quantity."""
+    """Return the declaration of an integer target whose values are classes rather than a quantity."""
     if column.holds != "integer" or not 2 < column.n_distinct <= MAX_CLASSES:
         return None
     low, high = column.range
@@ -92,14 +92,14 @@ def classes_in_numbers(column: ColumnFacts) -> ColumnDeclaration | None:
 
 
 def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
-    """Return the positive one of two labels: the one that says yes (1 beside 0 or -1), or the rarer one.
+    """Return the positive one of two labels: an affirmative word, 1 compared with 0 or -1, or the rarer one.
 
     Parameters
     ----------
     labels : sequence
-        Both of them.
+        Both labels.
     counts : mapping of str to int
-        Rows by label, as text.
+        Number of rows by label, as text.
     """
     sizes = {label: number for label in labels if (number := _number(label)) is not None}
     if len(sizes) == 2 and min(sizes.values()) <= 0:
@@ -108,14 +108,14 @@ def choose_positive(labels: Sequence[Any], counts: Mapping[str, int]) -> Positiv
     if sizes:
         return _rarer(labels, counts)
     words = {label: str(label).strip().lower() for label in labels}
-    said = [label for label in labels if words[label] in POSITIVE]
-    denied = [label for label in labels if words[label] in NEGATIVE]
+    positive = [label for label in labels if words[label] in POSITIVE]
+    negative = [label for label in labels if words[label] in NEGATIVE]
     first, second = labels
     other = {first: second, second: first}
-    if len(said) == 1:
-        return PositiveLabel(said[0], f"the other label is {shown(other[said[0]])}")
-    if len(denied) == 1:
-        return PositiveLabel(other[denied[0]], f"the other label is {shown(denied[0])}")
+    if len(positive) == 1:
+        return PositiveLabel(positive[0], f"the other label is {shown(other[positive[0]])}")
+    if len(negative) == 1:
+        return PositiveLabel(other[negative[0]], f"the other label is {shown(negative[0])}")
     return _rarer(labels, counts)
 
 
@@ -129,14 +129,14 @@ def _number(label: Any) -> float | None:
 
 
 def _rarer(labels: Sequence[Any], counts: Mapping[str, int]) -> PositiveLabel:
-    """Return the label of fewer rows, the last one of equals: of 1 and 2, neither says no."""
+    """Return the label with fewer rows, or the last one if tied."""
     n_rows = {label: counts.get(str(label), 0) for label in labels}
     rarer, other = sorted(reversed(labels), key=lambda label: n_rows[label])
     return PositiveLabel(rarer, f"the rarer label; the other is {shown(other)}")
 
 
 def suggest_targets(facts: Mapping[str, ColumnFacts], useless: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns that look most like a target, the likeliest first, each with what speaks for it."""
+    """Return the most likely target columns, best first, each with the reasons."""
     names = [name for name, column in facts.items() if name not in useless and _can_be_target(column)]
     reasons = {name: _reasons(facts[name], is_last=name == list(facts)[-1]) for name in names}
     likely = sorted((name for name in names if reasons[name]), key=lambda name: -len(reasons[name]))

@@ -1,4 +1,4 @@
-"""Analysis of a target: its task, the columns that leak it, and the columns that help to predict it."""
+"""Analysis of a target: task, leaks and helpful columns."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ MAX_ROWS_TO_COMPARE = 300_000
 
 @dataclass(frozen=True)
 class TargetAnalysis:
-    """A target, and the columns to predict it from.
+    """A target and the columns to predict it from.
 
     Attributes
     ----------
     columns : TableColumns
-        With leaks dropped, and integers that are names declared categorical.
+        The columns, with leaks and uninformative ones dropped.
     goal : Goal
     positive : PositiveLabel, optional
         Binary only.
     rows : array of int, shape (n_known,)
-        Which rows have a target.
+        The rows with a target.
     counts : sequence of int
-        Classification only: those rows by class.
+        For classification, the number of these rows by class.
     tails : sequence of str
-        Columns to take the logarithm of.
+        Long-tailed columns, for log1p.
     sample : NumericSample
-        The rows that leaks, names and tails were found in.
+        The sample used for the analysis.
     n_duplicates : int
-        Rows that were there before; 0 where the table is too long to compare them.
+        Number of rows that duplicate an earlier row; 0 if the table is too long to compare them.
     leaks : mapping of str to str
         The dropped columns that restate the target, with the evidence.
     warnings : mapping of str to str
         Columns that dominate a model, with the evidence.
     hints : mapping of str to str
-        Integers that may be names, with the evidence.
-    unjudged : sequence of str
-        Columns that may restate the target, and were not compared with a model.
+        Integers that may be categories, with the evidence.
+    unchecked : sequence of str
+        Columns that may restate the target, but were not compared with a model.
     """
 
     columns: TableColumns
@@ -66,15 +66,15 @@ class TargetAnalysis:
     leaks: Mapping[str, str]
     warnings: Mapping[str, str]
     hints: Mapping[str, str]
-    unjudged: Sequence[str]
+    unchecked: Sequence[str]
 
     @property
     def n_known(self) -> int:
-        """Rows that have a target."""
+        """Number of rows with a target."""
         return len(self.rows)
 
     def labelled_levels(self, name: str) -> set[str]:
-        """Return the texts of a column that are in rows with a target."""
+        """Return the texts of a column in the rows with a target."""
         known = self.columns.facts[name].values.take(pa.array(self.rows))
         return {str(text) for text in pc.unique(known).to_pylist()}
 
@@ -85,7 +85,7 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     Raises
     ------
     ConfigError
-        If there is no such column, or nothing can be learned from it.
+        If the column does not exist, or cannot be a target.
     """
     target = find_target(wanted, columns.facts, columns.source_table.has_header)
     columns = _with_target(columns, target)
@@ -98,14 +98,14 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
     sample = draw_sample(table, y, goal.task, target)
     report = find_leaks(sample, target, goal.labels)
-    columns = columns.dropping({name: f"leak: {said}" for name, said in report.leaks.items()})
+    columns = columns.drop({name: f"leak: {evidence}" for name, evidence in report.leaks.items()})
     sample = sample.without(report.leaks)
     times = [name for name in columns.kept if columns.kind(name) == "datetime"]
     uninformative = find_uninformative_columns(sample, columns.facts, target, times)
-    columns = columns.dropping(uninformative)
+    columns = columns.drop(uninformative)
     sample = sample.without(uninformative)
     if columns.kept == [target]:
-        raise ConfigError("no column is left to learn from", where="--target", fix="choose another column")
+        raise ConfigError("no input column remains", where="--target", fix="choose another column")
     numbers = [name for name in columns.kept if name != target and columns.kind(name) == "numeric"]
     tails = find_long_tails(sample, [columns.facts[name] for name in numbers if name[:1] not in "!@"])  # selectors
     sizes = [columns.facts[name] for name in numbers if name not in tails]
@@ -123,20 +123,20 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
         leaks=report.leaks,
         warnings=report.warnings,
         hints=hints,
-        unjudged=report.unjudged,
+        unchecked=report.unchecked,
     )
 
 
 def _with_target(columns: TableColumns, target: str) -> TableColumns:
-    """Return the columns with the target kept, and taken neither for a date nor, if it holds classes, for a number."""
+    """Return the columns with the target kept, not declared datetime, and declared categorical if it has classes."""
     dropped = {name: reason for name, reason in columns.dropped.items() if name != target}
     declared = {name: found for name, found in columns.declared.items() if name != target or found.kind == "float"}
     classes = classes_in_numbers(columns.facts[target])
-    return replace(columns, dropped=dropped, declared=declared).declaring({target: classes} if classes else {})
+    return replace(columns, dropped=dropped, declared=declared).declare({target: classes} if classes else {})
 
 
 def _goal(read: TargetColumn | None, target: ColumnFacts) -> tuple[Goal, PositiveLabel | None]:
-    """Return the task as ``gpupipe run`` will see it, and for two classes the positive one."""
+    """Return the task as ``gpupipe run`` infers it, and for two classes the positive label."""
     goal = find_goal(read, (), ())
     if goal.task != "binary":
         return goal, None

@@ -1,4 +1,4 @@
-"""Columns of names and numbers that add nothing to what the other columns say about the target."""
+"""Columns of names and row numbers without information about the target."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from gpupipe.starter.useless_columns import are_integers
 from gpupipe.typing import Array
 
 MIN_ROWS = 100
-MIN_NUMBERS = 1_000  # rows; of fewer, measurements may all be different
-MAX_ROWS_PER_LEVEL = 10  # on average: with more, an encoding by the target is no burden
-# Correlation of chance alone: 1 / √n_rows is its standard deviation.
+MIN_NUMBERS = 1_000  # with fewer rows, measurements may all differ
+MAX_ROWS_PER_LEVEL = 10  # on average; with more rows per level, target encoding is reliable
+# Threshold in standard deviations of the correlation of independent columns, which is 1 / √n_rows.
 CHANCE = 3.0
-NEIGHBOURS = 20  # numbers are compared with the mean of this many in their order
+NEIGHBORS = 20  # numbers are predicted from the mean of this many neighbors
 
 
 def find_doubtful_columns(sample: NumericSample, facts: Mapping[str, ColumnFacts], times: Collection[str]) -> list[str]:
-    """Return the columns that may be names of rows: texts of many levels, integers that are all different."""
+    """Return the columns that may identify rows: texts with many levels, and unique integers."""
 
     def is_doubtful(name: str) -> bool:
         column = facts[name]
@@ -50,43 +50,42 @@ def find_uninformative_columns(
 ) -> dict[str, str]:
     """Return the doubtful columns to drop, with the reason.
 
-    The target's remainder, after a model of the other columns, is predicted on held-out rows from the mean remainder of
-    rows with the same text, or of those nearest in number. A column stays if that correlates with the remainder by more
-    than chance. The columns called `times` are no doubtful numbers.
+    The residual of a model of the other columns is predicted on held-out rows from the mean residual of rows with the
+    same text or of the nearest numbers. A column is kept if this prediction correlates with the residual by more than
+    chance. The columns in `times` are not doubtful numbers.
     """
     doubtful = find_doubtful_columns(sample, facts, times)
     if not doubtful or len(sample.y) < MIN_ROWS:
         return {}
     sample = smaller(sample)
-    beside = dict.fromkeys(doubtful)
-    remainder = _remainder([name for name in sample.columns if name not in beside], sample)
+    residual = _residual([name for name in sample.columns if name not in doubtful], sample)
     found = {}
     for name in doubtful:
-        if _correlation(_prediction(name, remainder, sample), remainder) >= CHANCE / np.sqrt(len(remainder)):
+        if _correlation(_prediction(name, residual, sample), residual) >= CHANCE / np.sqrt(len(residual)):
             continue
-        what = f"{facts[name].n_distinct:,} different texts" if name in sample.coded else "numbers, all different,"
-        found[name] = f"{what} that say nothing of {target} beside the other columns"
+        what = f"{facts[name].n_distinct:,} distinct texts" if name in sample.coded else "unique numbers"
+        found[name] = f"{what}, uninformative about {target} given the other columns"
     return found
 
 
-def _remainder(names: Sequence[str], sample: NumericSample) -> Array:
+def _residual(names: Sequence[str], sample: NumericSample) -> Array:
     names = strongest([name for name in names if can_join(name, sample)], sample)
     targets = targets_of(sample)
     return targets - (together(names, sample) if names else targets.mean(axis=0))
 
 
-def _prediction(name: str, remainder: Array, sample: NumericSample) -> Array:
+def _prediction(name: str, residual: Array, sample: NumericSample) -> Array:
     x = sample.columns[name]
     if name in sample.coded:
-        return level_means(level_codes(x), remainder, sample.fold)
+        return level_means(level_codes(x), residual, sample.fold)
     from sklearn.neighbors import KNeighborsRegressor
 
     ranks = level_codes(x).astype(np.float64)[:, None]
-    return out_of_fold(KNeighborsRegressor(NEIGHBOURS), ranks, remainder, sample.fold)
+    return out_of_fold(KNeighborsRegressor(NEIGHBORS), ranks, residual, sample.fold)
 
 
-def _correlation(predicted: Array, remainder: Array) -> float:
+def _correlation(predicted: Array, residual: Array) -> float:
     """Return the correlation of two arrays of the same shape, over all their columns."""
-    a, b = predicted - predicted.mean(axis=0), remainder - remainder.mean(axis=0)
+    a, b = predicted - predicted.mean(axis=0), residual - residual.mean(axis=0)
     size = np.sqrt(np.square(a).sum() * np.square(b).sum())
     return float((a * b).sum() / size) if size else 0.0

@@ -1,4 +1,4 @@
-"""Columns that a model learns nothing from: empty ones, constants, identifiers, split markers, free text."""
+"""Columns that are useless for a model: empty and constant columns, identifiers, split markers, free text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from gpupipe.table.column_summary import FEW_LEVELS
 HANDFUL = 5  # rows
 NEARLY_EMPTY = 0.005
 NEARLY_UNIQUE = 0.95
-FEW_ROWS = 20  # below, every value may be different by chance
+FEW_ROWS = 20  # with fewer, all values may differ by chance
 MANY_ROWS = 1_000
-MOST_LOW = 0.75  # of the rows, in the lower half of a range: keys and classes are spread over theirs
-MIN_REPEATS = 10  # of which none is there by chance once in 20,000 tables
-WORDS_OF_A_TEXT = 4  # on average, from here on it is prose
+MIN_LOW_SHARE = 0.75  # of the rows in the lower half of the range; keys and classes are spread evenly
+MIN_REPEATS = 10  # if this many are expected, none occurs by chance in 1 of 20,000 tables
+MIN_WORDS_OF_TEXT = 4  # on average, for free text
 KEY_WORDS = {"id", "ids", "uid", "uuid", "guid", "key", "pk"}
-ID_WORDS = KEY_WORDS | {"code", "no", "nr", "num", "number", "index", "idx", "row"}  # of columns without repeats
+ID_WORDS = KEY_WORDS | {
+    "code",
+    "no",
+    "nr",
+    "num",
+    "number",
+    "index",
+    "idx",
+    "row",
+}  # in names of columns without repeats
 PARTS = {
     "train": ("train", "training", "tr", "learn"),
     "test": ("test", "testing", "te", "holdout", "hold-out"),
@@ -26,13 +35,13 @@ PARTS = {
 
 
 def find_useless_columns(facts: Mapping[str, ColumnFacts], known: set[str]) -> dict[str, str]:
-    """Return the columns to leave out, each with the reason in a few words.
+    """Return the columns to drop, each with a short reason.
 
     Parameters
     ----------
     facts : mapping of str to ColumnFacts
     known : set of str
-        Columns whose kind has been declared: their texts are dates or numbers.
+        Columns with a declared kind: their texts are dates or numbers.
     """
     reasons = {name: _reason(column, name in known) for name, column in facts.items()}
     return {name: reason for name, reason in reasons.items() if reason}
@@ -42,7 +51,7 @@ def _reason(column: ColumnFacts, is_known: bool) -> str:
     if reason := _too_little(column):
         return reason
     if part_levels(column):
-        return f"a split that somebody else made: {', '.join(column.texts)}"
+        return f"split marker: {', '.join(column.texts)}"
     if column.holds == "text" and not is_known:
         return _too_much_text(column)
     return _number_of_a_row(column)
@@ -53,14 +62,14 @@ def _too_little(column: ColumnFacts) -> str:
     if n_filled == 0:
         return "empty"
     if n_rows >= MANY_ROWS and n_filled <= max(HANDFUL, NEARLY_EMPTY * n_rows):
-        return f"empty in all rows but {n_filled:,}"
+        return f"empty in all but {n_filled:,} rows"
     if n_filled < n_rows:
-        return ""  # that a value is missing may say something
+        return ""  # nulls may be informative
     if column.n_distinct == 1:
         return f"always {shown(column.most_frequent)}"
     others = n_rows - int(column.counts.max())
     if n_rows >= MANY_ROWS and others <= HANDFUL:
-        return f"{shown(column.most_frequent)} in all rows but {others}"
+        return f"{shown(column.most_frequent)} in all but {others} rows"
     return ""
 
 
@@ -69,10 +78,10 @@ def _too_much_text(column: ColumnFacts) -> str:
     is_category = n_distinct < n_filled and n_distinct <= max(FEW_LEVELS, column.n_rows // 2)
     if n_filled < FEW_ROWS or is_category:
         return ""
-    if sum(len(text.split()) for text in column.texts) >= WORDS_OF_A_TEXT * n_distinct:
+    if sum(len(text.split()) for text in column.texts) >= MIN_WORDS_OF_TEXT * n_distinct:
         return "free text"
     if n_distinct == n_filled:
-        return "identifier: every value is different"
+        return "identifier: all values differ"
     nearly = "identifier, nearly" if n_distinct >= NEARLY_UNIQUE * n_filled else "too many different texts"
     return f"{nearly}: {n_distinct:,} different values in {n_filled:,} rows"
 
@@ -84,55 +93,55 @@ def _number_of_a_row(column: ColumnFacts) -> str:
         return ""
     low, high = column.range
     if column.n_distinct == column.n_rows and high - low == column.n_rows - 1:
-        return f"running number, {low:.0f} to {high:.0f}"
+        return f"row number, {low:.0f} to {high:.0f}"
     if expected_repeats(column) >= MIN_REPEATS and column.n_distinct == column.n_filled:
-        return f"identifier: {column.n_filled:,} integers from {low:.0f} to {high:.0f}, and none is there twice"
+        return f"identifier: {column.n_filled:,} unique integers from {low:.0f} to {high:.0f}"
     if is_named_as_identifier(column.name):
         return f"identifier: {column.n_distinct:,} different values in {column.n_filled:,} rows"
     return ""
 
 
 def expected_repeats(column: ColumnFacts) -> float:
-    """Return how many pairs of equal values there would be, had integers of the column's range been drawn at random.
+    """Return the expected number of equal pairs if integers from the column's range were drawn uniformly.
 
-    Drawn unevenly, there would be more: where many are expected and none is there, somebody has numbered the rows.
+    Any other distribution has more. If many pairs are expected but none occurs, the rows have been numbered.
     """
     low, high = column.range
     return column.n_filled * (column.n_filled - 1) / 2 / (high - low + 1)
 
 
 def are_integers(column: ColumnFacts) -> bool:
-    """Return whether all values are integers; where some are missing, a reader has floats."""
+    """Return whether all values are integers, also if nulls made the column float."""
     values = column.distinct.to_numpy(zero_copy_only=False)
     return column.holds == "integer" or bool((values.round() == values).all())
 
 
 def is_count(column: ColumnFacts) -> bool:
-    """Return whether a column holds integers from 0 or 1 on, most of them in the lower half: not keys, nor classes."""
+    """Return whether a column contains counts: integers from 0 or 1, most of them in the lower half of the range."""
     if column.holds not in ("integer", "number") or not are_integers(column) or column.range[0] not in (0, 1):
         return False
     values = column.distinct.to_numpy(zero_copy_only=False)
     low_half = column.counts[values <= sum(column.range) / 2].sum()
-    return bool(low_half > MOST_LOW * column.n_filled)
+    return bool(low_half > MIN_LOW_SHARE * column.n_filled)
 
 
 def is_named_as_identifier(name: str) -> bool:
-    """Return whether a name speaks of an identifier: ``customerID``, ``obs_id``, ``row number``."""
+    """Return whether a name suggests an identifier: ``customerID``, ``obs_id``, ``row number``."""
     return bool(ID_WORDS.intersection(name_words(name)))
 
 
 def is_named_as_key(name: str) -> bool:
-    """Return whether a name speaks of a key that may repeat: ``user_id``, but not ``number of calls``."""
+    """Return whether a name suggests a key with repeated values: ``user_id``, but not ``number of calls``."""
     return bool(KEY_WORDS.intersection(name_words(name)))
 
 
 def name_words(name: str) -> list[str]:
-    """Return the words of a column name in lower case: ``customerID`` and ``customer_id`` are customer, id."""
+    """Return the words of a column name in lower case: ``customerID`` and ``customer_id`` give customer, id."""
     return re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def part_levels(column: ColumnFacts) -> dict[str, list[str]]:
-    """Return which levels of a column mean train, test and valid; nothing where it is no split marker."""
+    """Return the levels of a split marker for train, test and valid; empty for other columns."""
     if column.holds != "text" or not 2 <= column.n_distinct <= len(PARTS):
         return {}
     parts = {part: [text for text in sorted(column.texts) if text.lower() in words] for part, words in PARTS.items()}
@@ -141,7 +150,7 @@ def part_levels(column: ColumnFacts) -> dict[str, list[str]]:
 
 
 def shown(value: object) -> str:
-    """Return a value as a comment shows it: a number as it is, a text in quotes and not too long."""
+    """Return a value as shown in comments: numbers as they are, texts quoted and shortened."""
     if isinstance(value, float):
         return f"{value:g}"
     if not isinstance(value, str):

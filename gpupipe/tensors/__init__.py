@@ -1,4 +1,4 @@
-"""The feature matrix as tensors of other libraries, without a copy, and mini-batches of it.
+"""Zero-copy hand-over of feature matrices to PyTorch, JAX and TensorFlow, and shuffled mini-batches.
 
-Nothing is imported here: PyTorch, JAX and TensorFlow are loaded by whoever asks for one of their tensors.
+Importing this package imports none of these libraries: each is loaded when the first of its tensors is made.
 """

@@ -1,4 +1,4 @@
-"""PyTorch on the allocator that the GPU's libraries share."""
+"""PyTorch on RMM, the allocator that the GPU libraries share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from gpupipe.backends.base import Backend
 
 
 def share_memory(backend: Backend) -> bool:
-    """Have PyTorch allocate through RMM in a run on a device, and return whether it does; on the host there is nothing.
+    """Make PyTorch allocate through RMM in a run on a device, and return whether it does; False on the host.
 
-    It must come before PyTorch has allocated on the device; where it is too late, or PyTorch has no CUDA, the stage
-    says so: two pools then share the device.
+    Call it before PyTorch has allocated on the device. If it is too late, or if PyTorch has no CUDA, the current stage
+    gets a note: two pools then share the device.
     """
     if backend.name == "cpu":
         return False
@@ -18,13 +18,13 @@ def share_memory(backend: Backend) -> bool:
     from gpupipe.backends.gpu.memory import torch_allocator
 
     if not torch.cuda.is_available():
-        backend.remark("PyTorch has no CUDA: it computes on the host, and shares no memory of the device")
+        backend.remark("PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory")
         return False
-    if torch.cuda.get_allocator_backend() == "pluggable":  # an earlier run of this process has set it
+    if torch.cuda.get_allocator_backend() == "pluggable":  # set by an earlier run of this process
         return True
     try:
         torch.cuda.memory.change_current_allocator(torch_allocator())
-    except RuntimeError as error:  # it has allocated before
-        backend.remark(f"PyTorch keeps an allocator of its own beside RMM: {str(error).splitlines()[0]}")
+    except RuntimeError as error:  # PyTorch has already allocated
+        backend.remark(f"PyTorch keeps its own allocator next to RMM: {str(error).splitlines()[0]}")
         return False
     return True

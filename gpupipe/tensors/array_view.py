@@ -11,12 +11,12 @@ from gpupipe.errors import ConfigError
 from gpupipe.tensors import arrow_arrays
 from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle, on_device
 
-HOST = (1, 3)  # of DLPack: host memory, and host memory that is pinned
-REFUSALS = (BufferError, RuntimeError, TypeError, ValueError)  # what libraries raise for what DLPack cannot say
-IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # on a device nothing says so but their names
+HOST = (1, 3)  # DLPack device types: host memory and pinned host memory
+REFUSALS = (BufferError, RuntimeError, TypeError, ValueError)  # raised for arrays that DLPack cannot express
+IMMUTABLE = ("jax", "jaxlib", "tensorflow")  # on a device, the library's name is the only mark of immutability
 ACCEPTED = (
-    "arrays of NumPy, CuPy, PyTorch, JAX or TensorFlow, pyarrow's Array, ChunkedArray, Table, RecordBatch and Tensor, "
-    "and whatever has __dlpack__ or __cuda_array_interface__; of a pandas or polars frame give frame.to_numpy()"
+    "a NumPy, CuPy, PyTorch, JAX or TensorFlow array, a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor, or "
+    "any object with __dlpack__ or __cuda_array_interface__; for a pandas or polars frame, pass frame.to_numpy()"
 )
 
 
@@ -27,7 +27,7 @@ class ArrayView(NamedTuple):
     ----------
     array : numpy.ndarray or cupy.ndarray
     read_only : bool
-        Whether its owner takes it for unchangeable.
+        Whether its owner treats the memory as immutable.
     """
 
     array: Any
@@ -40,15 +40,15 @@ def view(X: Any) -> ArrayView:
     Raises
     ------
     ZeroCopyObstacle
-        If it does not lie in memory as one array, or its library refuses.
+        If it is not stored as one array, or its library refuses.
     ConfigError
-        If `X` is nothing that can be handed over.
+        If `X` is not an array.
     """
     if arrow_arrays.is_arrow(X):
         array = arrow_arrays.view(X)
     elif isinstance(X, np.ndarray):
         if isinstance(X, np.ma.MaskedArray):
-            raise ZeroCopyObstacle("has a mask", "fill what it hides: X.filled(...)")
+            raise ZeroCopyObstacle("has a mask", "fill the masked elements: X.filled(...)")
         array = X
     elif _is_on_host(X):
         array = _through_dlpack(X)
@@ -64,13 +64,13 @@ def copy_values(X: Any, order: Any = None, to_host: bool = False) -> Any:
     ----------
     X : array
     order : {"C", "F"}, optional
-        As of `gpupipe.backends.cpu.memory.copy_of`.
+        Memory layout of the copy, as for `gpupipe.backends.cpu.memory.copy_of`.
     to_host : bool
 
     Raises
     ------
     ZeroCopyObstacle
-        If a copy alone does not help.
+        If the values cannot be copied into one array of numbers.
     """
     if arrow_arrays.is_arrow(X):
         return arrow_arrays.copy(X, order)
@@ -84,7 +84,7 @@ def _is_on_host(X: Any) -> bool:
     if hasattr(X, "__dlpack_device__"):
         return X.__dlpack_device__()[0] in HOST
     if not hasattr(X, "__cuda_array_interface__"):
-        raise ConfigError(f"a {type(X).__module__}.{type(X).__qualname__} is no array", fix=f"give {ACCEPTED}")
+        raise ConfigError(f"expected an array; got {type(X).__module__}.{type(X).__qualname__}", fix=f"pass {ACCEPTED}")
     return False
 
 
@@ -103,8 +103,8 @@ def _on_device(X: Any) -> Any:
         if interface.get("mask") is not None:
             raise ZeroCopyObstacle("has nulls", "fill them: series.fillna(0)")
         if interface["data"][1]:
-            raise ZeroCopyObstacle("is read-only, which arrays of CuPy cannot be", "copy it with its own library")
-    wait_for_kernels()  # whoever copies it or hands it over does so on CuPy's stream
+            raise ZeroCopyObstacle("is read-only, which CuPy arrays cannot be", "copy it with its own library")
+    wait_for_kernels()  # copies and hand-overs run on CuPy's stream
     try:
         return as_cupy(X)
     except REFUSALS as refusal:
@@ -112,4 +112,4 @@ def _on_device(X: Any) -> Any:
 
 
 def _obstacle(refusal: Exception) -> ZeroCopyObstacle:
-    return ZeroCopyObstacle(f"is refused: {refusal}", "give plain numbers: detached, dense, of one of NumPy's dtypes")
+    return ZeroCopyObstacle(f"is refused: {refusal}", "pass a detached, dense tensor with a NumPy dtype")

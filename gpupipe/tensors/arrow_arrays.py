@@ -1,4 +1,4 @@
-"""Arrow numbers as NumPy arrays: over the same memory, or copied."""
+"""Numeric Arrow data as NumPy arrays: views of the same memory, or copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.tensors.handover_obstacles import ZeroCopyObstacle
 
 
 def is_arrow(X: Any) -> bool:
-    """Return whether `X` is an array or a table of pyarrow; whoever has none need not have it installed."""
+    """Return whether `X` is a pyarrow array or table, without importing pyarrow for other objects."""
     if type(X).__module__.partition(".")[0] != "pyarrow":
         return False
     import pyarrow as pa
@@ -24,13 +24,13 @@ def is_arrow(X: Any) -> bool:
 def view(X: Any) -> np.ndarray:
     """View a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor as a NumPy array over its memory.
 
-    A table is a matrix where its columns lie one after the other, as those of a column-major matrix do. The array is
-    read-only where Arrow says that its buffer must not be written to.
+    A table becomes a matrix if its columns are evenly spaced in one buffer, as in a column-major matrix. The array is
+    read-only if Arrow marks its buffer as immutable.
 
     Raises
     ------
     ZeroCopyObstacle
-        Where it is no such array; the reason says whether a copy helps.
+        If the data is not stored as one array of numbers; `ZeroCopyObstacle.copy_helps` tells whether a copy helps.
     """
     import pyarrow as pa
 
@@ -40,7 +40,7 @@ def view(X: Any) -> np.ndarray:
 
 
 def copy(X: Any, order: Literal["C", "F"] | None = None) -> np.ndarray:
-    """Copy the values to new memory, a table column-major unless `order` says otherwise; null becomes NaN."""
+    """Copy the values to new memory, column-major for a table unless `order` is given; null becomes NaN."""
     import pyarrow as pa
 
     if isinstance(X, pa.Tensor):
@@ -58,7 +58,7 @@ def _is_table(X: Any) -> bool:
 
 def _columns(X: Any) -> list[Any]:
     if X.num_columns == 0:
-        raise ZeroCopyObstacle("has no columns", "give at least one")
+        raise ZeroCopyObstacle("has no columns", "pass at least one column")
     return list(X.columns)
 
 
@@ -81,16 +81,14 @@ def _dtype(columns: Sequence[Any]) -> Any:
 
     kind = columns[0].type
     if pa.types.is_dictionary(kind):
-        raise ZeroCopyObstacle("is dictionary-encoded", "give its codes: array.indices")
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):  # booleans are bits here
-        raise ZeroCopyObstacle(
-            f"is of the Arrow type {kind}, which tensors do not have", "convert it: X.cast('float32')"
-        )
+        raise ZeroCopyObstacle("is dictionary-encoded", "pass its codes: array.indices")
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):  # Arrow stores booleans as bits
+        raise ZeroCopyObstacle(f"has the Arrow type {kind}, which tensors lack", "convert it: X.cast('float32')")
     return np.dtype(kind.to_pandas_dtype())
 
 
 def _values(array: Any, nulls: bool = False) -> np.ndarray:
-    """Return the numbers of an Array; where `nulls` are let be, anything may stand in their places."""
+    """Return the numbers of an Array; with `nulls` allowed, the values at null positions are undefined."""
     dtype = _dtype([array])
     if array.null_count and not nulls:
         raise ZeroCopyObstacle(f"has {array.null_count} null{'s' * (array.null_count > 1)}", **_null_fix(dtype))
@@ -115,7 +113,7 @@ def _fill(column: Any, into: np.ndarray) -> None:
 
 
 class _Memory:
-    """Memory for ``numpy.asarray``, which keeps this object, and so its owners, as long as the array lives."""
+    """Memory for ``numpy.asarray``; the array keeps this object, and so the owners of the memory, alive."""
 
     def __init__(self, interface: dict[str, Any], owners: Any) -> None:
         self.__array_interface__, self.owners = interface, owners
@@ -130,7 +128,7 @@ def _matrix(arrays: Sequence[Any]) -> np.ndarray:
     step = starts[1] - starts[0] if len(starts) > 1 else rows * dtype.itemsize
     evenly = all(after - before == step for before, after in pairwise(starts))
     if not evenly or step < rows * dtype.itemsize or not _without_holes(arrays):
-        raise ZeroCopyObstacle("has columns that do not lie in one buffer, one after the other")
+        raise ZeroCopyObstacle("has columns that are not evenly spaced in one buffer")
     read_only = not all(column.flags.writeable for column in columns)
     interface = {
         "version": 3, "typestr": dtype.str, "shape": (rows, len(arrays)), "strides": (dtype.itemsize, step),
@@ -142,8 +140,8 @@ def _matrix(arrays: Sequence[Any]) -> np.ndarray:
 def _without_holes(arrays: Sequence[Any]) -> bool:
     """Return whether each column's buffer reaches the next one's.
 
-    Whatever lies between the columns is then theirs too: a tensor that is saved is read from its first byte to its
-    last, and foreign memory between them might not be there.
+    Saving a tensor reads it from its first byte to its last, so the bytes between the columns must belong to their
+    buffers: other memory may not be readable.
     """
     buffers = [array.buffers()[1] for array in arrays]
     return all(a.address + a.size >= b.address for a, b in pairwise(buffers))

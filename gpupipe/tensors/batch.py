@@ -1,7 +1,7 @@
-"""Rows ready for a neural network: numbers, categorical ids, target and weight, and what they mean.
+"""Rows ready for a neural network: numbers, categorical ids, target, weight and their metadata.
 
-The arrays are of any library: NumPy, CuPy, PyTorch, JAX, TensorFlow. Made by `TensorBatch.of_matrix`, numbers and ids
-are two views of one allocation, that of the feature matrix.
+The arrays belong to one library: NumPy, CuPy, PyTorch, JAX or TensorFlow. `TensorBatch.of_matrix` makes numbers and ids
+two views of one allocation, that of the feature matrix.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound="Array | torch.Tensor")  # arrays of one library
 
-BLOCK_ROWS = 1 << 18  # ids are checked and written in parts: 1 MiB of scratch memory each, whatever the table's size
-EXACT_IDS = 1 << 24  # float32 holds every integer below it
+BLOCK_ROWS = 1 << 18  # ids are checked and written in blocks that need 1 MiB of scratch memory each
+EXACT_IDS = 1 << 24  # float32 represents every integer below it exactly
 ARRAYS = ("features", "ids", "target", "weight")
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the columns of a `TensorBatch` are.
+    """Names, vocabularies and class labels of a `TensorBatch`.
 
     Attributes
     ----------
     names : tuple of str
-        Of the columns of ``features``.
+        Names of the columns of ``features``.
     id_names : tuple of str
-        Of the columns of ``ids``.
+        Names of the columns of ``ids``.
     vocabularies : mapping of str to tuple
         Column of ``ids`` to its levels: id 3 is the first of them. Ids 0, 1 and 2 are null, unseen and rare.
     cardinalities : tuple of int
-        For each column of ``ids`` how many ids it may hold: each is below it.
+        Number of ids of each column of ``ids``: an id is less than that.
     labels : tuple
-        Of the classes; the target holds their positions. Empty where the target is a number.
+        Class labels; the target holds their positions. Empty for a numeric target.
     task : str
-        ``"binary"``, ``"multiclass"``, ``"regression"``; ``""`` where it is not known.
+        ``"binary"``, ``"multiclass"``, ``"regression"``; ``""`` if unknown.
     """
 
     names: tuple[str, ...] = ()
@@ -63,23 +63,40 @@ class Metadata:
 class TensorBatch(Generic[A]):
     """Rows of a table as arrays of one library, on one device.
 
-    It hands its features over by itself: ``torch.from_dlpack(batch)``, and on a device ``cupy.asarray(batch)``.
+    A batch is itself an array to libraries that read DLPack: ``torch.from_dlpack(batch)`` returns its features, as does
+    ``cupy.asarray(batch)`` on a device.
 
     Attributes
     ----------
     features : array of float32, shape (n, d)
-        The numbers; NaN where one is missing.
+        Numeric columns; a missing value is NaN.
     ids : array of int32, shape (n, c), optional
-        Categories: 0 null, 1 unseen, 2 rare, 3.. the levels. None where the view has none.
+        Categorical columns: 0 null, 1 unseen, 2 rare, 3 and above the levels. None without categorical columns.
     target : array of shape (n,), optional
-        float32 for numbers, int64 class codes for classes.
+        float32 for regression, int64 class codes for classification.
     weight : array of float32, shape (n,), optional
+        Weight of each row.
     metadata : Metadata
+        Names of the columns, vocabularies and class labels.
 
     Raises
     ------
     ConfigError
-        If the arrays have not the same number of rows.
+        If the arrays differ in their number of rows.
+
+    See Also
+    --------
+    Batches : Shuffled mini-batches of a batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpupipe import TensorBatch
+    >>> batch = TensorBatch(np.ones((4, 2), "float32"), target=np.array([0, 1, 1, 0]))
+    >>> batch
+    <TensorBatch of numpy: features (4, 2) float32, target (4,) int64>
+    >>> batch.to("torch").target
+    tensor([0, 1, 1, 0])
     """
 
     features: A
@@ -92,8 +109,8 @@ class TensorBatch(Generic[A]):
         rows = {name: array.shape[0] for name in ARRAYS if (array := getattr(self, name)) is not None}
         if len(set(rows.values())) > 1:
             raise ConfigError(
-                f"the arrays of a TensorBatch differ in rows: {', '.join(f'{n} has {r}' for n, r in rows.items())}",
-                fix="give arrays of the same rows",
+                f"the arrays of a TensorBatch differ in length: {', '.join(f'{n} has {r}' for n, r in rows.items())}",
+                fix="pass arrays with the same number of rows",
             )
 
     def __len__(self) -> int:
@@ -106,40 +123,49 @@ class TensorBatch(Generic[A]):
 
     @property
     def nulls(self) -> A:
-        """Where a feature is missing: bool, shape (n, d), made anew each time that it is asked for."""
+        """Mask of missing features: bool, shape (n, d), computed at each access."""
         features: Any = self.features
-        is_null: A = features != features  # true of NaN alone, and written so in every library
+        is_null: A = features != features  # true for NaN only, in every library
         return is_null
 
     def to(self, library: str, copy: bool = False) -> TensorBatch[Any]:
-        """Return the batch with its arrays handed to ``"torch"``, ``"jax"``, ``"tensorflow"`` or ``"numpy"``.
+        """Return a batch with the same rows as arrays of another library.
+
+        Parameters
+        ----------
+        library : {"torch", "jax", "tensorflow", "numpy"}
+        copy : bool
+            False: the arrays share their memory with this batch, or DataError is raised. True: each array is copied
+            once.
 
         Raises
         ------
-        DataError, ConfigError
-            As `gpupipe.tensors.handover.hand_over`, of which `copy` is.
+        DataError
+            If an array cannot be handed over without a copy (or with one); the message gives the reason.
+        ConfigError
+            If the library is unknown or not installed.
         """
         return self.hand_over(library, copy)[0]
 
     def hand_over(self, library: str, copy: bool = False) -> tuple[TensorBatch[Any], dict[str, Receipt]]:
-        """Return the batch handed over and the receipts of its arrays, by their names: ``features``, ``ids``, ..."""
+        """Return `to` and the receipts of its arrays, by name: ``features``, ``ids``, ``target``, ``weight``."""
         done = {name: hand_over(array, library, copy) for name in ARRAYS if (array := getattr(self, name)) is not None}
         tensors = {name: tensor for name, (tensor, _) in done.items()}
         return replace(self, **tensors), {name: receipt for name, (_, receipt) in done.items()}
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Return a DLPack capsule of the features, as their own library makes it; the protocol's keywords."""
+        """Return the DLPack capsule of the features; `options` are the keywords of the protocol."""
         return _ready(self.features).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return where the features are: DLPack's number of the kind of device, and which one."""
-        features: Any = self.features  # of a library that has DLPack
+        """Return the DLPack device type of the features, and the device index."""
+        features: Any = self.features  # Any: type checkers do not know that every library has DLPack
         kind, index = features.__dlpack_device__()
         return kind, index
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where the features lie on a device; on the host there is no such attribute."""
+        """CUDA array interface of the features; AttributeError on the host."""
         interface: dict[str, Any] = _ready(self.features).__cuda_array_interface__
         return interface
 
@@ -152,28 +178,39 @@ class TensorBatch(Generic[A]):
         weight: Array | None = None,
         metadata: Metadata | None = None,
     ) -> TensorBatch[Array]:
-        """Make a batch of a feature matrix whose last columns are ids, in the memory of that matrix.
+        """Return a batch over the memory of a feature matrix whose last columns are ids.
 
-        The ids are written where they lie, as int32 over float32; the numbers stay. The caller gives the matrix up:
-        its last columns mean nothing as float32 from then on.
+        The ids are converted in place, from float32 to int32; the numbers stay. Do not use `X` afterwards: its last
+        columns are no longer valid float32.
 
         Parameters
         ----------
         X : array of float32, shape (n, d + c)
-            Of NumPy or CuPy, writable.
+            A writable NumPy or CuPy matrix.
         categorical : mapping of str to int
-            The names of the last columns, in their order, each with the number of its ids, at most 2**24: what float32
-            holds exactly.
+            Names of the last c columns, in order, and the number of ids of each: at most 2**24, the limit up to which
+            float32 is exact.
         target, weight : arrays of shape (n,), optional
         metadata : Metadata, optional
-            Of the other columns; ``id_names`` and ``cardinalities`` are taken from `categorical`.
+            Metadata of the other columns; ``id_names`` and ``cardinalities`` are taken from `categorical`.
 
         Raises
         ------
         DataError
-            If a cell of the last columns is no id below its column's number; the matrix is then as it was.
+            If a cell of the last columns is not an id in the range of its column; the matrix is then unchanged.
         ConfigError
-            If the matrix is not as stated, or has not so many columns.
+            If the matrix is not a writable float32 matrix, or has fewer columns than `categorical`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[0.5, 3.0], [1.5, 0.0]], "float32", order="F")
+        >>> batch = TensorBatch.of_matrix(X, {"city": 4})
+        >>> batch.ids
+        array([[3],
+               [0]], dtype=int32)
+        >>> batch.metadata.id_names
+        ('city',)
         """
         sizes = dict(categorical or {})
         d = _numbers(X, sizes)
@@ -187,7 +224,7 @@ class TensorBatch(Generic[A]):
 
 
 def _ready(array: Any) -> Any:
-    """Return the array; on a device CuPy, which hands it over, waits for the kernels that write it."""
+    """Return the array; on a device, make CuPy's stream wait for the kernels that write it."""
     if type(array).__module__.partition(".")[0] == "cupy":
         from gpupipe.backends.gpu.memory import wait_for_kernels
 
@@ -196,15 +233,20 @@ def _ready(array: Any) -> Any:
 
 
 def _numbers(X: Array, sizes: Mapping[str, int]) -> int:
-    """Return how many columns are numbers, after a look at what was given."""
+    """Return the number of numeric columns; raise ConfigError if the matrix or the sizes are invalid."""
     if X.ndim != 2 or X.dtype != "float32" or X.shape[1] < len(sizes):
-        wanted = f"a float32 matrix with {len(sizes)} columns of ids at its end"
-        raise ConfigError(f"the matrix has dtype {X.dtype} and shape {X.shape}", fix=f"give {wanted}")
+        expected = f"a float32 matrix whose last {len(sizes)} columns are ids"
+        raise ConfigError(
+            f"expected {expected}; got dtype {X.dtype} and shape {X.shape}", fix="convert it: X.astype('float32')"
+        )
     if not getattr(X.flags, "writeable", True):
-        raise ConfigError("the matrix is read-only, and its ids are written in place", fix="give a copy of it")
+        raise ConfigError("the matrix is read-only, but its ids are converted in place", fix="pass a copy: X.copy()")
     for name, size in sizes.items():
         if not 0 < size <= EXACT_IDS:
-            raise ConfigError(f"column {name!r} has {size:,} ids", fix=f"float32 holds 1 to {EXACT_IDS:,} of them")
+            raise ConfigError(
+                f"expected 1 to {EXACT_IDS:,} ids in column {name!r}; got {size:,}",
+                fix="hash the column to fewer ids: hash_bucket",
+            )
     return int(X.shape[1]) - len(sizes)
 
 
@@ -215,16 +257,16 @@ def _blocks(rows: int) -> list[slice]:
 def _demand_ids(column: Array, name: str, size: int) -> None:
     for rows in _blocks(len(column)):
         cells = column[rows]
-        wrong = ~((cells >= 0) & (cells < size) & (cells.round() == cells))  # NaN is among them
+        wrong = ~((cells >= 0) & (cells < size) & (cells.round() == cells))  # also true for NaN
         if wrong.any():
             row = int(wrong.argmax())
             raise DataError(
-                f"column {name!r} holds {float(cells[row])}, which is no id below {size}",
+                f"column {name!r} contains {float(cells[row])}; expected an integer id in [0, {size})",
                 where=f"row {rows.start + row} of the matrix",
-                fix="give ids as the view for embeddings makes them, and the number of them",
+                fix="pass a matrix of the embedding view, and the number of ids of each column",
             )
 
 
 def _write_ids(column: Array, ids: Array) -> None:
     for rows in _blocks(len(column)):
-        ids[rows] = column[rows].astype("int32")  # the right side is whole before the first cell is written
+        ids[rows] = column[rows].astype("int32")  # converted completely before the first cell is written

@@ -1,4 +1,4 @@
-"""The arrays of a batch packed into rows, from which a mini-batch is one gather."""
+"""Packed rows of a batch: each mini-batch is a single gather."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gpupipe.typing import HostArray
 CELL = 4  # bytes
 
 InMemory: TypeAlias = "HostArray | Tensor"
-"""An array of NumPy on the host, of PyTorch on a device."""
+"""A NumPy array on the host, or a PyTorch tensor on a device."""
 RowIndex: TypeAlias = "HostArray | Tensor | slice"
-"""The numbers of rows, where the rows are, or a slice of them."""
+"""Row numbers, in the memory that holds the rows, or a slice of rows."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class BatchCells:
     ----------
     dtype : torch.dtype
     first, width : int
-        In units of the dtype; a width of 0 is an array with one value a row.
+        First item and number of items, counted in items of the dtype; a width of 0 is an array of shape (n,).
     """
 
     dtype: Any
@@ -42,25 +42,25 @@ class BatchCells:
     width: int
 
     def of(self, rows: Tensor) -> Tensor:
-        """Return the array as a view of rows of float32 cells."""
+        """Return a view of this array in rows of float32 cells."""
         cells = rows if self.dtype is torch.float32 else rows.view(self.dtype)
         return cells[:, self.first : self.first + self.width] if self.width else cells[:, self.first]
 
 
 @dataclass(frozen=True)
 class BatchRows:
-    """The arrays of a batch as rows to take mini-batches from.
+    """The arrays of a batch as rows that mini-batches are taken from.
 
     Attributes
     ----------
     parts : tuple of tensor
-        Each with a row for each row of the batch: the packed rows alone, or the arrays as they are.
+        The packed rows only, or one tensor per array; each has one row per row of the batch.
     names : tuple of str
-        Of the arrays.
+        Names of the arrays.
     cells : tuple of BatchCells
-        The position of each in packed rows; empty where the parts are the arrays.
+        The position of each array in packed rows; empty if the parts are the arrays.
     read_only : bool
-        Whether a part is memory that its owner takes for unchangeable.
+        Whether the memory of a part is immutable to its owner.
     """
 
     parts: Tensors
@@ -70,12 +70,12 @@ class BatchRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parts."""
+        """Size of all parts in bytes."""
         return sum(part.numel() * part.element_size() for part in self.parts)
 
     @property
     def on_host(self) -> bool:
-        """Whether they lie on the host."""
+        """True if the rows are in host memory."""
         return bool(self.parts[0].device.type == "cpu")
 
     def to(self, device: Any) -> BatchRows:
@@ -83,12 +83,12 @@ class BatchRows:
         return replace(self, parts=tuple(part.to(device) for part in self.parts), read_only=False)
 
     def cut(self, taken: Tensors) -> dict[str, Tensor]:
-        """Return the arrays of a batch, by name, of rows taken from the parts: views of them."""
+        """Return the arrays of rows taken from the parts, by name, as views."""
         arrays = (cells.of(taken[0]) for cells in self.cells) if self.cells else taken
         return dict(zip(self.names, arrays, strict=True))
 
     def take(self, index: RowIndex) -> Tensors:
-        """Return rows by their numbers, or, of a slice, views; copies where the memory is read-only."""
+        """Return the rows of an index as copies, or those of a slice as views (copies if the memory is read-only)."""
         if isinstance(index, slice):
             return tuple(part[index].clone() if self.read_only else part[index] for part in self.parts)
         if not self.on_host:
@@ -97,37 +97,40 @@ class BatchRows:
         return self.take_into(made, index)
 
     def take_into(self, buffers: Tensors, index: RowIndex) -> Tensors:
-        """Write rows, which lie on the host, into the first rows of `buffers`, and return those."""
+        """Write rows, which must be in host memory, to the first rows of `buffers`, and return those."""
         n = index.stop - index.start if isinstance(index, slice) else len(index)
         filled = tuple(buffer[:n] for buffer in buffers)
         for part, target in zip(self.parts, filled, strict=True):
             if isinstance(index, slice):
                 target.copy_(part[index])
             else:
-                # A tenth faster than PyTorch's index_select, which uses one thread for this as well. "clip" spares a
-                # copy: no number is out of range.
+                # 10 % faster than PyTorch's index_select, which is single-threaded here too. "clip" avoids a copy, and
+                # no index is out of range.
                 np.take(part.numpy(), index, axis=0, out=target.numpy(), mode="clip")
         return filled
 
 
 def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
-    """Return the arrays of a batch by name: of NumPy on the host, of PyTorch on a device.
+    """Return the arrays of a batch by name: NumPy arrays on the host, PyTorch tensors on a device.
 
     Raises
     ------
     ConfigError
-        If one has another number of dimensions than it should, or no real numbers, or if they lie in several places.
+        If an array has the wrong number of dimensions or no real numbers, or if only some arrays are on a device.
     DataError
-        If one does not lie in memory as one array.
+        If an array is not stored as one array.
     """
     found = {name: as_array(array) for name in ARRAYS if (array := getattr(batch, name)) is not None}
     if len({isinstance(array, np.ndarray) for array in found.values()}) > 1:
-        raise ConfigError("some arrays are on the host, others on a device", fix="give all of them in one place")
+        raise ConfigError("some arrays are on the host, others on a device", fix="move all of them to one device")
     for name, array in found.items():
-        wanted = 2 if name in ("features", "ids") else 1
-        if array.ndim != wanted or not _is_real(array):
-            what = f"dtype {array.dtype} and shape {tuple(array.shape)}"
-            raise ConfigError(f"{name}: {what}", fix=f"give real numbers, and dimensions: {wanted}")
+        n_dimensions = 2 if name in ("features", "ids") else 1
+        if array.ndim != n_dimensions or not _is_real(array):
+            raise ConfigError(
+                f"{name}: expected real numbers in {n_dimensions}-D; got dtype {array.dtype} and shape "
+                f"{tuple(array.shape)}",
+                fix="reshape or convert it",
+            )
     return found
 
 
@@ -137,10 +140,10 @@ def to_rows(arrays: Mapping[str, InMemory], *, packed: bool) -> BatchRows:
     Parameters
     ----------
     arrays : mapping of str to array
-        As `arrays_of` returns them. Numbers of another type than a batch has are converted.
+        Result of `arrays_of`. Arrays with another dtype than that of a mini-batch are converted.
     packed : bool
-        For rows taken in any order: unless all arrays are row-major and of their type already, they are copied, once,
-        into one row of 4-byte cells for each row; a gather then reads as few lines of memory as can be.
+        True for random access: unless all arrays are row-major with the final dtype, they are copied once into rows of
+        4-byte cells, so that a gather touches as few cache lines as possible.
     """
     if packed and not all(_is_row_major(name, array) for name, array in arrays.items()):
         return _pack(arrays)
@@ -149,12 +152,12 @@ def to_rows(arrays: Mapping[str, InMemory], *, packed: bool) -> BatchRows:
 
 
 def packed_bytes(arrays: Mapping[str, InMemory]) -> int:
-    """Return the bytes of packed rows of these arrays."""
+    """Return the size of the packed rows of these arrays in bytes."""
     return CELL * _layout(arrays)[1] * len(arrays["features"])
 
 
 def as_array(array: Any) -> InMemory:
-    """Return an array of any library as one of NumPy (host) or PyTorch (device), over the same memory."""
+    """Return an array of any library as a NumPy array (host) or PyTorch tensor (device) over the same memory."""
     if isinstance(array, torch.Tensor):
         array = array.detach()
         if array.is_cuda:
@@ -168,7 +171,7 @@ def _is_real(array: InMemory) -> bool:
 
 
 def _dtype(name: str, array: InMemory) -> Any:
-    """Return the type that the array has in a mini-batch."""
+    """Return the dtype of the array in a mini-batch."""
     if name == "target":
         fraction = array.dtype.kind == "f" if isinstance(array, np.ndarray) else array.dtype.is_floating_point
         return torch.float32 if fraction else torch.int64
@@ -191,21 +194,21 @@ def _is_read_only(array: InMemory) -> bool:
 
 
 def _tensor(array: InMemory, dtype: Any) -> Tensor:
-    """Return a tensor over the array; over a copy, where its type or its strides are none of a tensor's."""
+    """Return a tensor over the array, or over a copy if tensors lack its dtype or strides."""
     if not isinstance(array, np.ndarray):
         return array.to(dtype)
     array = np.require(array, _numpy_dtype(dtype), ["A"])
     if any(stride < 0 or stride % array.itemsize for stride in array.strides):
         array = array.copy()
-    with warnings.catch_warnings():  # of memory that is read-only: `BatchRows` only reads it
+    with warnings.catch_warnings():  # PyTorch warns about read-only memory, which `BatchRows` never writes to
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(array)
 
 
 def _layout(arrays: Mapping[str, InMemory]) -> tuple[dict[str, BatchCells], int]:
-    """Return where each array lies in packed rows, and how many cells a row has.
+    """Return the position of each array in packed rows, and the number of cells per row.
 
-    Class codes have 8 bytes each: they come first, and rows are an even number of cells, so that they are aligned.
+    Class codes take 8 bytes: they come first, and rows have an even number of cells, so that the codes are aligned.
     """
     cells, end = {}, 0
     for name in sorted(arrays, key=lambda name: name != "target"):
@@ -221,13 +224,13 @@ def _pack(arrays: Mapping[str, InMemory]) -> BatchRows:
     cells, width = _layout(arrays)
     shape, features = (len(arrays["features"]), width), arrays["features"]
     if isinstance(features, np.ndarray):
-        rows = torch.from_numpy(np.empty(shape, np.float32))  # NumPy asks for huge pages: gathers are a fifth faster
+        rows = torch.from_numpy(np.empty(shape, np.float32))  # NumPy requests huge pages: gathers are 20 % faster
     else:
         rows = torch.empty(shape, dtype=torch.float32, device=features.device)
     for name, array in arrays.items():
         target = cells[name].of(rows)
         if isinstance(array, np.ndarray):
-            np.copyto(target.numpy(), array, casting="unsafe")  # the transposing copy of PyTorch is no faster
+            np.copyto(target.numpy(), array, casting="unsafe")  # as fast as PyTorch's transposing copy
         else:
             target.copy_(array)
     return BatchRows((rows,), tuple(cells), tuple(cells.values()))

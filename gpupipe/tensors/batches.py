@@ -1,11 +1,4 @@
-"""Shuffled mini-batches of a table's rows, sliced where the rows are.
-
->>> import numpy as np
->>> from gpupipe.tensors.batches import Batches
->>> X, y = np.zeros((10, 3), "float32", order="F"), np.zeros(10, "float32")
->>> [tuple(batch.features.shape) for batch in Batches((X, y), batch_size=4)]
-[(4, 3), (4, 3), (2, 3)]
-"""
+"""Shuffled mini-batches of a table's rows, gathered on the device that holds the rows."""
 
 from __future__ import annotations
 
@@ -25,70 +18,83 @@ from gpupipe.tensors.prefetch import CudaMover, Tensors, move_batches
 from gpupipe.tensors.shuffle import Epochs, RankBatches, permutation
 from gpupipe.typing import HostArray
 
-LARGEST = 1 << 32  # no seed or epoch is as large
+LIMIT = 1 << 32  # seeds, epochs and sizes are below it
 
 
 class Batches(IterableDataset[TensorBatch[Tensor]]):
     """Mini-batches as `TensorBatch` of PyTorch tensors: ``for batch in Batches(data): ...``.
 
-    An iteration is an epoch; the next one has another order. The order depends on the seed and the number of the epoch
-    alone: not on rank, device, workers, or the version of a library. A batch is one gather: nothing is done row by row,
-    and nothing is collated. It also goes into ``DataLoader(batches, batch_size=None, num_workers=2)``: the workers
-    share the batches, and they come in the same order.
+    Each iteration is one epoch with a new row order. The order depends on the seed and the epoch number only, not on
+    rank, device, workers or library versions. A batch is a single gather: there is no loop over rows and no collate
+    function. ``DataLoader(batches, batch_size=None, num_workers=2)`` works too: its workers share the batches, which
+    arrive in the same order.
 
-    Memory: shuffled, data that is not row-major, or not of the types below, is copied once, when this is made, into
-    rows of 4-byte cells, numbers, ids, target and weight side by side: as much again as the data, which is not needed
-    any more from then on. Row-major data is gathered where it lies, and not shuffled, all data is sliced where it lies:
-    such batches are views of it (of read-only data, copies). An epoch's order takes 8 bytes a row. A batch has memory
-    of its own, and does not change when it is kept.
+    Memory: with `shuffle`, data that is not row-major in the dtypes below is copied once, on construction, into packed
+    rows of 4-byte cells; the copy is as large as the data, which may be freed afterwards. Row-major data is gathered
+    without that copy. Without `shuffle`, batches are views of the data (copies of read-only data). The row order of an
+    epoch takes 8 bytes per row. Shuffled batches own their memory, so keeping them is safe.
 
-    On the host there is no thread: making a batch takes little beside any training, and a thread would take one of its
-    processors. Batches for a device come from rows on the device where they fit, and else from pinned memory, which a
-    thread fills `prefetch` batches ahead.
+    On the host no thread is started: making a batch costs little next to any training, and a thread would occupy one of
+    its CPU cores. Batches for a device are gathered on the device if the rows fit there; otherwise a thread fills
+    pinned host memory `prefetch` batches ahead.
 
     Parameters
     ----------
     data : TensorBatch, array of shape (n, d), or tuple (X, y)
-        Of NumPy, CuPy, PyTorch or what else `gpupipe.tensors.exchange.to_torch` accepts; of arrays, y of integers or
-        booleans is taken for class codes.
+        Arrays of NumPy, CuPy, PyTorch or any other library that `to_torch` accepts. An integer or boolean y holds class
+        codes.
     batch_size : int
-        Rows of this rank in a batch.
+        Number of rows per batch on this rank.
     shuffle : bool
+        Whether each epoch has a random row order.
     seed : int
+        Seed of the row orders.
     drop_last : bool
-        Leave out a last step that has not all its rows.
+        Drop a last step with fewer than ``batch_size * world_size`` rows.
     rank, world_size : int
-        Which of how many processes this is. All ranks take as many steps, and in each of them together the very rows
-        that one rank with a `batch_size` of `world_size` times as much would. A last step with not a row for each rank
-        is left out.
+        Number of this process, from 0, and the number of processes. All ranks take the same number of steps; in each
+        step they together take the rows that one process with ``batch_size * world_size`` would. A last step with less
+        than one row per rank is dropped.
     device : str or torch.device, optional
-        Where the batches are to be; where the data is, if not given.
+        Device of the batches, ``"cpu"`` or ``"cuda"``. Default: the device of the data.
     prefetch : int
-        How many batches are under way to a device that the rows do not fit into.
+        Number of batches in flight to a device that is too small for the rows.
     device_share : float
-        How much of the memory that is free on the device now the rows may take, the rest being the model's; with 0 they
-        stay on the host.
+        Fraction of the free device memory that the rows may take; the model needs the remaining memory. With 0, the
+        rows stay on the host.
 
     Attributes
     ----------
     placement : {"host", "device", "streamed"}
-        Whether batches are sliced on the host, sliced on the device, or made on the host and copied to the device.
+        Batches are gathered on the host, gathered on the device, or gathered on the host and copied to the device.
 
     Yields
     ------
     TensorBatch
-        features float32 (b, d); ids int32 (b, c); target int64 (b,) for class codes, float32 (b,) for numbers; weight
-        float32 (b,). They may be views of one buffer of b rows, so a row's numbers lie together, but two rows not
-        always without a gap.
+        features float32 (b, d); ids int32 (b, c); target int64 (b,) for class codes, float32 (b,) for regression;
+        weight float32 (b,). The arrays may be views of one buffer of b rows, so they are not always contiguous.
 
     Raises
     ------
     ConfigError
-        If an argument is out of its range, or the data is not as stated.
+        If an argument is out of range, or the arrays have the wrong number of dimensions or no real numbers.
     DataError
-        If an array does not lie in memory as one.
+        If an array is not stored as one array: it has nulls, or several chunks.
     DeviceError
-        If `device` cannot be had.
+        If `device` is not available.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpupipe import Batches
+    >>> X = np.arange(20, dtype="float32").reshape(10, 2)
+    >>> y = np.arange(10) % 2
+    >>> batches = Batches((X, y), batch_size=4, seed=7)
+    >>> for batch in batches:
+    ...     print(tuple(batch.features.shape), batch.target.dtype)
+    (4, 2) torch.int64
+    (4, 2) torch.int64
+    (2, 2) torch.int64
     """
 
     def __init__(
@@ -108,7 +114,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         super().__init__()
         _check(batch_size=(batch_size, 1), seed=(seed, 0), world_size=(world_size, 1), prefetch=(prefetch, 1))
         if not 0 <= rank < world_size:
-            raise ConfigError(f"rank is {rank} of {world_size}", fix=f"give one from 0 to {world_size - 1}")
+            raise ConfigError(f"expected a rank in [0, {world_size}); got {rank}", fix="pass the rank of this process")
         batch = _as_batch(data)
         self._shuffle, self._seed, self._prefetch = shuffle, seed, prefetch
         self._metadata = batch.metadata
@@ -122,7 +128,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         return len(self._shard)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be this epoch, also that of the workers of a `DataLoader`; those after it count on."""
+        """Set the epoch of the next iteration, also for the workers of a `DataLoader`; later ones count up from it."""
         _check(epoch=(epoch, 0))
         self._epochs.set(epoch)
 
@@ -130,8 +136,8 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
         worker = get_worker_info()
         if worker is not None and self._device.type != "cpu":
             raise ConfigError(
-                "workers of a DataLoader cannot make batches on a device",
-                fix="give num_workers=0, or iterate over the batches themselves: they are made ahead as it is",
+                "DataLoader workers cannot make batches on a device",
+                fix="pass num_workers=0, or iterate over the batches directly: they are prefetched already",
             )
         return self._batches(self._epochs.next(worker), worker)
 
@@ -140,7 +146,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
             yield TensorBatch(**self._rows.cut(tensors), metadata=self._metadata)
 
     def _jobs(self, epoch: int, worker: Any | None) -> Iterator[RowIndex]:
-        """Yield which rows each batch takes; of all workers each the batches whose turn it is."""
+        """Yield the row index of each batch; workers take the batches in turn."""
         first, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         order = self._order(epoch) if self._shuffle else None
         for step in range(first, len(self), workers):
@@ -160,8 +166,8 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
 
 def _check(**limits: tuple[Any, int]) -> None:
     for name, (value, least) in limits.items():
-        if not isinstance(value, SupportsIndex) or not least <= index(value) < LARGEST:
-            raise ConfigError(f"{name} is {value!r}", fix=f"give an integer from {least} to {LARGEST - 1}")
+        if not isinstance(value, SupportsIndex) or not least <= index(value) < LIMIT:
+            raise ConfigError(f"expected an integer {name} in [{least}, {LIMIT:,}); got {value!r}")
 
 
 def _as_batch(data: Any) -> TensorBatch[Any]:
@@ -172,25 +178,25 @@ def _as_batch(data: Any) -> TensorBatch[Any]:
 
 
 def _device(device: Any) -> Any:
-    """Return the device asked for, None where none is."""
+    """Return `device` as a ``torch.device``, or None for None."""
     if device is None:
         return None
     wanted = torch.device(device)
     if wanted.type not in ("cpu", "cuda"):
-        raise ConfigError(f"batches cannot be made on {wanted}", fix="give 'cpu' or 'cuda'")
+        raise ConfigError(f"expected the device 'cpu' or 'cuda'; got {str(wanted)!r}", fix="pass one of them")
     if wanted.type == "cuda" and not torch.cuda.is_available():
-        raise DeviceError("PyTorch finds no CUDA device", where=f"device {wanted}", fix="see gpupipe doctor")
+        raise DeviceError("PyTorch finds no CUDA device", where=f"device {wanted}", fix="run `gpupipe doctor`")
     return wanted
 
 
 def _place(arrays: dict[str, InMemory], packed: bool, wanted: Any, share: float) -> tuple[BatchRows, Any]:
-    """Return the rows where batches are taken from, and the device on which batches are to be."""
+    """Return the rows that batches are taken from, and the device of the batches."""
     features = arrays["features"]
     source = torch.device("cpu") if isinstance(features, np.ndarray) else features.device
     if source.type == "cuda":
-        room = _fits(packed_bytes(arrays), source, share)  # without it, columns are slower to gather from, but there
-        rows = to_rows(arrays, packed=packed and room)
-        torch.cuda.current_stream(source).synchronize()  # whoever iterates may do it on another stream
+        has_room = _fits(packed_bytes(arrays), source, share)  # else gather from the columns, which is slower
+        rows = to_rows(arrays, packed=packed and has_room)
+        torch.cuda.current_stream(source).synchronize()  # the consumer may iterate on another stream
         return (rows.to(wanted) if wanted else rows), wanted or source
     rows = to_rows(arrays, packed=packed)
     if wanted is None or wanted.type == "cpu":

@@ -1,4 +1,4 @@
-"""One array handed to another library: without a copy, or not at all, or with exactly one because it was asked for."""
+"""Hand-over of one array to another library: zero-copy, or with exactly one copy on request."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from gpupipe.tensors.receipt import Receipt
 
 
 def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
-    """Return `X` as a tensor of `library`, and what was done for it.
+    """Return `X` as a tensor of `library`, and the receipt of the hand-over.
 
     Parameters
     ----------
     X : array
-        Of NumPy, CuPy, PyTorch, JAX or TensorFlow; a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor; or
-        whatever has ``__dlpack__`` or ``__cuda_array_interface__``.
+        A NumPy, CuPy, PyTorch, JAX or TensorFlow array; a pyarrow Array, ChunkedArray, Table, RecordBatch or Tensor; or
+        any object with ``__dlpack__`` or ``__cuda_array_interface__``.
     library : {"torch", "jax", "tensorflow", "numpy"}
     copy : bool
-        False: the tensor has the memory of `X`, its dtype, strides and device, or there is none. True: the tensor has
-        memory of its own, whatever `X` is, by exactly one copy; the dtype stays.
+        False: the tensor shares the memory of `X`, with its dtype, strides and device, or DataError is raised. True:
+        the tensor gets new memory by exactly one copy; the dtype stays.
 
     Returns
     -------
     tensor
-        It keeps the memory alive, whatever becomes of `X`.
+        It keeps its memory alive even after `X` is deleted.
     Receipt
 
     Raises
     ------
     DataError
-        If it cannot be done without a copy (or with one); the message says why.
+        If it cannot be done without a copy (or with one); the message gives the reason.
     ConfigError
-        If `X` is no array, the library is not known, or it is not installed.
+        If `X` is not an array, or the library is unknown or not installed.
     """
     target = _target(library)
     if not copy and target.owns(X):
@@ -48,19 +48,19 @@ def hand_over(X: Any, library: str, copy: bool = False) -> tuple[Any, Receipt]:
     tensor = target.take(array)
     receipt = Receipt(library, **target.facts(tensor), copied=copy, reason=reason)
     if not copy and array.size and receipt.pointer != pointer(array):
-        raise _refusal(X, target, ZeroCopyObstacle(f"was copied by {library} itself"))
+        raise _refusal(X, target, ZeroCopyObstacle(f"was copied by {library}"))
     return tensor, receipt
 
 
 def _target(library: str) -> TensorLibrary:
     if library not in LIBRARIES:
         hint = did_you_mean(library, LIBRARIES) or f"one of {', '.join(LIBRARIES)}"
-        raise ConfigError(f"tensors are not handed to {library!r}", fix=hint)
+        raise ConfigError(f"unknown tensor library {library!r}", fix=hint)
     return LIBRARIES[library]
 
 
 def _reason(X: Any, target: TensorLibrary, copy: bool) -> str:
-    """Return what stands in the way of a hand-over without a copy; raise where a copy is not asked for, or no help."""
+    """Return the obstacle to a zero-copy hand-over, "" without one; raise DataError if no copy may or can remove it."""
     try:
         target.demand(view(X))
     except ZeroCopyObstacle as obstacle:
@@ -77,7 +77,7 @@ def _own(X: Any, target: TensorLibrary) -> Any:
 
 
 def _refusal(X: Any, target: TensorLibrary, obstacle: ZeroCopyObstacle) -> DataError:
-    means = " without a copy" if obstacle.copy_helps else ""
+    condition = " without a copy" if obstacle.copy_helps else ""
     kind = type(X)
     name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
-    return DataError(f"a {name} cannot be handed to {target.name}{means}: it {obstacle.reason}", fix=obstacle.fix)
+    return DataError(f"cannot hand a {name} to {target.name}{condition}: it {obstacle.reason}", fix=obstacle.fix)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-COPY = "say copy=True: that makes one copy"
-KINDS = "biufc"  # booleans, integers, floats, complex numbers: what DLPack knows
+COPY = "pass copy=True: it makes one copy"
+KINDS = "biufc"  # the NumPy kinds of DLPack: boolean, signed and unsigned integer, float, complex
 
 
 class ZeroCopyObstacle(Exception):
-    """The reason a zero-copy hand-over is impossible: becomes a user error, or is solved by a copy.
+    """The reason a zero-copy hand-over is impossible; a copy solves it, or it becomes a user error.
 
     Attributes
     ----------
     reason : str
-        The rest of the sentence "it ...".
+        Completes the sentence "it ...".
     fix : str
-        What helps: `COPY`, or another instruction where a copy would not.
+        Instruction for the user: `COPY`, or another one if a copy does not help.
     """
 
     def __init__(self, reason: str, fix: str = COPY) -> None:
@@ -25,56 +25,56 @@ class ZeroCopyObstacle(Exception):
 
     @property
     def copy_helps(self) -> bool:
-        """Whether one copy takes it away."""
+        """True if one copy removes the obstacle."""
         return self.fix == COPY
 
 
 def demand_numbers(dtype: Any) -> None:
-    """Demand a NumPy dtype that tensors have; a copy would not change it."""
+    """Raise ZeroCopyObstacle unless tensors have this NumPy dtype; a copy would not change it."""
     if dtype.kind not in KINDS or dtype.itemsize > (16 if dtype.kind == "c" else 8):
         name = str(dtype)
-        raise ZeroCopyObstacle(f"is of dtype {name}, which tensors do not have", "convert it: X.astype('float32')")
+        raise ZeroCopyObstacle(f"has dtype {name}, which tensors lack", "convert it: X.astype('float32')")
 
 
 def demand_plain(array: Any, read_only: bool) -> None:
-    """Demand memory that any library may see as it is, and write to.
+    """Raise ZeroCopyObstacle unless any library may read and write this memory as it is.
 
-    PyTorch must never see some of it: given negative strides, its ``from_dlpack`` ends the process, and read-only
-    memory it lets its user write to.
+    PyTorch must be protected from some of it: its ``from_dlpack`` aborts the process on negative strides, and makes
+    read-only memory writable.
     """
     demand_numbers(array.dtype)
     if not array.dtype.isnative:
-        raise ZeroCopyObstacle(f"is of the other byte order ({array.dtype.str})")
+        raise ZeroCopyObstacle(f"has non-native byte order ({array.dtype.str})")
     if read_only:
         raise ZeroCopyObstacle("is read-only, which tensors cannot be")
     if any(stride < 0 for stride in array.strides):
         raise ZeroCopyObstacle(f"has negative strides {array.strides}")
     if any(stride % array.dtype.itemsize for stride in array.strides):
-        raise ZeroCopyObstacle(f"has strides {array.strides} that are no multiples of its {array.dtype.itemsize} bytes")
+        raise ZeroCopyObstacle(f"has strides {array.strides}, not multiples of its {array.dtype.itemsize}-byte items")
     demand_alignment(array, array.dtype.itemsize)
 
 
 def demand_alignment(array: Any, size: int) -> None:
-    """Demand that the first element lies at a multiple of `size` bytes."""
+    """Raise ZeroCopyObstacle unless the address of the first element is a multiple of `size` bytes."""
     if pointer(array) % size:
         raise ZeroCopyObstacle(f"is not aligned to {size} bytes")
 
 
 def demand_no_gaps(array: Any) -> None:
-    """Demand that the elements fill their memory, whatever the order of the axes."""
+    """Raise ZeroCopyObstacle unless the elements are contiguous in some order of the axes."""
     expected = array.dtype.itemsize
     for stride, length in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if array.size and stride != expected:
-            raise ZeroCopyObstacle(f"has gaps: strides {array.strides} of a shape {array.shape}")
+            raise ZeroCopyObstacle(f"has gaps: strides {array.strides} for shape {array.shape}")
         expected *= length
 
 
 def pointer(array: Any) -> int:
-    """Return the address of the first element of an array of NumPy or CuPy."""
+    """Return the address of the first element of a NumPy or CuPy array."""
     interface = array.__cuda_array_interface__ if on_device(array) else array.__array_interface__
     return int(interface["data"][0])
 
 
 def on_device(array: Any) -> bool:
-    """Return whether an array of NumPy or CuPy lies in device memory."""
+    """Return whether a NumPy or CuPy array is in device memory."""
     return hasattr(array, "__cuda_array_interface__")

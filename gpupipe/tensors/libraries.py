@@ -1,4 +1,4 @@
-"""The libraries that tensors are handed to: what each of them takes without a copy, and how."""
+"""Tensor libraries: the memory that each accepts without a copy, and how it is handed over."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class TensorLibrary(ABC):
     ----------
     name : str
     order : {"C", None}
-        ``"C"`` where a copy for it must be row-major.
+        ``"C"`` if a copy for this library must be row-major.
     host_only : bool
-        Whether its arrays lie on the host, always.
+        Whether its arrays are always in host memory.
     """
 
     name: str
@@ -40,7 +40,7 @@ class TensorLibrary(ABC):
 
     @abstractmethod
     def owns(self, X: Any) -> bool:
-        """Return whether `X` is a tensor of this library already."""
+        """Return whether `X` is already a tensor of this library."""
 
     @abstractmethod
     def demand(self, seen: ArrayView) -> None:
@@ -48,10 +48,10 @@ class TensorLibrary(ABC):
 
     @abstractmethod
     def take(self, array: Any) -> Any:
-        """Return a tensor over the memory of an array of NumPy or CuPy, which it keeps alive."""
+        """Return a tensor over the memory of a NumPy or CuPy array; it keeps the memory alive."""
 
     def facts(self, tensor: Any) -> dict[str, Any]:
-        """Return what a receipt says of the memory of a tensor of this library."""
+        """Return the fields of a receipt that describe the memory of `tensor`."""
         array = view(tensor).array
         return {
             "pointer": pointer(array), "bytes": array.nbytes, "strides": array.strides, "shape": array.shape,
@@ -60,7 +60,7 @@ class TensorLibrary(ABC):
 
 
 class NumPy(TensorLibrary):
-    """NumPy: whatever lies on the host, read-only as its owner has it."""
+    """NumPy: any host memory; read-only memory stays read-only."""
 
     name = "numpy"
     host_only = True
@@ -69,10 +69,10 @@ class NumPy(TensorLibrary):
         return isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray)
 
     def demand(self, seen: ArrayView) -> None:
-        """Demand numbers in host memory."""
+        """Raise ZeroCopyObstacle unless the array holds numbers in host memory."""
         demand_numbers(seen.array.dtype)
         if on_device(seen.array):
-            raise ZeroCopyObstacle("lies on a device")
+            raise ZeroCopyObstacle("is in device memory")
 
     def take(self, array: Any) -> Any:
         """Return the array."""
@@ -80,7 +80,7 @@ class NumPy(TensorLibrary):
 
 
 class Torch(TensorLibrary):
-    """PyTorch: any strides that are not negative, nothing read-only."""
+    """PyTorch: writable memory with any non-negative strides."""
 
     name = "torch"
 
@@ -91,11 +91,11 @@ class Torch(TensorLibrary):
         demand_plain(*seen)
 
     def take(self, array: Any) -> Any:
-        """Return a tensor by DLPack: its stream waits for the one that the array was made on."""
+        """Return a tensor made through DLPack: PyTorch's stream waits for the stream that the array was made on."""
         return _load("torch", "'gpupipe[torch]'").from_dlpack(array)
 
     def facts(self, tensor: Any) -> dict[str, Any]:
-        """Return the facts as PyTorch has them: it has dtypes that NumPy lacks."""
+        """Return the fields of a receipt, read from the tensor itself: PyTorch has dtypes that NumPy lacks."""
         size = tensor.element_size()
         return {
             "pointer": tensor.data_ptr(), "bytes": tensor.numel() * size, "shape": tuple(tensor.shape),
@@ -105,10 +105,10 @@ class Torch(TensorLibrary):
 
 
 class Jax(TensorLibrary):
-    """JAX: memory without gaps, aligned, in dtypes that it is set to compute with.
+    """JAX: aligned memory without gaps, in a dtype that JAX is configured for.
 
-    It believes its arrays immutable, and cannot know of a writable source: whoever writes to one changes the array,
-    and what was compiled of it may have seen either.
+    JAX assumes that its arrays are immutable. Writing to the source changes the array, and compiled code may have read
+    either value.
     """
 
     name = "jax"
@@ -117,12 +117,12 @@ class Jax(TensorLibrary):
         return isinstance(X, _load("jax", "jax").Array)
 
     def demand(self, seen: ArrayView) -> None:
-        """Demand what ``jax.dlpack.from_dlpack`` takes without a copy; 64 bits it would narrow in silence."""
+        """Raise ZeroCopyObstacle unless ``jax.dlpack.from_dlpack`` takes it unchanged; it silently narrows 64 bits."""
         demand_plain(*seen)
         narrow = seen.array.dtype.itemsize > (8 if seen.array.dtype.kind == "c" else 4)
         if narrow and not _load("jax", "jax").config.jax_enable_x64:
-            fix = "convert it: X.astype('float32'), or say jax.config.update('jax_enable_x64', True)"
-            raise ZeroCopyObstacle(f"is of dtype {seen.array.dtype}, and JAX is set to 32 bits", fix)
+            fix = "convert it: X.astype('float32'), or call jax.config.update('jax_enable_x64', True)"
+            raise ZeroCopyObstacle(f"has dtype {seen.array.dtype}, and JAX is configured for 32 bits", fix)
         demand_no_gaps(seen.array)
         demand_alignment(seen.array, ALIGNMENT)
 
@@ -142,10 +142,10 @@ class TensorFlow(TensorLibrary):
     def demand(self, seen: ArrayView) -> None:
         demand_plain(*seen)
         if not seen.array.flags.c_contiguous:
-            raise ZeroCopyObstacle(f"has strides {seen.array.strides}, and TensorFlow takes row-major memory alone")
+            raise ZeroCopyObstacle(f"has strides {seen.array.strides}, and TensorFlow takes row-major memory only")
 
     def take(self, array: Any) -> Any:
-        """Return a tensor by a capsule; it knows of no streams, so the device finishes first."""
+        """Return a tensor made from a DLPack capsule, after the device is idle: TensorFlow ignores streams."""
         if on_device(array):
             from gpupipe.backends.gpu.memory import finish
 

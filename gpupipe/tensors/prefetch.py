@@ -1,4 +1,4 @@
-"""Mini-batches made ahead of who takes them: a thread fills buffers, a mover sends them to where they are used."""
+"""Prefetch of mini-batches: a thread fills pinned buffers, and a mover copies them to the device."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ ITEM, END, ERROR = range(3)
 
 
 class Ticket(Protocol):
-    """A copy that was begun."""
+    """An asynchronous copy."""
 
     def synchronize(self) -> None:
-        """Return when the copy is done."""
+        """Wait until the copy is complete."""
 
 
 class Mover(Protocol):
-    """Sends tensors from buffers on the host to another memory."""
+    """Copier of tensors from buffers on the host to other memory."""
 
     def buffers(self) -> Tensors:
         """Return new buffers, one for each part of a mini-batch."""
 
     def send(self, filled: Tensors) -> tuple[Tensors, Ticket]:
-        """Begin to copy; the buffers may be written again when the ticket says so."""
+        """Start a copy; the buffers may be overwritten once the ticket has synchronized."""
 
     def receive(self, sent: Tensors, ticket: Ticket) -> Tensors:
-        """Return the tensors so that whatever uses them next comes after the copy."""
+        """Return the tensors, with all later work on the current stream ordered after the copy."""
 
     def close(self) -> None:
-        """Called in the end: what was sent and not received may be given up after it."""
+        """Finish: tensors that were sent and not received may be freed afterwards."""
 
 
 def prefetch(items: Iterator[T], depth: int) -> Iterator[T]:
-    """Yield `items`, which a thread makes up to `depth` ahead.
+    """Yield `items`, produced up to `depth` ahead by a thread.
 
-    An error in the thread is raised here. However the iteration ends, the thread has ended with it.
+    An error in the thread is raised here. The thread has ended when the iteration ends, however it ends.
     """
     made: SimpleQueue[tuple[int, Any]] = SimpleQueue()
     free, stopped = threading.Semaphore(depth), threading.Event()
@@ -55,7 +55,7 @@ def prefetch(items: Iterator[T], depth: int) -> Iterator[T]:
                 made.put((ITEM, next(items)))
         except StopIteration:
             made.put((END, None))
-        except BaseException as error:  # whatever it is, who waits must hear of it
+        except BaseException as error:  # raised in the consumer, or it would wait for ever
             made.put((ERROR, error))
 
     thread = threading.Thread(target=work, name="gpupipe batches", daemon=True)
@@ -83,25 +83,25 @@ def move_batches(
     Parameters
     ----------
     fill : callable
-        ``(job, buffers) -> the parts of the buffers that it filled``; runs in the thread.
+        ``(job, buffers) -> the filled slices of the buffers``; runs in the thread.
     jobs : iterable
     mover : Mover
     depth : int
-        How many mini-batches may be under way.
+        Number of mini-batches in flight.
     """
     sent = prefetch(_send(fill, jobs, mover, depth), depth)
     try:
         for tensors, ticket in sent:
             yield mover.receive(tensors, ticket)
     finally:
-        sent.close()  # type: ignore[attr-defined]  # a generator: the thread ends before the mover does
+        sent.close()  # type: ignore[attr-defined]  # a generator: closing it ends the thread, before the mover closes
         mover.close()
 
 
 def _send(
     fill: Callable[[Job, Tensors], Tensors], jobs: Iterable[Job], mover: Mover, depth: int
 ) -> Iterator[tuple[Tensors, Ticket]]:
-    """Fill the buffers in turn, each of them only when its last copy is done."""
+    """Fill the buffers in turn, each of them only after its previous copy is complete."""
     ring = [mover.buffers() for _ in range(depth)]
     tickets: list[Ticket | None] = [None] * depth
     for i, job in enumerate(jobs):
@@ -114,19 +114,19 @@ def _send(
 
 
 class CudaMover:
-    """Copies from pinned memory on a stream of its own.
+    """Copies from pinned memory on a separate stream.
 
-    What it hands over was allocated on the stream that was current when the mover was made, that of who iterates. So
-    memory that is given back is used again in the order of that stream, with any allocator; PyTorch's ``record_stream``
-    does nothing in RMM's. For the same reason a copy begins after what that stream had been given by then.
+    Tensors are allocated on the consumer's stream: the one that was current when the mover was made. Freed memory is
+    then reused in the order of that stream under any allocator; PyTorch's ``record_stream`` has no effect with RMM. For
+    the same reason a copy starts after the work already queued on that stream.
 
     Parameters
     ----------
     device : torch.device
     parts : sequence of tensor
-        Whose rows are sent.
+        Tensors whose rows are sent; they define the shapes and dtypes of the buffers.
     batch_size : int
-        Most rows at a time.
+        Maximum number of rows per batch.
     """
 
     def __init__(self, device: Any, parts: Sequence[Array], batch_size: int) -> None:
@@ -152,8 +152,8 @@ class CudaMover:
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(ticket)
         for tensor in sent:
-            tensor.record_stream(stream)  # for who iterates on another stream than the one that it began on
+            tensor.record_stream(stream)  # the consumer may have switched streams since
         return sent
 
     def close(self) -> None:
-        self._consumer.wait_stream(self._copies)  # memory of what was not received is used again after its copy only
+        self._consumer.wait_stream(self._copies)  # memory of tensors never received is reused only after their copies

@@ -1,4 +1,4 @@
-"""Receipts of hand-overs: the tensor's memory, and whether it is a copy."""
+"""Receipt of a hand-over: the tensor's memory, and whether it is a copy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Receipt:
     Attributes
     ----------
     library : {"torch", "jax", "tensorflow", "numpy"}
-        Whose tensor it is.
+        Library of the tensor.
     pointer : int
         Address of its first element.
     bytes : int
-        Of its elements.
+        Size of its elements in bytes.
     strides : tuple of int
         Bytes from one element to the next, along each axis.
     shape : tuple of int
@@ -25,9 +25,9 @@ class Receipt:
     device : str
         ``"cpu"`` or ``"cuda:0"``.
     copied : bool
-        Whether the memory is a copy: then it is one, made because `copy` was asked for.
+        Whether the memory is a copy, made because ``copy=True`` was passed.
     reason : str
-        What stood in the way of a hand-over without a copy; ``""`` where nothing did.
+        The obstacle to a zero-copy hand-over; ``""`` without one.
     """
 
     library: str
@@ -42,7 +42,7 @@ class Receipt:
 
     def __str__(self) -> str:
         how = "copied" if self.copied else "no copy"
-        said = (
+        memory = (
             f"{self.library}: {self.dtype} {self.shape} at {self.pointer:#x} on {self.device}, strides {self.strides}"
         )
-        return f"{said}, {self.bytes:,} bytes, {how}" + (f" (it {self.reason})" if self.reason else "")
+        return f"{memory}, {self.bytes:,} bytes, {how}" + (f" (it {self.reason})" if self.reason else "")

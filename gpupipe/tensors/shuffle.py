@@ -1,4 +1,4 @@
-"""Row order of an epoch, the rows of each rank, and the count of epochs."""
+"""Row order of an epoch, the rows of each rank, and the epoch counter."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 
 from gpupipe.typing import HostArray
 
-KEY_BITS = 31  # of the two numbers in the cell that all processes of a `DataLoader` share
+KEY_BITS = 31  # size of the iteration key in the cell that all processes of a `DataLoader` share
 
 
 def permutation(n_rows: int, seed: int, epoch: int) -> HostArray:
     """Return the order of the rows in an epoch: int64, shape (n_rows,).
 
-    It depends on these three numbers and on nothing else. NumPy promises that the bits of Philox stay as they are from
-    version to version; it does not promise it of ``Generator.permutation``, nor PyTorch of ``randperm``. So rows are
-    sorted by those bits, the number of the row in the low ones: no two are equal, and every sort gives the same order.
+    It depends on these three numbers only. NumPy guarantees a stable bit stream for Philox across versions; it does not
+    for ``Generator.permutation``, nor does PyTorch for ``randperm``. Rows are therefore sorted by the random bits, with
+    the row number in the low bits: all keys differ, so every sorting algorithm agrees.
     """
     low = max(n_rows - 1, 1).bit_length()
     keys = np.random.Philox(key=[seed, epoch]).random_raw(n_rows)
@@ -34,16 +34,15 @@ def permutation(n_rows: int, seed: int, epoch: int) -> HostArray:
 class RankBatches:
     """The bounds of one rank's mini-batches.
 
-    In step s all ranks together take the rows ``order[s * n : (s + 1) * n]``, n being ``batch_size * world_size``, each
-    of them one contiguous part: what one rank with the batches of all would take. The last of these may be
-    ragged; then it is split as evenly as can be, and left out where there is not a row for each rank. So all ranks have
-    the same number of steps.
+    In step s the ranks together take the rows ``order[s * n : (s + 1) * n]`` with ``n = batch_size * world_size``, one
+    contiguous range each. The last step may have fewer rows: it is then split as evenly as possible, and dropped if
+    there is less than one row per rank. All ranks therefore take the same number of steps.
 
     Attributes
     ----------
     n_rows, batch_size, rank, world_size : int
     drop_last : bool
-        Leave out a ragged last step.
+        Drop a last step with fewer than n rows.
     """
 
     n_rows: int
@@ -57,7 +56,7 @@ class RankBatches:
         return full + (not self.drop_last and rest >= self.world_size)
 
     def bounds(self, step: int) -> slice:
-        """Return which part of the order this rank takes in a step."""
+        """Return the slice of the row order that this rank takes in a step."""
         first = step * self.batch_size * self.world_size
         of_all = min(self.n_rows - first, self.batch_size * self.world_size)
         each, more = divmod(of_all, self.world_size)
@@ -66,12 +65,12 @@ class RankBatches:
 
 
 class Epochs:
-    """Counts epochs, for all processes that iterate over the same `Batches`.
+    """Epoch counter shared by all processes that iterate over the same `Batches`.
 
-    Workers of a `DataLoader` are copies, new ones in each epoch or kept from one to the next, and have to agree on the
-    epoch. They share one cell of 64 bits with the epoch that comes next and the key of the iteration that took the
-    last one. Who finds its own key there takes the epoch that was taken; who finds another writes what any sibling
-    would write. One store of 8 aligned bytes is never seen by halves, so no lock is needed.
+    The workers of a `DataLoader` are copies of the data set, recreated for each epoch or persistent, and must agree on
+    the epoch. They share one 64-bit cell: the next epoch, and the key of the iteration that took the last one. A worker
+    that finds its own key takes that last epoch; a worker that finds another key writes the same value as its siblings
+    would. An aligned 8-byte store is atomic, so no lock is needed.
     """
 
     def __init__(self) -> None:
@@ -83,9 +82,9 @@ class Epochs:
         self._cell[0] = epoch
 
     def next(self, worker: Any | None) -> int:
-        """Return the epoch of an iteration that begins now; `worker` is what ``get_worker_info()`` returned."""
+        """Return the epoch of an iteration that starts now; `worker` is the result of ``get_worker_info()``."""
         self._iterations += 1
-        # A DataLoader draws one number for each set of workers; those that are kept count alike from there.
+        # A DataLoader draws one base seed per set of workers; persistent workers count on from it in step.
         number = self._iterations + (0 if worker is None else worker.seed - worker.id)
         key = number % ((1 << KEY_BITS) - 1) + 1
         last, upcoming = divmod(int(self._cell[0]), 1 << 32)

@@ -50,7 +50,7 @@ def test_peers_are_told_their_own_word(config: Config, name: str, word: str) -> 
 
 
 def test_a_model_that_peers_have_no_word_for_is_refused(config: Config) -> None:
-    with pytest.raises(ConfigError, match="the peers do not know ridge"):
+    with pytest.raises(ConfigError, match="the peer protocol has no model ridge"):
         peer_word(choose_model(config, None), None)
-    with pytest.raises(ConfigError, match="names no model"):
+    with pytest.raises(ConfigError, match="has no model"):
         peer_word(None, None)

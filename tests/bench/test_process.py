@@ -25,7 +25,7 @@ def test_a_peer_that_fails_shows_the_end_of_what_it_said(tmp_path: Path, monkeyp
 def test_a_peer_that_leaves_no_json_is_an_error(tmp_path: Path, code: str) -> None:
     script = tmp_path / "peer.py"
     script.write_text(code)
-    with pytest.raises(ConfigError, match="left no JSON"):
+    with pytest.raises(ConfigError, match="wrote no valid JSON"):
         run_peer(script, [], tmp_path / "out.json")
 
 

@@ -55,5 +55,5 @@ def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 def test_peers_need_one_file(peer: Path) -> None:
-    with pytest.raises(ConfigError, match="give --data FILE"):
+    with pytest.raises(ConfigError, match="pass --data FILE"):
         peer_runners([peer], None, "lr")

@@ -78,7 +78,7 @@ def test_wall_seconds_cpu_seconds_and_ratio_stand_side_by_side(document: dict[st
 
 
 def test_it_says_that_no_gpu_was_measured_and_why(document: dict[str, Any]) -> None:
-    assert "GPU: not measured: no NVIDIA driver. Every figure below is the CPU's." in shown(document).splitlines()
+    assert "GPU: not measured: no NVIDIA driver. All results below are from the CPU." in shown(document).splitlines()
 
 
 def test_it_is_plain_ascii_and_lines_are_not_cut(document: dict[str, Any]) -> None:
@@ -134,6 +134,6 @@ def test_break_even_is_told_for_each_peer(document: dict[str, Any]) -> None:
     document["break_even_rows"] = {"peer_[red]": 1_000_000}
     text = shown(document)
     assert row(text, "1,000") == row(text, "1,000,000") == ["1.000 (0.500)", "2.500 (1.250)", "2.50x"]
-    assert "gpupipe as a whole process is faster than peer_[red] from 1,000,000 rows" in text
+    assert "the whole gpupipe process is faster than peer_[red] from 1,000,000 rows" in text
     document["break_even_rows"] = {"peer_[red]": None}
     assert "not faster than peer_[red] at the largest size" in shown(document)

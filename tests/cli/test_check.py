@@ -25,8 +25,8 @@ def test_check_resolves_a_right_configuration_against_its_rows(gpupipe_process: 
     assert first == "OK churn.yaml: source churn; 1 feature op; logistic_regression, xgboost"
     assert second.startswith("  a sample of 20,000 rows; binary: Churn is 'Yes' (positive) or 'No'; ")
     assert third == (
-        "  warning: customerID: text, so not among the features; "
-        "make some of it with `- text_hash: customerID`, or list it in source.drop"
+        "  warning: text column 'customerID' dropped; "
+        "derive features with `- text_hash: customerID`, or list it in source.drop"
     )
     assert imported(result.stderr) & HEAVY == set()
 
@@ -49,7 +49,7 @@ def test_check_shows_every_mistake_that_the_rows_show(gpupipe: Gpupipe, churn: P
     result = gpupipe("check", "churn.yaml", "--set", "features=[{log1p: Agee}]", cwd=churn.parent)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        "Configuration error: 2 mistakes in churn.yaml:",
+        "Configuration error: 2 errors in churn.yaml:",
         "churn.yaml:1:35: source.target: no column 'churned'; did you mean 'Churn'?",
         "--set features=[{log1p: Agee}]: features[0].log1p: no column 'Agee'; did you mean 'Age'?",
     ]
@@ -70,7 +70,7 @@ def test_check_shows_every_mistake_and_exits_with_2(gpupipe: Gpupipe, tmp_path: 
     result = gpupipe("check", "c.yaml", "--set", "device=tpu", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
-        "Configuration error: 4 mistakes in c.yaml:",
+        "Configuration error: 4 errors in c.yaml:",
         "c.yaml:1:27: source.tagret: unknown key; did you mean 'target'?",
         "c.yaml:2:1: sead: unknown key; did you mean 'seed'?",
         "c.yaml:4:5: features[0].hash_bukcet: unknown feature op; did you mean 'hash_bucket'?",
@@ -82,6 +82,6 @@ def test_a_missing_configuration_is_one_screen_with_what_to_do(gpupipe: Gpupipe,
     result = gpupipe("check", "chrun.yaml", cwd=churn.parent)
     assert result.returncode == 2
     assert result.stderr.splitlines() == [
-        "Configuration error: there is no configuration chrun.yaml",
+        "Configuration error: configuration file not found: chrun.yaml",
         "  to do: did you mean 'churn.yaml'?",
     ]

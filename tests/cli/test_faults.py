@@ -60,7 +60,7 @@ def test_a_full_disk_is_exit_code_3_and_the_earlier_run_stays(
         code = main(command)
     said = capsys.readouterr().err
     assert problems_of_error(code, said, [3]) == []
-    assert "the disk is full, or a quota is used up" in said and "--resume" in said
+    assert "the disk is full, or its quota is exceeded" in said and "--resume" in said
     assert small.left(tmp_path / "run", old) == ("old", [])
     assert sorted(path.name for path in tmp_path.iterdir()) == [".checkpoints", "run"]
     assert main([*command, "--resume"]) == 0

@@ -71,7 +71,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
     [
         (("sales.csv", "--target", "slod"), 2, "did you mean 'sold'?"),
         (("slaes.csv", "--target", "sold"), 5, "did you mean 'sales.csv'?"),
-        (("sales.csv", "--target", "sold", "--clustering"), 2, "leave out one of the two"),
+        (("sales.csv", "--target", "sold", "--clustering"), 2, "--clustering and --target exclude each other"),
         (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "there is no folder no"),
         (("sales.csv", "--target", "sold", "--source", "delimiter=;"), 2, "did you mean 'csv.delimiter'?"),
     ],
@@ -106,7 +106,7 @@ def test_on_a_machine_with_a_gpu_every_model_trains_there(
     assert names == [linear, "xgboost", "xgboost_leaf_wise"]
     assert "GPU, NVIDIA Fake 0" in remarks and "NVIDIA Fake 0" in made.stdout
     assert ("pip install 'gpupipe[cuda13]'" in remarks) is bool(missing_packages())
-    assert "on the CPU, whatever the device: - hist_gradient_boosting" in remarks
+    assert "always trains on the CPU: - hist_gradient_boosting" in remarks
     planned = gpupipe_process(
         "plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path
     )
@@ -141,7 +141,7 @@ def test_a_file_without_a_header_is_reported(gpupipe: Gpupipe, table: Path) -> N
     table.write_text("".join(table.read_text().splitlines(keepends=True)[1:]))
     assert "the file has no header, so they are numbered" in gpupipe("init", "sales.csv", cwd=table.parent).stdout
     result = gpupipe("init", "sales.csv", "--target", "last", cwd=table.parent)
-    assert "The file has no header: its columns are called c1 to c4 here." in result.stdout
+    assert "The file has no header: its columns are named c1 to c4 here." in result.stdout
 
 
 @pytest.mark.data

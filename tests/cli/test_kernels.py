@@ -40,7 +40,7 @@ def test_a_kernel_is_tested_on_the_cpu_and_where_there_is_no_gpu_in_the_simulato
     result = gpupipe_process(*command, python=("-P",), cwd=hostile_folder)
     assert (result.returncode, result.stderr) == (0, "")
     head, line = result.stdout.splitlines()
-    assert head == "no GPU (GPUPIPE_FORCE_CPU is set): Numba's simulator stands in for it"
+    assert head == "no GPU (GPUPIPE_FORCE_CPU is set): device code runs in Numba's simulator"
     assert " ".join(line.split()) == "ok lookup cpu 11 cases, exact simulator 11 cases, exact, refuses strides"
 
 
@@ -75,14 +75,14 @@ def test_a_comparison_that_breaks_off_is_an_error_with_its_words(
 def test_a_kernel_that_is_not_there_is_a_mistake_with_a_hint(name: str, hint: str, gpupipe: Gpupipe) -> None:
     result = gpupipe("kernels", "test", name)
     assert result.returncode == 2
-    assert f"there is no kernel {name!r}" in result.stderr
+    assert f"unknown kernel {name!r}" in result.stderr
     assert hint in result.stderr
 
 
 def test_options_of_the_list_do_not_go_with_another_command(gpupipe: Gpupipe) -> None:
     result = gpupipe("kernels", "--json", "warm")
     assert result.returncode == 2
-    assert "--json and --machine-code do not go with warm" in result.stderr
+    assert "--json and --machine-code cannot be combined with warm" in result.stderr
 
 
 def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_compiling_ahead_where_nothing_can_be_kept_is_an_error(
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert main(["kernels", "warm"]) == 2
     shown = capsys.readouterr().err
-    assert "its folder cannot be written" in shown
+    assert "the folder for compiled code is not writable" in shown
     assert "set NUMBA_CACHE_DIR" in shown
 
 

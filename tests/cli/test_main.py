@@ -125,4 +125,4 @@ def test_a_terminal_gets_a_panel(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     shown = capsys.readouterr().err
     words = re.sub(r"\x1b\[[0-9;]*m", "", shown)
     assert words.startswith("╭─ Configuration error ─")
-    assert "│ there is no configuration nowhere/[bold].yaml " in words
+    assert "│ configuration file not found: nowhere/[bold].yaml " in words

@@ -60,7 +60,7 @@ def test_a_table_is_trained_on_scored_and_exported(folder: Path, capsys: pytest.
     capsys.readouterr()
     assert main(["predict", run, table, "-o", scores, "--json"]) == 0
     summary, said = capsys.readouterr()
-    assert json.loads(summary)["input"] == table and "scored to s\\udcff.csv" in said
+    assert json.loads(summary)["input"] == table and "written to s\\udcff.csv" in said
     assert Path(scores).read_text().count("\n") == TABLE.num_rows + 1
     assert main(["export", run, "-o", os.fsdecode(b"m\xff")]) == 0
 

@@ -184,8 +184,8 @@ def test_a_model_is_not_exported_into_itself(
         ("t.csv", "notes.yaml", "overwrites configurations only"),
         ("t.csv", "prose.yaml", "overwrites configurations only"),
         ("t.csv", "r/predictions.parquet", "overwrites configurations only"),
-        ("t.csv", "/dev/null", "is a device or a pipe"),
-        ("t.csv", "empty", "is a folder"),
+        ("t.csv", "/dev/null", "found a device or a pipe"),
+        ("t.csv", "empty", "found a folder"),
     ],
 )
 def test_init_overwrites_configurations_only(

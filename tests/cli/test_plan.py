@@ -51,9 +51,9 @@ def test_a_run_that_does_not_fit_is_planned_and_ends_with_code_3(gpupipe, config
     assert document["fits"] is False and "which has 2.00" in document["error"]
 
 
-def test_a_size_that_is_none_is_a_mistake_of_usage(gpupipe, config):
+def test_an_invalid_size_is_a_usage_error(gpupipe, config):
     done = gpupipe("plan", config, "--assume-gpu", "16 bananas")
-    assert done.returncode == 2 and "write it as in 20GiB" in done.stderr
+    assert done.returncode == 2 and "expected a size such as 20GiB" in done.stderr
 
 
 def test_no_library_of_a_gpu_is_imported(gpupipe_process, config):

@@ -35,7 +35,8 @@ def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, r
     command = ["predict", run, "new.txt", "-o", "s.csv", "--keep", "Str*", "--on-error", "reject", "--json", *reader]
     done = gpupipe(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-2:] == ["2 rows rejected to s.rejected.csv", "1 row scored to s.csv"]
+    lines = done.stderr.splitlines()
+    assert lines[-2:] == ["2 rejected rows written to s.rejected.csv", "1 scored row written to s.csv"]
     summary = json.loads(done.stdout)
     assert (summary["rows"], summary["ids"], summary["kept"]) == (1, ["id"], ["Straße"])
     assert summary["rejected"] == {
@@ -55,11 +56,11 @@ def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, r
         ("new.csv", b"id,age\n1,2\n", [], 5, ["the model needs a column that is not in the data: plan"]),
         ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["row 2 has 2 fields", "--on-error reject"]),
         ("new.csv", b"id,age,plan\n1,2,\xfc\n", [], 5, ["the text is not utf8", "--source csv.encoding=latin-1"]),
-        ("new.txt", b"id,age,plan\n1,2,a\n", [], 5, ["does not say how it is written", "--source format=csv"]),
+        ("new.txt", b"id,age,plan\n1,2,a\n", [], 5, ["format cannot be determined", "--source format=csv"]),
         ("new.csv", b"id;age;plan\n", ["--source", "csv.delimeter=;"], 2, ["Usage error", "'csv.delimiter'"]),
         ("new.csv", b"id,age,plan\n1,2,a\n", ["--as-of", "soon"], 2, ["--as-of", "'soon'"]),
         ("new.csv", b"id,age,plan\n1,2,a\n", ["--on-error", "null", "--cluster", "local"], 2, ["with --cluster"]),
-        ("new.csv", b"id,age,plan\n1,2,a\n", ["--id", "id", "--no-id"], 2, ["--no-id does not go with --id"]),
+        ("new.csv", b"id,age,plan\n1,2,a\n", ["--id", "id", "--no-id"], 2, ["--no-id cannot be combined with --id"]),
     ],
 )  # fmt: skip
 def test_messages_name_options_and_not_settings_of_a_configuration(
@@ -77,10 +78,10 @@ def test_messages_name_options_and_not_settings_of_a_configuration(
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("runs", "name one, such as {run}"),
+        ("runs", "name a run directory, such as {run}"),
         ("runs/frist", "did you mean 'first'?"),
-        ("c.yaml", "this is a configuration, not a model"),
-        (".", "there is no model in this folder"),
+        ("c.yaml", "found a configuration"),
+        (".", "the directory has no model"),
     ],
 )
 def test_paths_that_are_no_model_are_named_for_what_they_are(gpupipe, run: Path, path: str, says: str) -> None:

@@ -43,7 +43,7 @@ def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
     )
     assert spread.returncode == 0, spread.stderr
     said = spread.stderr.splitlines()
-    assert said[0].endswith("workers, on the cpu: asked for") and said[-1] == "800 rows scored to many"
+    assert said[0].endswith("workers on the cpu: asked for") and said[-1] == "800 scored rows written to many"
     assert said[1:-1] == done.stderr.splitlines()[:-1] and said[-2].startswith("nulls: MonthlyCharges")
     assert pq.read_table(tmp_path / "many").equals(pq.read_table(tmp_path / "one.parquet"))
     names = sorted(os.listdir(tmp_path / "many"))
@@ -55,10 +55,10 @@ def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
     ("command", "data", "output", "cluster", "code", "words"),
     [
         ("predict", "absent.parquet", "out", "local", 5, ["absent.parquet"]),
-        ("predict", "all.parquet", "out.csv", "local", 2, ["a folder of Parquet files", "leave --cluster out"]),
-        ("predict", "all.parquet", "out", "tcp://nowhere", 2, ["is no address of a scheduler", "tcp://host:8786"]),
+        ("predict", "all.parquet", "out.csv", "local", 2, ["expected a folder", "remove --cluster"]),
+        ("predict", "all.parquet", "out", "tcp://nowhere", 2, ["expected a scheduler address", "tcp://host:8786"]),
         ("predict", "all.parquet", "out", "absent.json", 2, ["cannot read the scheduler file absent.json"]),
-        ("run", "config.yaml", "out", "local", 2, ["--nproc does not go with --cluster"]),
+        ("run", "config.yaml", "out", "local", 2, ["--nproc cannot be combined with --cluster"]),
     ],
 )
 def test_a_mistake_is_one_screen_and_leaves_nothing(

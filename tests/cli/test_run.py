@@ -94,7 +94,8 @@ def test_every_damaged_parquet_file_is_exit_5_on_one_screen(gpupipe, data_dir: P
 def test_every_valid_table_loads_or_is_refused_with_a_reason(data_dir: Path) -> None:
     from gpupipe.backends import choose
     from gpupipe.errors import GpupipeError
-    from gpupipe.io.settings import CsvSettings, TableSource
+    from gpupipe.io.csv_settings import CsvSettings
+    from gpupipe.io.settings import TableSource
     from gpupipe.io.source_reader import read_arrow
     from gpupipe.table.encode import encode
 

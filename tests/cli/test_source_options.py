@@ -47,7 +47,7 @@ def test_options_add_up_and_the_last_one_wins() -> None:
         (["csv.names=[x"], ["--source csv.names=[x: not valid YAML"]),
         (["csv.encoding=hex"], ["unknown encoding 'hex'"]),
         (["format=cvs", "isolate=maybe"], ["did you mean 'csv'?", "isolate: expected true or false, got 'maybe'"]),
-        (["csv.delimiter=,", "csv.thousands=,"], ["is a mark of something else already"]),
+        (["csv.delimiter=,", "csv.thousands=,"], ["is already the decimal separator"]),
     ],
 )
 def test_every_wrong_option_is_reported(options: list[str], messages: list[str]) -> None:

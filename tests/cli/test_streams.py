@@ -35,7 +35,7 @@ def test_output_that_cannot_be_written_is_exit_3(arguments: list[str]) -> None:
     done = run_with(arguments, out=full())
     assert done.returncode == 3
     assert done.stderr.splitlines()[:2] == [
-        "Does not fit: the disk is full, or a quota is used up",
+        "Does not fit: the disk is full, or its quota is exceeded",
         "  where: standard output",
     ]
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
@@ -89,17 +89,17 @@ def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:
         (OSError(errno.EROFS, "Read-only file system", "/mnt/x"), 2, "where: /mnt/x"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 5000), 2, "File name too long"),
         (PermissionError(errno.EACCES, "Permission denied", "/root/x"), 2, "Permission denied"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded"), 3, "a quota is used up"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), 3, "its quota is exceeded"),
         (OSError(errno.EMFILE, "Too many open files"), 3, "ulimit -n"),
         (OSError("[Errno 28] Error writing bytes. Detail: No space left on device"), 3, "the disk is full"),
         (RuntimeError("can't start new thread"), 3, "ulimit -u"),
-        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 3, "process can be started"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 3, "start another thread or process"),
         (ImportError("libx.so: failed to map segment from shared object"), 3, "out of memory"),
         (MemoryError(), 3, "out of memory"),
         (OSError(errno.EIO, "Input/output error", "/mnt/x"), 5, "network share failed"),
         (RuntimeError("Could not determine home directory."), 2, "set HOME"),
-        (ImportError("cannot import name 'x'"), 1, "a bug of gpupipe"),
-        (RuntimeError("no"), 1, "a bug of gpupipe"),
+        (ImportError("cannot import name 'x'"), 1, "a bug in gpupipe"),
+        (RuntimeError("no"), 1, "a bug in gpupipe"),
     ],
 )
 def test_errors_of_the_system_are_no_bugs(

@@ -96,7 +96,7 @@ def test_export_makes_a_model_that_verifies_and_takes_no_folder_of_others(
         p.name for p in (trained / "model").iterdir()
     )
     again = gpupipe("export", trained, "-o", tmp_path / "served")
-    assert again.returncode == 2 and "folder of its own" in again.stderr
+    assert again.returncode == 2 and "expected a new or an empty directory" in again.stderr
 
 
 def test_code_in_a_model_needs_leave(gpupipe, tmp_path: Path) -> None:

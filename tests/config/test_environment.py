@@ -25,7 +25,7 @@ def test_the_variable_goes_before_the_default() -> None:
 
 def test_an_unset_variable_is_a_problem_that_shows_the_way_out() -> None:
     assert interpolate("${NOPE}/x", {}).problems == [
-        "the environment variable NOPE is not set; set it, or give a default: ${NOPE:default}"
+        "the environment variable NOPE is not set; set it, or add a default: ${NOPE:default}"
     ]
 
 

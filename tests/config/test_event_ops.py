@@ -44,7 +44,7 @@ def test_the_same_cut_off_may_be_repeated_and_the_resolved_configuration_is_read
 @pytest.mark.parametrize(
     ("op", "entities", "tables", "message"),
     [
-        ({"rolling": {"table": "orders", "windows": "7d"}}, None, {}, r"features\[0\].rolling.* give as_of"),
+        ({"rolling": {"table": "orders", "windows": "7d"}}, None, {}, r"features\[0\].rolling.* expected as_of"),
         (
             {"decay": {"table": "orders", "half_life": "7d"}},
             None,
@@ -55,31 +55,31 @@ def test_the_same_cut_off_may_be_repeated_and_the_resolved_configuration_is_read
             {"rfm": {"table": "orders", "as_of": "2024-03-31"}},
             ENTITIES,
             {},
-            r"the cut-off of the rows is source.entities.as_of, 2024-03-01: leave as_of out",
+            r"the cut-off source.entities.as_of \(2024-03-01\); remove as_of here",
         ),
         (
             {"aggregate": {"table": "visits"}},
             ENTITIES,
             {"visits": ORDERS | {"time": None}},
-            "name the time of table 'visits': events from the cut-off on must not be seen",
+            "table 'visits' has no `time`, which excludes events from the cut-off on",
         ),
         ({"drop": "x"}, ENTITIES | {"table": "order"}, {}, r"source.entities.table: .*did you mean 'orders'"),
-        ({"drop": "x"}, ENTITIES, {"orders": ORDERS | {"time": None}}, "table 'orders' needs `time`"),
+        ({"drop": "x"}, ENTITIES, {"orders": ORDERS | {"time": None}}, "table 'orders' has no `time`"),
         (
             {"drop": "x"},
             ENTITIES | {"label": {"sum": "orders", "within": "30d"}},
             {},
-            "sum is of a column: sum: orders.COLUMN",
+            "sum needs a column; write orders.COLUMN",
         ),
         (
             {"drop": "x"},
             ENTITIES | {"label": {"any": "visits", "within": "30d"}},
             {"visits": ORDERS | {"on": "visitor"}},
-            "the rows are keys customer; table 'visits' is on visitor",
+            "expected table 'visits' on customer, the keys of the rows; got visitor",
         ),
         ({"drop": "x"}, ENTITIES | {"label": {"within": "30d"}}, {}, "give one of none, any, count"),
         ({"drop": "x"}, ENTITIES | {"as_of": ["2024-03-01", "2024-03-01T00:00"]}, {}, "listed twice"),
-        ({"drop": "x"}, ENTITIES | {"as_of": "soon"}, {}, "'soon' is no date"),
+        ({"drop": "x"}, ENTITIES | {"as_of": "soon"}, {}, "expected an ISO date or time .*, got 'soon'"),
     ],
 )
 def test_what_would_leak_or_cannot_be_made_is_refused(
@@ -90,19 +90,19 @@ def test_what_would_leak_or_cannot_be_made_is_refused(
 
 
 def test_a_source_of_events_reads_no_file_of_its_own() -> None:
-    with pytest.raises(ConfigError, match="path: the rows are made of the table 'orders'"):
+    with pytest.raises(ConfigError, match="path: the rows are built from table 'orders'"):
         parse_config({"source": {"entities": ENTITIES, "target": "y", "path": "x.csv"}, "tables": {"orders": ORDERS}})
-    with pytest.raises(ConfigError, match="name the column that the label makes"):
+    with pytest.raises(ConfigError, match="name the column that holds the label"):
         parse_config({"source": {"entities": ENTITIES}, "tables": {"orders": ORDERS}})
 
 
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ({"compute": {"x": "a ** 2"}}, r"a \*\* 2 is not a column, a number or \+ - \* /"),
-        ({"compute": {"x": "1 + 2"}}, "names no column"),
-        ({"group_by": {"keys": "a", "columns": {"*": "sum"}}}, "can be counted only"),
-        ({"group_by": {"keys": "a", "columns": {"a": "max"}}}, "two columns would be called a"),
+        ({"compute": {"x": "a ** 2"}}, r"expected columns, numbers and \+ - \* /; found a \*\* 2"),
+        ({"compute": {"x": "1 + 2"}}, "uses no column"),
+        ({"group_by": {"keys": "a", "columns": {"*": "sum"}}}, "supports only count"),
+        ({"group_by": {"keys": "a", "columns": {"a": "max"}}}, "two result columns have the same name: a"),
     ],
 )
 def test_steps_that_make_no_sense_are_refused(steps: dict[str, Any], message: str) -> None:

@@ -55,11 +55,11 @@ def test_an_empty_list_is_no_feature_at_all(load: Load) -> None:
         ),
         (
             "arithmetic: {ratio: [a, b], sum: [a, b]}",
-            "features[0].arithmetic: give one of ratio, difference, product, sum; got ratio and sum",
+            "features[0].arithmetic: expected exactly one of ratio, difference, product, sum; got ratio and sum",
         ),
         (
             "arithmetic: [a, b]",
-            "features[0].arithmetic: unknown key; the keys here are ratio, difference, product, sum, unit, as",
+            "features[0].arithmetic: unknown key; expected one of ratio, difference, product, sum, unit, as",
         ),
         ("polynomial: {columns: [a, b], degree: 9}", "features[0].polynomial.degree: expected at most 5, got 9"),
         (
@@ -76,4 +76,4 @@ def test_a_wrong_op_is_located_and_explained(problems: Problems, item: str, mess
 
 def test_an_op_that_resembles_none_gets_the_list(problems: Problems) -> None:
     (problem,) = problems(features("zzzzz: a"))
-    assert "there are " in problem and "standardize" in problem
+    assert "expected one of " in problem and "standardize" in problem

@@ -14,15 +14,15 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
 TEXTS = {
-    "laughs": (LAUGHS, "aliases multiply"),
-    "itself": ("a: &a [*a]\n", "aliases multiply"),
+    "laughs": (LAUGHS, "nested aliases"),
+    "itself": ("a: &a [*a]\n", "nested aliases"),
     "brackets": ("a: " + "[" * 900_000, "levels deep"),
     "blocks": ("\n".join(f"{' ' * i}a:" for i in range(100)), "levels deep"),
     "large": ("#" * 10_000_000, "characters"),
     "object": ("name: !!python/object/apply:os.system ['touch pwned']\n", "python"),
     "tag": ("name: !evil x\n", "tag"),
     "twice": ("name: a\nname: b\n", "given twice"),
-    "documents": ("name: a\n---\nname: b\n", "second document"),
+    "documents": ("name: a\n---\nname: b\n", "second YAML document"),
     "nul": ("name: a\0b\n", "YAML"),
     "merge": ("<<: 3\n", "expected a mapping to merge"),
 }

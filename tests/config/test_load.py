@@ -92,7 +92,7 @@ def test_a_wrong_device_gets_the_choices(problems: Problems) -> None:
 
 def test_a_pool_that_begins_with_more_than_its_limit_is_a_mistake_at_the_limit(problems: Problems, load: Load) -> None:
     assert problems("gpu: {initial_pool: 8GiB, limit: 4GiB}\n") == [
-        "c.yaml:2:34: gpu.limit: initial_pool is 8,589,934,592 bytes already, more than the limit of 4,294,967,296"
+        "c.yaml:2:34: gpu.limit: expected at least initial_pool, 8,589,934,592 bytes; got 4,294,967,296"
     ]
     assert load("gpu: {limit: 4GiB, initial_pool: 4GiB}\n").gpu.initial_pool == 4 << 30
     assert load("gpu: {initial_pool: 8GiB}\n").gpu.limit is None
@@ -100,7 +100,7 @@ def test_a_pool_that_begins_with_more_than_its_limit_is_a_mistake_at_the_limit(p
 
 def test_the_error_of_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "churn.yaml").touch()
-    with pytest.raises(ConfigError, match="there is no configuration") as caught:
+    with pytest.raises(ConfigError, match="configuration file not found") as caught:
         load_config(tmp_path / "chrun.yaml")
     assert "churn.yaml" in caught.value.fix
     assert caught.value.exit_code == 2
@@ -114,7 +114,7 @@ def test_a_missing_file_with_nothing_near_leads_to_init(tmp_path: Path, monkeypa
 
 
 def test_a_folder_and_a_file_that_is_no_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is a folder"):
+    with pytest.raises(ConfigError, match="got the folder"):
         load_config(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(ConfigError, match="not UTF-8"):

@@ -42,17 +42,17 @@ def test_one_model_may_compete_with_itself_under_two_labels(load: Load) -> None:
 def test_two_models_with_one_label_are_refused(problems: Problems, load: Load) -> None:
     (problem,) = problems("models:\n  - xgboost\n  - random_forest\n  - xgboost: {max_depth: 3}\n")
     assert problem == (
-        "c.yaml:5:5: models[2]: models[0] is called 'xgboost' too; "
-        "give this one a name of its own: - {xgboost: {max_depth: 3}, as: xgboost_2}"
+        "c.yaml:5:5: models[2]: duplicate label 'xgboost', also used by models[0]; "
+        "set another one: - {xgboost: {max_depth: 3}, as: xgboost_2}"
     )
-    line = problem.partition("own: ")[2]
+    line = problem.partition("another one: ")[2]
     config = load(f"models:\n  - xgboost\n  - random_forest\n  {line}\n")
     assert [entry.label for entry in config.models] == ["xgboost", "random_forest", "xgboost_2"]
 
 
 def test_model_and_models_together_are_refused(problems: Problems) -> None:
     assert problems("models: [xgboost]\nmodel: xgboost\n") == [
-        "c.yaml:3:1: model: given beside models; keep one of the two"
+        "c.yaml:3:1: model: given together with models; keep one of them"
     ]
 
 

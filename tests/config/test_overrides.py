@@ -97,18 +97,18 @@ def test_a_name_with_dots_is_put_in_quotes(load: Load) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("seed", "write it as path=value, for example --set seed=8"),
-        ("=8", "write it as path=value, for example --set seed=8"),
+        ("seed", "expected path=value, for example --set seed=8"),
+        ("=8", "expected path=value, for example --set seed=8"),
         ("sede=8", "sede: unknown key; did you mean 'seed'?"),
         ("seed=x", "seed: expected a whole number, got 'x'"),
         ("seed.a=x", "seed is 3; it has no fields"),
         ("seed=[", "not valid YAML: did not find expected node content"),
-        ("models.xgbost.params.max_depth=8", "models has no items called 'xgbost'; did you mean 'xgboost'?"),
-        ("models.7.params.max_depth=8", "models has 2 items, counted from 0"),
+        ("models.xgbost.params.max_depth=8", "models has no items named 'xgbost'; did you mean 'xgboost'?"),
+        ("models.7.params.max_depth=8", "models[7] does not exist: the list has 2 items"),
         ("models.xgboost.params.max_dept=8", "models.xgboost.params.max_dept: unknown key; did you mean 'max_depth'?"),
-        ("model.params.max_depth=8", "the file has 2 models; say which one, as in models.xgboost.params.max_depth"),
-        ("features.impute.strategy=mean", "the file has no features; give the list, as in --set 'features=[...]'"),
-        ("seed=${NOPE}", "seed: the environment variable NOPE is not set; set it, or give a default: ${NOPE:default}"),
+        ("model.params.max_depth=8", "the file has 2 models; name one, as in models.xgboost.params.max_depth"),
+        ("features.impute.strategy=mean", "the file has no features; set the whole list: --set 'features=[...]'"),
+        ("seed=${NOPE}", "seed: the environment variable NOPE is not set; set it, or add a default: ${NOPE:default}"),
     ],
 )
 def test_a_wrong_override_is_located_by_itself(problems: Problems, override: str, message: str) -> None:
@@ -117,7 +117,7 @@ def test_a_wrong_override_is_located_by_itself(problems: Problems, override: str
 
 def test_an_ambiguous_name_asks_for_the_index(problems: Problems) -> None:
     (problem,) = problems("features:\n  - impute: a\n  - impute: b\n", "features.impute.strategy=mean")
-    assert problem.endswith("features has 2 items called 'impute'; give its index")
+    assert problem.endswith("features has 2 items named 'impute'; use its index")
 
 
 KEYS = st.text(alphabet="abcxyz_", min_size=1, max_size=4).filter(

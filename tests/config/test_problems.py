@@ -67,7 +67,7 @@ def problems(text: str) -> list[str]:
         ("edges: auot", "inner.edges: expected a list or 'auto', got 'auot'; did you mean 'auto'?"),
         ("day: soon", "inner.day: expected a date (2024-12-31), got 'soon'"),
         ("sise: 3", "inner.sise: unknown key; did you mean 'size'?"),
-        ("zzz: 3", "inner.zzz: unknown key; the keys here are size, share, kind, edges, flag, day, either"),
+        ("zzz: 3", "inner.zzz: unknown key; expected one of size, share, kind, edges, flag, day, either"),
     ],
 )
 def test_a_message_says_what_was_expected_and_what_was_found(line: str, message: str) -> None:

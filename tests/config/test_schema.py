@@ -90,6 +90,7 @@ def test_every_section_op_and_model_and_each_field_of_a_section_explains_itself(
 
 def test_descriptions_are_prose_without_the_sections_of_a_reference() -> None:
     assert "----" not in str(SCHEMA)
+    assert ">>>" not in str(SCHEMA)
     assert "\n" not in SCHEMA["description"] + "".join(
         part["description"] for part in SCHEMA["$defs"].values() if "description" in part
     )

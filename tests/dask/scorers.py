@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.pipeline.scoring.cluster import _opened
+from gpupipe.pipeline.scoring.cluster import _open
 
 WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that is there once a process was ended; "": any process is
 
@@ -38,4 +38,4 @@ class Dying:
 
 
 def dying(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Dying:
-    return Dying(_opened(folder, backend, allow_code=allow_code, is_checked=is_checked))
+    return Dying(_open(folder, backend, allow_code=allow_code, is_checked=is_checked))

@@ -202,7 +202,7 @@ def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorke
     matrix, before = divided(X, [1000], both), both.n_lost
     blocked = tmp_path / "state.pt"  # where the file is to be, a folder is
     blocked.mkdir()
-    with pytest.raises(LimitError, match="the state of the training cannot be kept"):
+    with pytest.raises(LimitError, match="cannot write the checkpoint"):
         fit_network(Mlp(**TINY), matrix, y, context(checkpoint=blocked))
     assert both.n_lost == before
     assert len(fit_network(Mlp(**TINY), matrix, y, context()).history) == 4

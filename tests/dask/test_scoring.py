@@ -150,7 +150,7 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
 
     def opener(path: Path, backend: Backend) -> Any:
         opened.append(path)
-        return cluster._opened(path, backend, allow_code=False)
+        return cluster._open(path, backend, allow_code=False)
 
     rows, inline = pq.read_table(folder / "all.parquet"), InlineWorkers(backend)
     chunks = [ArrowChunk(inline.put(rows.slice(i, 100)), 100) for i in (0, 100)]
@@ -164,10 +164,10 @@ def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, traine
     (tmp_path / "out").mkdir()
     said: list[str] = []
     model = load_model(run, "cpu")
-    done = score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, say=said.append)
+    done = score_on_workers(model, str(folder / "all.parquet"), tmp_path / "out", workers, log=said.append)
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
     assert pq.read_table(tmp_path / "out").equals(on_one_machine(run, folder / "all.parquet", tmp_path))
-    assert said == ["features of keys and texts need all rows at once: one worker reads and scores them"]
+    assert said == ["features of keys and texts need all rows at once: a single worker reads and scores them"]
     assert "nulls: y 12.6% (training 11.8%)" in done.lines()
 
 
@@ -190,7 +190,7 @@ def test_workers_count_together_what_training_never_saw(folder, trained, workers
 
 def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, tmp_path) -> None:
     run = trained("kernel", features=({"kernel": {"use": str(folder / "mine.py") + ":ratio", "inputs": ["x", "y"]}},))
-    with pytest.raises(ArtifactError, match="holds Python code"):
+    with pytest.raises(ArtifactError, match="contains Python code"):
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", ClusterSettings(scheduler="local"))
     (tmp_path / "out").mkdir()
     model = load_model(run, "cpu", allow_code=True)
@@ -201,7 +201,7 @@ def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, 
 
 def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_path) -> None:
     folder = trained("linear", MODELS["linear"]) / "model"
-    sent = SentModel.of(folder, partial(cluster._opened, allow_code=False))
+    sent = SentModel.of(folder, partial(cluster._open, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
     with pytest.raises(ArtifactError, match=r"schema\.json"):
         score_chunks([ArrowChunk(workers.put(pa.table({})), 0)], sent, tmp_path, workers)
@@ -225,7 +225,7 @@ def test_an_absent_column_and_a_further_table_are_refused_as_on_one_machine(fold
     with pytest.raises(SchemaError, match="a column that is not in the data: city"):
         score_on_workers(model, str(tmp_path / "less.parquet"), tmp_path, workers)
     data = str(folder / "all.parquet")
-    with pytest.raises(ConfigError, match="reads no further table 'orders'"):
+    with pytest.raises(ConfigError, match="unknown further table 'orders'"):
         score_on_workers(model, data, tmp_path, workers, tables={"orders": data})
 
 
@@ -246,10 +246,10 @@ def test_a_full_disk_is_a_matter_of_room() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("absent/out", "there is no folder"),
-        ("out.parquet", "a folder of Parquet files, not one file"),
-        ("full", "predictions need a folder of their own"),
-        ("file", "predictions need a folder of their own"),
+        ("absent/out", "no such folder"),
+        ("out.parquet", "expected a folder"),
+        ("full", "expected a new or an empty folder"),
+        ("file", "expected a new or an empty folder"),
     ],
 )
 def test_what_cannot_become_the_folder_is_refused_before_workers_start(output, words, tmp_path) -> None:
@@ -266,7 +266,7 @@ def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Cl
     pytest.importorskip("distributed")
 
     def made(witness: str) -> ClusterSettings:
-        monkeypatch.setattr(cluster, "_opened", scorers.dying)
+        monkeypatch.setattr(cluster, "_open", scorers.dying)
         monkeypatch.setenv(scorers.WITNESS, witness)
         monkeypatch.setenv("GPUPIPE_TEST_OUTPUT", str(tmp_path))
         return ClusterSettings(scheduler="local", workers=2, threads=1, deadline=30, retries=1)
@@ -279,7 +279,7 @@ def test_a_worker_that_is_lost_as_it_writes_leaves_no_trace(folder, trained, fat
     expected = on_one_machine(run, folder / "all.parquet", tmp_path)
     said: list[str] = []
     settings = fatal(str(tmp_path / "witness"))
-    assert score_on_cluster(run, data, tmp_path / "out", settings, "cpu", say=said.append).n_rows == N_ROWS
+    assert score_on_cluster(run, data, tmp_path / "out", settings, "cpu", log=said.append).n_rows == N_ROWS
     assert pq.read_table(tmp_path / "out").equals(expected)
     assert sorted(os.listdir(tmp_path / "out")) == ["part-00000.parquet", "part-00001.parquet"]
     assert any("was lost" in text for text in said)

@@ -1,4 +1,4 @@
-"""Customers drawn, and lines judged, on the double of a device: run by `test_churn_on_device`, in the simulator."""
+"""Customers and lookups computed on the device double: run by `test_churn_on_device`, in the simulator."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 CHECKS = Path(__file__).with_name("device_checks.py")
 
 
-def test_what_is_drawn_and_judged_on_a_device_is_what_the_host_draws_and_judges() -> None:
+def test_a_device_generates_the_same_customers_as_the_host() -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(CHECKS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -143,8 +143,8 @@ def test_the_check_of_rapids_is_silent_where_all_is_well_and_warns_of_the_rest(
     ("levels", "code", "verdict"),
     [
         (["ok"], 0, "nothing is broken"),
-        (["ok", "warning"], 0, "nothing is broken, 1 to look at"),
-        (["error", "warning", "error"], 4, "2 broken, 1 to look at: begin with the first"),
+        (["ok", "warning"], 0, "nothing is broken, 1 with a warning"),
+        (["error", "warning", "error"], 4, "2 broken, 1 with a warning: fix the first one first"),
     ],
 )
 def test_the_last_line_says_what_the_exit_code_says(

@@ -23,7 +23,7 @@ from gpupipe.table.schema import declare
 
 @cache
 def backend(n_threads: int) -> Backend:
-    """Return the backend of so many threads; one for all tests, so that none starts threads of its own."""
+    """Return the backend with `n_threads` threads, shared by all tests."""
     made = choose("cpu")
     made.n_threads = n_threads
     return made
@@ -84,7 +84,7 @@ class Fit:
 
     @property
     def notes(self) -> str:
-        """What was said on the way, as one text."""
+        """The notes of the fit, as one text."""
         return "\n".join(self.features.notes)
 
     @staticmethod

@@ -60,7 +60,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 @dataclass
 class Fitted:
-    """What one backend has made of a table: features, and the matrices of the training rows and of a served table."""
+    """The features of one backend, and its matrices of the training rows and of a served table."""
 
     features: FittedFeatures
     training: Any
@@ -201,12 +201,12 @@ def test_without_a_target(ops: list[Any], rtol: float) -> None:
     assert_both_fit_alike(people(), validated(ops), None, rtol=rtol)
 
 
-def test_made_columns_are_added_up_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computed_columns_are_summed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_statistics, "MAX_PROGRAM_ROWS", N // 3 + 1)
     assert_moments_alike(NumericExpr("age", ("age",), Producer("LOAD", "age")).then("LOG1P"))
 
 
-def test_exponents_of_more_rows_are_those_of_the_same_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exponents_of_many_rows_use_the_sample_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(number_statistics, "EXPONENT_SAMPLE_ROWS", N // 3)
     host, there = both(people())
     column = NumericExpr("income", ("income",), Producer("LOAD", "income"))
@@ -265,7 +265,7 @@ def columns() -> list[np.ndarray]:
     return [skewed, signed, wild, rng.integers(0, 9, N).astype(np.float32), np.full(N, np.nan), np.full(N, 0.1), zeros]
 
 
-def test_quantiles_and_extremes_are_the_hosts_to_the_last_bit_and_moments_nearly() -> None:
+def test_quantiles_and_extremes_equal_those_of_the_host_and_moments_nearly() -> None:
     device, shares = DeviceDouble(), [0.0, 0.25, 0.5, 0.731, 1.0]
     there = [device.to_device(x) for x in columns()]
     reducer, host = DeviceReducer(device, ENGINE), Reducer(choose("cpu"), numpy_engine)
@@ -320,7 +320,7 @@ def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(road: str, tmp_
     np.testing.assert_array_equal(codes - codes.min(), bins)
 
 
-def test_what_lies_in_brackets_is_what_the_host_finds() -> None:
+def test_bracket_contents_equal_those_of_the_host() -> None:
     device, there = DeviceDouble(), columns()
     given = [np.array([[0.0, 20.0], [-np.inf, 5.0], [0.0, 0.0]], x.dtype) for x in there]
     found = DeviceReducer(device, ENGINE).reduce_columns(
@@ -377,7 +377,7 @@ def test_modes_and_what_happens_in_time() -> None:
         assert found.has_time_of_day(name) == host.has_time_of_day(name)
 
 
-def test_what_comes_to_the_host_does_not_grow_with_the_rows() -> None:
+def test_transfers_to_the_host_do_not_grow_with_the_rows() -> None:
     n, rng, device = 5_000, np.random.default_rng(0), DeviceDouble()
     schema = Schema((
         Column("x", "numeric", "double", storage="float32"),
@@ -435,13 +435,13 @@ def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> N
     assert second == pytest.approx(math.fsum(value * value for value in away), rel=1e-12)
 
 
-def test_an_array_whose_elements_lie_apart_is_refused() -> None:
+def test_a_strided_array_is_rejected() -> None:
     device = DeviceDouble()
     with pytest.raises(ValueError, match="contiguous"):
         cuda_engine.count(device.to_device(np.zeros(9, np.int8))[::3], device.xp.zeros(1, np.int64))
 
 
-def test_a_target_that_is_not_finite_is_refused() -> None:
+def test_a_target_that_is_not_finite_is_rejected() -> None:
     table, device = people(), DeviceDouble()
     there = Table(table.schema, N, {k: device.to_device(v) for k, v in table.blocks.items()}, table.places)
     statistics = Statistics(there, device, Target(np.full(N, np.inf), 0), 0)
@@ -450,9 +450,9 @@ def test_a_target_that_is_not_finite_is_refused() -> None:
         statistics.target_counts([plan], 5)
 
 
-@pytest.mark.filterwarnings("ignore:.*text, so not among the features")
+@pytest.mark.filterwarnings("ignore:text column .* dropped")
 @pytest.mark.parametrize("op", [{"impute": "age"}, {"text_counts": {"columns": "note", "counts": ["words"]}}])
-def test_the_transformer_hands_on_what_scikit_learn_takes_and_to_a_device_only_what_is_asked_for_there(
+def test_the_transformer_returns_host_arrays_unless_the_device_is_requested(
     monkeypatch: pytest.MonkeyPatch, op: dict[str, Any]
 ) -> None:
     frame = pd.DataFrame({"age": [20.0, None, 40.0, 50.0], "note": ["a b", "", "c", None]})

@@ -1,4 +1,4 @@
-"""A table with a history of its own and a further one of events, and every op over them: on any backend."""
+"""A table with a history, a further table of events, and every op over them, for any backend."""
 
 from __future__ import annotations
 

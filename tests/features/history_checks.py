@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 class SmallDevice(DeviceDouble):
-    """A device without room for a column of more than so many elements; blocks of columns are the table's."""
+    """A device that cannot allocate columns above a number of elements, except for the blocks of the table."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def strayed() -> list[str]:
     return [line for line in double.uncounted if SIZES not in line]
 
 
-def test_every_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device() -> None:
+def test_every_op_equals_the_host_and_no_row_leaves_the_device() -> None:
     device, host = DeviceDouble(), choose("cpu")
     ops = (*ops_of(), Lag.model_validate(SINGLE_SERIES))
     there = sources(device, N)
@@ -124,7 +124,7 @@ def test_texts_have_the_bits_of_the_host_and_no_row_leaves_the_device(is_read_th
     assert_same(found, derive(ops, here)[0], device)
 
 
-def test_where_the_device_is_full_keys_come_in_parts_and_the_answer_is_the_same() -> None:
+def test_a_full_device_computes_keys_in_partitions_with_the_same_result() -> None:
     ops = ops_of("aggregate")[3:] + ops_of("rfm", "lag")
     device = SmallDevice(most=N)  # a tree of extremes takes twice as many numbers
     found, _ = derive(ops, little := sources(device, N))

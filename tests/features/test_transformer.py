@@ -167,14 +167,18 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
     [
         (FeatureProgram([{"one_hott": "plan"}]), ConfigError, "one_hott: unknown feature op.*did you mean 'one_hot'"),
         (FeatureProgram([{"one_hot": "plan", "log1p": "age"}]), ConfigError, r"ops\[0\]: expected one op.*got 2 keys"),
-        (FeatureProgram([{"target_encode": "plan"}]), ConfigError, r"needs a target.*y of FeatureProgram.fit\(X, y\)"),
+        (
+            FeatureProgram([{"target_encode": "plan"}]),
+            ConfigError,
+            r"requires a target.*y to FeatureProgram.fit\(X, y\)",
+        ),
         (FeatureProgram(view="dens"), ConfigError, "expected one of .*did you mean 'dense'"),
         (FeatureProgram({"impute": "age"}), ConfigError, "ops: expected a list, got .* impute"),  # type: ignore[arg-type]
         (FeatureProgram([5]), ConfigError, r"ops\[0\]: expected one op"),  # type: ignore[list-item]
         (
             FeatureProgram([{"impute": {"strategy": "mdian"}}, {"log1p": {"columns": "age", "ofset": 1}}]),
             ConfigError,
-            r"3 mistakes.*ops\[0\].impute.columns: is required.*impute.strategy: .*got 'mdian'; did you mean 'median'"
+            r"3 .*ops\[0\].impute.columns: is required.*impute.strategy: .*got 'mdian'; did you mean 'median'"
             r".*ops\[1\].log1p.ofset: unknown key",
         ),
         (FeatureProgram(schema=["plan"]), ConfigError, "schema: expected a dict .* got list"),  # type: ignore[arg-type]
@@ -185,7 +189,7 @@ def test_the_matrix_is_float32_and_column_major(people) -> None:
         (FeatureProgram(schema={"plan": "categroy"}), SchemaError, "did you mean 'category'"),
     ],
 )
-def test_mistakes_are_named(people, program: FeatureProgram, error: type[Exception], message: str) -> None:
+def test_errors_are_reported(people, program: FeatureProgram, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"(?s){message}"):
         program.fit(people)
 
@@ -216,7 +220,7 @@ def test_frames_of_every_library_keep_their_names(people, make) -> None:
 
 
 @pytest.mark.parametrize("make", [pl.from_pandas, lambda frame: frame], ids=["polars", "pandas"])
-def test_output_is_a_polars_frame_where_that_is_asked_for(people, make) -> None:
+def test_output_is_a_polars_frame_if_requested(people, make) -> None:
     program = FeatureProgram([{"impute": "age"}]).set_output(transform="polars")
     found = program.fit_transform(make(people))
     assert isinstance(found, pl.DataFrame) and found.columns == list(program.get_feature_names_out())

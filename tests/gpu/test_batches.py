@@ -90,7 +90,7 @@ def test_workers_of_a_loader_cannot_make_batches_on_a_device() -> None:
         Batches(table(np.asarray), 64, device="cuda", device_share=0), batch_size=None, num_workers=1,
         multiprocessing_context="fork",
     )  # fmt: skip
-    with pytest.raises(ConfigError, match="workers of a DataLoader"):
+    with pytest.raises(ConfigError, match="DataLoader workers"):
         next(iter(loader))
 
 

@@ -127,7 +127,7 @@ def write_lines(table: pa.Table, path: Path) -> None:
 LINES = {
     "numbers": ["{}", '{"x": 1, "y": 0}', '{"x": -0.0, "y": 1}', '{"x": 0.30000000000000004, "y": 0}', '{"x": 1e22}'],
     "integers": ['{"x": 1, "y": 0}', '{"x": -9223372036854775808, "y": 1}', '{"x": 9223372036854775807, "y": 1}'],
-    "beyond int64": ['{"x": 1, "y": 0}', '{"x": 9223372036854775808, "y": 1}', '{"x": NaN}', '{"x": -Infinity}'],
+    "outside int64": ['{"x": 1, "y": 0}', '{"x": 9223372036854775808, "y": 1}', '{"x": NaN}', '{"x": -Infinity}'],
     "booleans": ['{"x": true, "y": 0}', '{"y": 1}', '{"x": false, "y": 1}', '{"x": null, "y": 0}'],
     "times": ['{"x": "2024-01-31", "y": 0}', '{"x": "1969-12-31T23:59:59Z", "y": 1}', '{"x": null, "y": 1}'],
     "texts that look like others": ['{"x": "1", "y": 0}', '{"x": "null", "y": 1}', '{"x": "", "y": 1}', '{"x": "NA"}'],
@@ -156,7 +156,7 @@ def nested_lines(folder: Path) -> Config:
 
 
 def test_nested_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_path: Path) -> None:
-    with pytest.raises(DeviceError, match="a value is nested"):
+    with pytest.raises(DeviceError, match="nested values are not supported"):
         job_of(nested_lines(tmp_path), "gpu")
 
 

@@ -60,11 +60,11 @@ def test_the_tensor_lies_on_the_device(X: Any) -> None:
 
 
 def test_the_host_gets_a_copy_when_it_is_asked_for(X: Any) -> None:
-    with pytest.raises(DataError, match=r"lies on a device(.|\n)*copy=True"):
+    with pytest.raises(DataError, match=r"is in device memory(.|\n)*copy=True"):
         hand_over(X, "numpy")
     array, receipt = hand_over(X, "numpy", copy=True)
     np.testing.assert_array_equal(array, numbers())
-    assert (receipt.device, receipt.reason) == ("cpu", "lies on a device")
+    assert (receipt.device, receipt.reason) == ("cpu", "is in device memory")
 
 
 def test_a_batch_is_an_array_of_cupy(X: Any) -> None:
@@ -120,7 +120,7 @@ def test_pytorch_allocates_through_rmm() -> None:
 def test_where_it_has_allocated_before_that_is_said() -> None:
     shares, remarks, counted = _said(late=True)
     assert (shares, counted) == ("False False", "False")
-    assert remarks.count("PyTorch keeps an allocator of its own beside RMM") == 2
+    assert remarks.count("PyTorch keeps its own allocator next to RMM") == 2
 
 
 def _said(late: bool) -> list[str]:

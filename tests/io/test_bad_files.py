@@ -56,7 +56,7 @@ def refusal(path: Path, **settings: object) -> DataError:
 def outcome(work: Callable[[], object]) -> int:
     """Run `work` in a fork; return 0, the exit code of its error, or minus the number of the signal that ended it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which Arrow makes anew in the child
+        warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which Arrow restarts in the child
         child = os.fork()
     if child == 0:
         faulthandler.disable()
@@ -132,11 +132,11 @@ def test_what_a_footer_says_that_ends_a_process_of_pyarrow_is_never_asked(tmp_pa
         if outcome(ask) == -signal.SIGABRT:
             fatal += 1
             assert outcome(lambda: look_at(path, folder)) in (0, 5), at
-    assert fatal  # else pyarrow has mended it, and `gpupipe.io.formats.parquet_footers` may ask again
+    assert fatal  # otherwise pyarrow is fixed, and `gpupipe.io.formats.parquet_footers` may use column chunk metadata
 
 
 class Keys(pe.KmsClient):
-    """Keys that are no secret."""
+    """Public test keys."""
 
     def __init__(self, settings: object) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Keys(pe.KmsClient):
 
 
 @pytest.mark.parametrize("plain_footer", [True, False])
-def test_an_encrypted_file_is_said_to_be_one_and_its_plain_columns_are_read(tmp_path: Path, plain_footer: bool) -> None:
+def test_an_encrypted_file_is_reported_and_its_plain_columns_are_read(tmp_path: Path, plain_footer: bool) -> None:
     settings = pe.EncryptionConfiguration(footer_key="f", column_keys={"c": ["b"]}, plaintext_footer=plain_footer)
     factory = pe.CryptoFactory(Keys)
     encryption = factory.file_encryption_properties(pe.KmsConnectionConfig(), settings)
@@ -188,8 +188,8 @@ def test_columns_of_every_odd_type_have_the_values_that_were_written(kind: str, 
             continue  # the format has no such type
         loaded = read_arrow(Source(path=str(path)))
         assert loaded.table.column("c").to_pylist() == values, name
-        assert [note for note in loaded.notes if "beyond int64" in note] == (
-            ["column 'c' has integers beyond int64, read as float64"] if name == "wide" else []
+        assert [note for note in loaded.notes if "outside the int64 range" in note] == (
+            ["column 'c' has integers outside the int64 range, read as float64"] if name == "wide" else []
         )
         read += 1
     assert read >= {"parquet": 9, "orc": 2, "arrow": 10}[kind]
@@ -203,7 +203,7 @@ def test_thousands_of_columns_and_any_names_are_read(kind: str, tmp_path: Path) 
     assert read_arrow(Source(path=str(tmp_path / f"t.{kind}"))).table.equals(table)
 
 
-def test_a_file_without_rows_groups_or_columns_says_so(tmp_path: Path) -> None:
+def test_a_file_without_rows_groups_or_columns_is_an_error(tmp_path: Path) -> None:
     for kind, write in WRITERS.items():
         path = tmp_path / f"t.{kind}"
         write(SMALL.slice(0, 0), path)
@@ -212,7 +212,7 @@ def test_a_file_without_rows_groups_or_columns_says_so(tmp_path: Path) -> None:
             write(SMALL.select([]), path)
             assert refusal(path).what == "the file has no columns"
         write(pa.Table.from_arrays([SMALL["a"], SMALL["a"]], ["a", "a"]), path)
-        assert "'a' more than once" in refusal(path).what
+        assert "duplicate column names: 'a'" in refusal(path).what
 
 
 @FORMATS
@@ -222,10 +222,10 @@ def test_a_file_of_another_format_than_its_name_says_is_named_for_what_it_is(kin
         if other != kind:
             WRITERS[kind](SMALL, tmp_path / f"t.{other}")
             error = refusal(tmp_path / f"t.{other}")
-            assert error.what.endswith(f"it is {shown}, and not {other}") and f"source.format: {kind}" in error.fix
+            assert error.what.endswith(f"expected {other}, found {shown}") and f"source.format: {kind}" in error.fix
     path = tmp_path / f"t.{kind}"
     path.write_text("a,b\n1,2\n")
-    assert f"it is text, and not {kind}: 'a,b" in refusal(path).what
+    assert f"expected {kind}, found text: 'a,b" in refusal(path).what
     path.write_bytes(b"")
     assert refusal(path).what.endswith("it is empty")
     path.write_bytes(b"PK\x03\x04 and more of an Excel file")
@@ -238,15 +238,15 @@ def test_a_text_that_begins_as_a_binary_file_does_is_read(tmp_path: Path) -> Non
         assert read_arrow(Source(path=str(tmp_path / "t.csv"))).table.column_names == [head, "b"]
 
 
-def test_what_is_no_file_is_refused_at_once_and_named(tmp_path: Path) -> None:
+def test_special_files_are_refused_at_once_by_name(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     os.mkfifo(path)
-    assert refusal(path).what == "it is a pipe, and no file"
+    assert refusal(path).what == "expected a regular file, found a pipe"
     path.unlink()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-        assert refusal(path).what == "it is a socket, and no file"
-    for target, said in (("/dev/zero", "it is a device"), ("gone", "leads to gone"), (path.name, "leads to itself")):
+        assert refusal(path).what == "expected a regular file, found a socket"
+    for target, said in (("/dev/zero", "found a device"), ("gone", "points to gone"), (path.name, "points to itself")):
         path.unlink()
         path.symlink_to(target)
         assert said in refusal(path).what
@@ -276,15 +276,15 @@ def test_folders_that_contradict_the_file_or_themselves_are_refused(tmp_path: Pa
     put(pa.table(same), tmp_path / "a/year=2024/day=2024-01-02/city=Oslo/ok=true/t.parquet")
     assert read_arrow(Source(path=str(tmp_path / "a"))).table.column("year").to_pylist() == [2024]
     put(pa.table({**same, "year": [2023]}), tmp_path / "b/year=2024/t.parquet")
-    with pytest.raises(SchemaError, match="'year' has the value 2023, where the folder of the file says '2024'"):
+    with pytest.raises(SchemaError, match="'year': expected '2024' from the folder of the file, found 2023"):
         read_arrow(Source(path=str(tmp_path / "b")))
     put(SMALL, tmp_path / "c/year=1/year=2/t.parquet")
-    assert refusal(tmp_path / "c").what == "the folders say 'year' twice"
+    assert refusal(tmp_path / "c").what == "partition column 'year' occurs twice in the path"
 
 
 def test_twenty_thousand_equal_names_are_refused_before_they_are_read(tmp_path, monkeypatch):
     path, folder = tmp_path / "t.parquet", tmp_path / "sample"
     pq.write_table(pa.table([pa.array([1])] * 20_000, names=["a"] * 20_000), path)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)  # takes a minute
-    with pytest.raises(DataError, match="the file has 'a' more than once"):
+    with pytest.raises(DataError, match="duplicate column names: 'a'"):
         take_sample(Source(path=str(path), target="a"), folder)

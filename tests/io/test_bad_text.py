@@ -1,4 +1,4 @@
-"""Files of text on a bad day: read at once and in pieces they give the same table and remarks, or the same error."""
+"""Malformed text files: reading at once and in chunks gives the same table and notes, or the same error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.io.chunks.compact_tables import widen_codes
-from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.csv_settings import CsvSettings
+from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.partitions.source_chunks import read_chunks
 from tests.inline_workers import InlineWorkers
@@ -79,13 +80,13 @@ def values(found: Outcome) -> list[list[Any]]:
         (BASE.encode("utf-16-le"), {}, ["every other byte is NUL", "{encoding: utf-16-le}"]),
         (BASE.encode("utf-16-be"), {}, ["every other byte is NUL", "{encoding: utf-16-be}"]),
         (b"\0" * 2000, {}, ["100% of the first characters are NUL"]),
-        (BASE + "1,2\n", {}, ["row 42 has 2 fields, the file has 3 columns: '1,2'", "bad_rows: skip"]),
-        (BASE + "\n\n1,2,3,4\n", {}, ["row 42 has 4 fields"]),
-        (BASE + '1,2,"x\n' + ROWS, {}, ["a quotation mark of row 42 is never closed", "quote: null"]),
-        (BASE + '1,"2,x\n' + ROWS, {}, ["row 42 has 2 fields", "a quotation mark that is never closed"]),
+        (BASE + "1,2\n", {}, ["row 42: expected 3 fields, found 2: '1,2'", "bad_rows: skip"]),
+        (BASE + "\n\n1,2,3,4\n", {}, ["row 42: expected 3 fields, found 4"]),
+        (BASE + '1,2,"x\n' + ROWS, {}, ["a quote in row 42 is never closed", "quote: null"]),
+        (BASE + '1,"2,x\n' + ROWS, {}, ["row 42: expected 3 fields, found 2", "a quote that is never closed"]),
         (BASE + '1,2,"x\n' + ROWS, {"bad_rows": "skip"}, ["row 42 is never closed"]),
-        ('"a,b\n1,2\n3,4\n', {}, ["a quotation mark of row 1 is never closed"]),
-        ("a,b,a\n1,2,3\n", {}, ["the header has 'a' more than once"]),
+        ('"a,b\n1,2\n3,4\n', {}, ["a quote in row 1 is never closed"]),
+        ("a,b,a\n1,2,3\n", {}, ["duplicate column names in the header: 'a'"]),
         ("   \n  \n", {}, ["there are no rows"]),
         (b"\xef\xbb\xbf", {}, ["there are no rows"]),
     ],
@@ -141,16 +142,16 @@ def test_harmless_ways_of_writing_give_the_values_that_the_standard_library_read
         ([" 7,5", "? "], {"decimal": ",", "null_values": ["?"]}, [7.5, None], ""),
         ([" 7.5", "8.5"], {"decimal": ","}, ["7.5", "8.5"], ""),
         (["1.23,4", "1"], {"decimal": ",", "thousands": "."}, ["1.23,4", "1"], "numbers but '1.23,4'"),
-        (["1.234,56", "7,5"], {}, ["1.234,56", "7,5"], "looks like numbers with other marks"),
-        (["1", "2", "oops"], {}, ["1", "2", "oops"], "all of its values are numbers but 'oops'"),
+        (["1.234,56", "7,5"], {}, ["1.234,56", "7,5"], "looks like numbers with other separators"),
+        (["1", "2", "oops"], {}, ["1", "2", "oops"], "all values are numbers except 'oops'"),
         (["1", "1.5e3", "+2"], {}, [1.0, 1500.0, 2.0], ""),
         (["9223372036854775807", "-9223372036854775808"], {}, [2**63 - 1, -(2**63)], ""),
-        (["9223372036854775808", "1"], {}, [2.0**63, 1.0], "numbers beyond int64"),
+        (["9223372036854775808", "1"], {}, [2.0**63, 1.0], "numbers outside the int64 range"),
         (["1e400", "1"], {}, [float("inf"), 1.0], "infinite"),
         (["NaN", "inf", "N/A", "-Infinity"], {}, [None, float("inf"), None, -float("inf")], "infinite"),
     ],
 )
-def test_numbers_are_what_the_settings_say_and_what_nearly_is_one_is_said(
+def test_numbers_follow_the_settings_and_near_numbers_get_a_note(
     tmp_path: Path, texts: list[str], settings: dict[str, Any], expected: list[Any], says: str
 ) -> None:
     content = "k,v\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(texts))
@@ -173,7 +174,7 @@ def test_settings_that_cannot_be_meant_are_refused(settings: dict[str, str]) -> 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.csv.zst", "t.csv.bz2", "t.jsonl.gz"])
 def test_a_file_that_is_not_compressed_as_its_name_says_is_named_so(tmp_path: Path, name: str) -> None:
-    assert "as its name says: it begins with b'a,b,s" in refusal(read(tmp_path, BASE, name))
+    assert "data from the suffix, found b'a,b,s" in refusal(read(tmp_path, BASE, name))
 
 
 def test_a_compressed_file_that_is_cut_off_is_refused(tmp_path: Path) -> None:
@@ -187,27 +188,27 @@ LINE = '{"a": 1, "t": "x\\"{["}\n'
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (LINE * 9 + '{"a": 2, "t": "y', "line 10 is no JSON: Unterminated string"),
-        (LINE * 9 + '{"a": 2, "t": 12', "line 10 is no JSON"),
-        ("[" + LINE.strip() + "]", "line 1 is no JSON object but an array"),
-        (LINE * 9 + "null\n", "line 10 is no JSON object but null"),
-        ("null\n" + LINE, "line 1 is no JSON object but null"),
-        (" null", "line 1 is no JSON object but null"),
-        (LINE + '{"a": 2, "a": 3}\n', "line 2 has 'a' more than once"),
-        (LINE * 9 + '{"a": "x"}\n', "column 'a' holds both number and string values: 'x' in line 10"),
-        (LINE + '{"a": 1e400}\n{"a": 1.5}\n', "column 'a' holds '1e400' in line 2, beyond float64"),
+        (LINE * 9 + '{"a": 2, "t": "y', "line 10 is not valid JSON: Unterminated string"),
+        (LINE * 9 + '{"a": 2, "t": 12', "line 10 is not valid JSON"),
+        ("[" + LINE.strip() + "]", "line 1: expected a JSON object, found an array"),
+        (LINE * 9 + "null\n", "line 10: expected a JSON object, found null"),
+        ("null\n" + LINE, "line 1: expected a JSON object, found null"),
+        (" null", "line 1: expected a JSON object, found null"),
+        (LINE + '{"a": 2, "a": 3}\n', "line 2 has the key 'a' twice"),
+        (LINE * 9 + '{"a": "x"}\n', "column 'a' has both number and string values: 'x' in line 10"),
+        (LINE + '{"a": 1e400}\n{"a": 1.5}\n', "column 'a': '1e400' in line 2 is outside the float64 range"),
         ((LINE * 9).encode() + b'{"a": 3, "t": "\xff"}\n', "line 10 is not utf8: byte 0xff at its offset 15"),
         (LINE.encode() + b'{"\xff": 3}\n', "line 2 is not utf8"),
         (LINE.encode("utf-16"), "the text is utf-16"),
-        (LINE + '{"t": "\\ud800"}\n', "line 2 has half of a surrogate pair in 't'"),
-        (LINE + '{"t": "a\nb"}\n', "line 2 is no JSON"),
+        (LINE + '{"t": "\\ud800"}\n', "line 2 has an unpaired surrogate in 't'"),
+        (LINE + '{"t": "a\nb"}\n', "line 2 is not valid JSON"),
         (LINE + '{"o": ' + "[" * 20_000 + "]" * 20_000 + "}\n", "line 2 is nested too deeply"),
         ('{"o": ' * 20_000 + "1" + "}" * 20_000, "line 1 is nested too deeply"),
-        ('{"o":\n' * 500 + "1" + "}" * 500, "line 1 is no JSON"),
+        ('{"o":\n' * 500 + "1" + "}" * 500, "line 1 is not valid JSON"),
         ("{}\n{}\n", "there are no rows"),
     ],
 )
-def test_a_line_that_is_no_object_of_a_table_is_named(tmp_path: Path, content: str | bytes, says: str) -> None:
+def test_a_malformed_line_is_named(tmp_path: Path, content: str | bytes, says: str) -> None:
     said = refusal(read(tmp_path, content, "t.jsonl"))
     assert says in said and "t.jsonl" in said
 
@@ -235,7 +236,7 @@ def test_lines_of_objects_are_the_values_that_the_standard_library_reads(tmp_pat
 @pytest.mark.parametrize("gap", [4 << 20, (4 << 20) + 1, (4 << 20) - 2])
 def test_a_null_at_the_edge_of_what_is_parsed_at_once_is_found(tmp_path: Path, gap: int) -> None:
     line = b'{"a": 1}'
-    assert "line 2 is no JSON object but null" in refusal(
+    assert "line 2: expected a JSON object, found null" in refusal(
         read(tmp_path, line + b" " * (gap - len(line) - 1) + b"\nnull\n" + line, "t.jsonl")
     )
 
@@ -258,7 +259,7 @@ def test_files_of_a_folder_that_disagree_are_put_together_or_named(tmp_path: Pat
     assert order == ([["a", "b"], ["1", "3"], ["2", "4"]], [])
     lacking = write("lacking", one=[{"a": 1, "b": 2}], two=[{"a": 3}])
     assert values(lacking) == [["a", "b"], ["1", "3"], ["2", "None"]]
-    assert len(lacking[1]) == 1 and "column 'b' is null for the rows of" in lacking[1][0]
+    assert len(lacking[1]) == 1 and "column 'b' is missing from" in lacking[1][0]
     types = write("types", one=[{"a": 1, "b": 2}], two=[{"a": "x", "b": 2.5}])
     if kind == "csv":
         assert values(types) == [["a", "b"], ["'1'", "'x'"], ["2.0", "2.5"]] and "read as text: a" in types[1][0]

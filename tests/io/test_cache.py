@@ -85,7 +85,7 @@ def test_small_tables_are_kept_too(tmp_path: Path, n_rows: int) -> None:
 
 @pytest.mark.parametrize("name", ["int8.npy", "float64.npy", "levels.json", "texts.arrow", "table.json"])
 @pytest.mark.parametrize("harm", ["truncate", "remove", "garbage", "flip a bit"])
-def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, harm: str) -> None:
+def test_a_corrupt_entry_is_rewritten_with_a_note(tmp_path: Path, name: str, harm: str) -> None:
     TableCache(tmp_path, KEY).store(encoded())
     path = tmp_path / KEY / name
     if harm == "truncate":
@@ -103,7 +103,7 @@ def test_a_damaged_entry_is_written_anew_with_a_note(tmp_path: Path, name: str, 
     cache = TableCache(tmp_path, KEY)
     assert cache.load() is None
     (note,) = cache.store(encoded())
-    assert "damaged" in note and "read again" in note
+    assert "is corrupt" in note and "read again" in note
     loaded = TableCache(tmp_path, KEY).load()
     assert loaded is not None
     assert_equal(loaded, encoded())
@@ -144,12 +144,12 @@ def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("beside", ["precious", KEY, ".draft-a1b2c3d4"])
+@pytest.mark.parametrize("neighbour", ["precious", KEY, ".draft-a1b2c3d4"])
 def test_a_folder_that_holds_anything_else_is_refused_before_anything_is_read(
-    source: Source, tmp_path: Path, beside: str, monkeypatch: pytest.MonkeyPatch
+    source: Source, tmp_path: Path, neighbour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / "home" / "photos", a="mine")
-    put(tmp_path / "home" / beside, b="mine")
+    put(tmp_path / "home" / neighbour, b="mine")
     monkeypatch.setenv("GPUPIPE_CACHE", str(tmp_path / "home"))
     before = tree(tmp_path / "home")
     for setting in (source, Source(path="t.csv", cache="home")):
@@ -168,7 +168,7 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
     put(folder / ("a" * 64), b="a name like that of an entry")
     (folder / ("a" * 64) / "table.json").touch()
     put(folder / ".draft-0a1b2c3d", c="a name like that of a draft")
-    (_stored(folder, "b" * 64) / "notes.txt").write_text("an entry that somebody has added to")
+    (_stored(folder, "b" * 64) / "notes.txt").write_text("a file that another program added")
     _stored(elsewhere, "c" * 64)
     (folder / ("c" * 64)).symlink_to(elsewhere / ("c" * 64), target_is_directory=True)
     (_stored(folder, "d" * 64) / "table.json").unlink()
@@ -182,9 +182,9 @@ def test_only_entries_with_name_and_marker_make_room(tmp_path: Path) -> None:
     assert {*tree(folder), *tree(elsewhere)} >= {name for name in before if not name.startswith(KEY)}
 
 
-def test_a_cache_into_which_somebody_has_put_files_is_refused_too(source: Source, tmp_path: Path) -> None:
+def test_a_cache_folder_with_foreign_files_is_refused_too(source: Source, tmp_path: Path) -> None:
     entry = _stored(tmp_path / "cache", KEY)
-    (entry / "table.json").unlink()  # damage is no reason
+    (entry / "table.json").unlink()  # a corrupt entry alone is not refused
     assert TableCache.of(source) is not None
     put(tmp_path / "cache" / "photos", a="mine")
     with pytest.raises(ConfigError, match="photos"):
@@ -234,7 +234,7 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
             cache = TableCache(tmp_path, f"{i % 3:064x}", limit_bytes=int(size * 2.5))
             if cache.load() is None:
                 notes = cache.store(encoded())
-                assert all("was damaged" in note for note in notes), notes
+                assert all("is corrupt" in note for note in notes), notes
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(use, range(3)))
@@ -322,7 +322,7 @@ def test_content_written_under_the_old_size_and_time_is_another_input(source: So
     assert len({*before, hook_alone, *in_place, to_one, key_of(linked, tmp_path)}) == 9
 
 
-def test_files_of_one_size_and_one_tick_of_the_clock_are_told_apart(source: Source) -> None:
+def test_files_with_equal_size_and_time_are_distinguished(source: Source) -> None:
     """Times of many file systems have steps of milliseconds; a link may come to lead to another file."""
     files = [SourceFile("/t.csv", 100, 7, "csv", ctime_ns=7, inode=number) for number in (1, 2)]
     assert cache_key(files[:1], source) != cache_key(files[1:], source)
@@ -364,6 +364,6 @@ def test_the_limit_is_a_size(source: Source, tmp_path: Path, monkeypatch: pytest
     cache = TableCache.of(source)
     assert cache is not None and cache.limit_bytes == 500_000_000
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", "much")
-    with pytest.raises(ConfigError, match="'much' is no size") as caught:
+    with pytest.raises(ConfigError, match=r"expected a size .*, got 'much'") as caught:
         TableCache.of(source)
     assert caught.value.where == "GPUPIPE_CACHE_LIMIT"

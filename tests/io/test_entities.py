@@ -34,7 +34,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> tuple[pd.DataFrame, Path
         }
     )
     frame.loc[rng.random(n) < 0.02, "at"] = pd.NaT
-    # Whoever buys first late in the year is no row of the early cut-offs.
+    # A customer whose first purchase is late in the year has no row for the early cut-offs.
     frame = frame[(frame["customer"] < 40) | frame["customer"].isna() | (frame["at"] > pd.Timestamp("2024-02-10"))]
     path = tmp_path_factory.mktemp("events") / "events.parquet"
     frame.to_parquet(path, index=False)
@@ -101,7 +101,7 @@ def test_only_keys_that_were_active_have_a_row(events: tuple[pd.DataFrame, Path]
     loaded = made(path, None, active_within="2d")
     assert loaded.table.num_rows == len(by_pandas(frame, pd.Timestamp("2024-02-01"), 7, active=2))
     assert loaded.table.num_rows < made(path, None).table.num_rows
-    assert loaded.notes.lines()[-1].endswith("with an event in 'events' before 2024-02-01 and in the 2d to it")
+    assert loaded.notes.lines()[-1].endswith("with an event in 'events' before 2024-02-01, within 2d of the cut-off")
 
 
 def test_a_window_that_the_events_do_not_cover_is_an_error_with_the_dates(events: tuple[pd.DataFrame, Path]) -> None:
@@ -111,13 +111,13 @@ def test_a_window_that_the_events_do_not_cover_is_an_error_with_the_dates(events
     assert complete.table.num_rows
     with pytest.raises(ConfigError) as caught:
         made(path, {"none": "events", "within": "29d"}, as_of="2024-03-03")
-    assert "cut-off 2024-03-03 needs the events up to 2024-04-01" in str(caught.value)
-    assert "end on 2024-03-30T09:00:00" in str(caught.value)
-    assert "take a cut-off of at most 2024-03-02" in str(caught.value)
+    assert "cut-off 2024-03-03 needs events up to 2024-04-01" in str(caught.value)
+    assert "ends on 2024-03-30T09:00:00" in str(caught.value)
+    assert "set a cut-off of 2024-03-02 or earlier" in str(caught.value)
     assert "until: 2024-04-01" in str(caught.value)
     stated = made(path, {"none": "events", "within": "29d"}, as_of="2024-03-03", until="2024-04-01")
     assert stated.table.num_rows == complete.table.num_rows
-    with pytest.raises(ConfigError, match="needs the events up to"):
+    with pytest.raises(ConfigError, match="needs events up to"):
         made(path, {"none": "events", "within": "24h"}, as_of="2024-03-30", until="2024-03-30")
 
 
@@ -161,9 +161,12 @@ def test_the_time_of_a_group_is_read_in_the_declared_format(tmp_path: Path) -> N
     ("steps", "message"),
     [
         ({"compute": {"x": "amont * 2"}}, "there is no column 'amont'"),
-        ({"compute": {"x": "branch * 2"}}, "column 'branch' holds text; expected numbers"),
+        ({"compute": {"x": "branch * 2"}}, "column 'branch': expected numbers, found text"),
         ({"group_by": {"keys": ["order", "ordr"], "columns": {"*": "count"}}}, "there is no column 'ordr'"),
-        ({"group_by": {"keys": "order", "columns": {"branch": "mean"}}}, "column 'branch' holds text"),
+        (
+            {"group_by": {"keys": "order", "columns": {"branch": "mean"}}},
+            "column 'branch': expected numbers, found text",
+        ),
     ],
 )
 def test_a_step_that_does_not_fit_the_columns_is_an_error(

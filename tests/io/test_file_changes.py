@@ -55,7 +55,7 @@ def test_a_file_that_changes_while_it_is_open_is_refused(
     path = tmp_path / name
     pq.write_table(TABLE, path) if name.endswith("parquet") else path.write_text("a,b\n1,2\n")
     (file,) = find_files(Source(path=str(path)))
-    with pytest.raises(DataError, match=r"the file was (changed|removed) while it was read") as caught:  # noqa: SIM117
+    with pytest.raises(DataError, match=r"the file was (changed|removed) while it was being read") as caught:  # noqa: SIM117
         with open_file(file) as stream:
             assert stream.read(4)
             change(path)
@@ -69,7 +69,7 @@ def test_a_file_that_is_cut_short_between_two_row_groups_ends_no_process(tmp_pat
     parts = read_groups(find_files(source)[0], ColumnFilter(source), Notes(), [[0], [1], [2], [3]])
     assert next(parts).num_rows == 5_000
     cut(path)  # bytes that were memory-mapped would raise SIGBUS
-    with pytest.raises(DataError, match="was changed while it was read"):
+    with pytest.raises(DataError, match="was changed while it was being read"):
         list(parts)
 
 
@@ -90,7 +90,7 @@ def test_a_piece_of_a_file_that_has_changed_since_it_was_cut_is_an_error(tmp_pat
         source = Source(path=str(path))
         (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
         append(path)
-        with pytest.raises(DataError, match="was changed while it was read") as caught:
+        with pytest.raises(DataError, match="was changed while it was being read") as caught:
             read_chunk(piece, source, ColumnFilter(source))
         assert str(path) in caught.value.where
 
@@ -99,7 +99,7 @@ def test_a_remote_file_that_changes_while_it_is_open_is_refused() -> None:
     system = fsspec.filesystem("memory")
     system.pipe("/changed/t.csv", b"a,b\n1,2\n")
     (file,) = find_files(Source(path="memory://changed/t.csv"))
-    with pytest.raises(DataError, match="was changed while it was read"), open_file(file) as stream:
+    with pytest.raises(DataError, match="was changed while it was being read"), open_file(file) as stream:
         stream.read(3)
         system.pipe("/changed/t.csv", b"a,b\n3,4\n5,6\n")
     system.rm("/changed", recursive=True)
@@ -115,5 +115,5 @@ def test_a_table_of_files_that_have_changed_since_is_never_kept(tmp_path: Path) 
         change(path)
         assert cache is not None
         (note,) = cache.store(table)
-        assert "files have changed since the run began" in note
+        assert "files have changed since the start of the run" in note
         assert not cache.path.exists()

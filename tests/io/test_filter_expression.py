@@ -72,12 +72,12 @@ def test_the_columns_of_a_filter_are_known_without_data() -> None:
      "fare is 3", "fare in kind", "fare in [None]", "[f for f in fare]", "lambda: 1", "fare > None", "f'{fare}'",
      "", "fare := 3"],
 )  # fmt: skip
-def test_what_is_no_filter_is_refused(where: str) -> None:
+def test_an_invalid_filter_is_refused(where: str) -> None:
     with pytest.raises(ConfigError):
         parse_where(where)
 
 
-def test_a_mistake_is_shown_at_its_position() -> None:
+def test_an_error_is_shown_at_its_position() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_where("fare > 2 and fare + 1 > 3")
     assert "column 14" in caught.value.where

@@ -60,9 +60,9 @@ def test_files_are_read_once_by_one_child_and_then_as_without_it(tmp_path: Path,
     ("name", "what"),
     [
         ("crash", "its reader crashed (SIGSEGV)"),
-        ("exit", "its reader ended with exit code 0"),
+        ("exit", "its reader exited with code 0"),
         ("hang", "its reader did not finish within 1 s"),
-        ("other", "its reader gave another answer than read or refused"),
+        ("other", "its reader sent an invalid reply"),
     ],
 )
 def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
@@ -79,7 +79,7 @@ def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
         assert type(refusal(folder)) is DataError  # what was found out about it is not kept
 
 
-def test_a_child_that_does_not_start_is_no_fault_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_does_not_start_is_not_blamed_on_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "MODULE", "gpupipe.no_such_reader")
     error = refusal(written(tmp_path / "data", "a"))
     assert type(error) is GpupipeError

@@ -43,7 +43,7 @@ def test_every_row_of_the_main_table_stays_once_in_its_order(tmp_path: Path) -> 
     assert loaded.table.column("n").to_pylist() == [1, 2, 3, 4, 5]
     assert loaded.table.column("v").to_pylist() == [20, 10, None, None, 20]
     assert loaded.table.column("s").to_pylist() == [None, "x", None, None, None]
-    assert "table 'right': a match for 60.0% of the rows" in loaded.notes
+    assert "table 'right': 60.0% of the rows have a match" in loaded.notes
     assert [Path(file.path).name for file in loaded.files] == ["left.parquet", "right.parquet"]
 
 
@@ -90,7 +90,7 @@ def test_keys_of_unlike_types_are_refused(tmp_path: Path, left: pa.Array, right:
 
 
 def test_a_key_that_is_there_twice_is_named_with_its_rows(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="many_to_one, but the key k='b' is there more than once") as caught:
+    with pytest.raises(SchemaError, match="many_to_one, but the key k='b' occurs more than once") as caught:
         join(tmp_path, {"k": ["a"]}, {"k": ["a", "b", "c", "b", "b"], "v": [1, 2, 3, 4, 5]})
     assert caught.value.where == "table 'right', rows 2, 4"
 

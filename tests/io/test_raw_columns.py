@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.formats.csv.reader import find_malformed
 from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, stored_names
-from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 
 

@@ -11,10 +11,11 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gpupipe.io.settings import CsvSettings, JoinedTable, Source
+from gpupipe.io.csv_settings import CsvSettings
+from gpupipe.io.settings import JoinedTable, Source
 
 
-def test_a_source_is_read_as_it_stands_in_yaml() -> None:
+def test_a_source_is_parsed_from_yaml() -> None:
     source = Source.model_validate(
         {
             "path": "adult.data",
@@ -40,25 +41,25 @@ def test_a_source_is_read_as_it_stands_in_yaml() -> None:
     [
         ({}, "one of path"),
         ({"path": "a.csv", "generate": "churn"}, "one of path"),
-        ({"path": ""}, "names no file"),
-        ({"path": []}, "names no file"),
+        ({"path": ""}, "the path is empty"),
+        ({"path": []}, "the path is empty"),
         ({"generate": "chrn"}, "unknown generator"),
         ({"generate": "churn", "rows": 0}, "greater than or equal to 1"),
         ({"path": "a.csv", "schema": {"x": "flaot"}}, "did you mean 'float'"),
         ({"path": "a.csv", "where": "x >"}, "where"),
-        ({"path": "a.csv", "target": "y", "drop": ["y"]}, "y is the target"),
-        ({"path": "a.csv", "target": "y", "id": "y"}, "id: y is the target"),
-        ({"path": "a.csv", "id": "*_id"}, "identifiers are exact names"),
-        ({"path": "a.csv", "id": ["row"]}, "'row' is a column of predictions.parquet"),
-        ({"path": "a.csv", "columns": ["@numeric"]}, "name the columns"),
+        ({"path": "a.csv", "target": "y", "drop": ["y"]}, "drop: 'y' is the target"),
+        ({"path": "a.csv", "target": "y", "id": "y"}, "id: 'y' is the target"),
+        ({"path": "a.csv", "id": "*_id"}, "id takes exact column names"),
+        ({"path": "a.csv", "id": ["row"]}, "'row' is a reserved column of predictions.parquet"),
+        ({"path": "a.csv", "columns": ["@numeric"]}, "list the columns"),
         ({"path": "a.csv", "prepare": "hook"}, "pattern"),
         ({"path": "a.csv", "csv": {"encoding": "utf9"}}, "unknown encoding"),
         ({"path": "a.csv", "csv": {"delimiter": "||"}}, r"expected one character, or \\s\+ for runs"),
-        ({"path": "a.csv", "csv": {"names": ["a", "a"]}}, "named twice: a"),
+        ({"path": "a.csv", "csv": {"names": ["a", "a"]}}, "duplicate column names: a"),
         ({"path": "a.csv", "separator": ","}, "Extra inputs"),
     ],
 )
-def test_a_mistake_is_found_without_reading(settings: dict[str, Any], message: str) -> None:
+def test_an_error_is_found_without_reading(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Source.model_validate(settings)
 

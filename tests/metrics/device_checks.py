@@ -21,7 +21,7 @@ from gpupipe.metrics import (
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 N = 3_000
-FIGURES = 10_000  # bytes: some numbers, and curves of 200 points; not as much as a column of the rows
+FIGURES = 20_000  # bytes: some numbers, and curves of 200 points; a column of the rows has 24,000
 
 
 def _names(task: str) -> list[str]:

@@ -56,5 +56,5 @@ def test_separable_rows_and_certain_probabilities_stay_finite() -> None:
 
 @pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
 def test_rows_of_one_class_are_refused(how: Any) -> None:
-    with pytest.raises(DataError, match="one class"):
+    with pytest.raises(DataError, match="have the same class"):
         fit_calibration(np.array([0.2, 0.4]), np.zeros(2), how)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import metrics as sk
 
@@ -57,6 +58,30 @@ def test_each_of_several_classes_has_its_curves_and_an_absent_one_has_none(multi
     assert curves("binary", np.ones(3), np.array([0.1, 0.2, 0.3]), backend=HOST).roc == []
 
 
+def test_gains_and_the_rows_at_the_top_are_those_of_sorted_rows() -> None:
+    rng = np.random.default_rng(1)
+    y = (rng.random(3_000) < 0.2).astype(float)
+    p = 1 / (1 + np.exp(-(rng.normal(size=3_000) + 1.5 * y)))
+    found = curves("binary", y, p, backend=HOST)
+    sorted_y = pd.Series(y)[np.argsort(-p)].reset_index(drop=True)
+    assert [(top.n_rows, top.hits) for top in found.top] == [
+        (n, sorted_y.head(n).sum()) for n in (100, 30, 150, 300, 600, 1500)
+    ]
+    share = np.append(0, np.cumsum(sorted_y) / y.sum())
+    (gains,) = found.gains
+    assert (gains.x[0], gains.y[0], gains.x[-1], gains.y[-1]) == (0, 0, 1, 1)
+    assert np.interp(np.linspace(0, 1, 3_001), gains.x, gains.y) == pytest.approx(share, abs=0.01)
+
+
+def test_rows_that_share_a_probability_count_in_proportion_at_the_top() -> None:
+    y = np.repeat([1.0, 0.0, 1.0, 0.0], [40, 10, 100, 850])
+    p = np.repeat([0.9, 0.2], [50, 950])  # the 50 others of the first 100 are any of 950, of which 100 are positive
+    top = curves("binary", y, p, backend=HOST).top[0]
+    assert top.n_rows == 100
+    assert top.hits == pytest.approx(40 + 50 * 100 / 950)
+    assert curves("binary", y[::20], p[::20], backend=HOST).top == []  # 50 rows: a tenth is too few
+
+
 def test_residuals_count_every_row_and_sample_some(regression: Any) -> None:
     y, guess = regression
     found = residuals(y, guess, sample=100, bins=20, backend=HOST)
@@ -65,3 +90,6 @@ def test_residuals_count_every_row_and_sample_some(regression: Any) -> None:
     assert len(found.edges) == 21
     assert found.mean == pytest.approx(np.mean(y - guess))
     assert found.quantiles["0.5"] == pytest.approx(np.median(y - guess))
+    assert found.errors["0.5"] == pytest.approx(sk.median_absolute_error(y, guess))
+    assert found.errors["0.9"] == pytest.approx(pd.Series(y - guess).abs().quantile(0.9))
+    assert found.constant_error == pytest.approx(sk.median_absolute_error(y, np.full(len(y), np.median(y))))

@@ -24,6 +24,12 @@ def _names(task: str) -> list[str]:
     return [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
 
 
+@pytest.mark.parametrize("name", METRICS.names())
+def test_a_metric_is_defined_in_one_line(name: str) -> None:
+    definition = METRICS.get(name).definition
+    assert definition.endswith(".") and "\n" not in definition
+
+
 def rows_of(X: Any, rows: Any) -> Any:
     return X if rows is None else X[rows]
 
@@ -105,7 +111,7 @@ def test_a_test_part_of_one_class_gives_nan_with_a_note_and_no_warning(binary: A
     y, guess = binary
     values = evaluate("binary", np.ones(len(y)), guess, _names("binary"), backend=HOST)
     assert [name for name, value in values.items() if math.isnan(value)] == ["roc_auc", "average_precision"]
-    assert undefined_notes("binary", values)[0] == "roc_auc is not defined: the rows hold only one class"
+    assert undefined_notes("binary", values)[0] == "roc_auc is undefined: the rows have only one class"
 
 
 def test_a_test_part_without_one_of_three_classes_is_judged_on_the_others(multiclass: Any) -> None:
@@ -155,7 +161,7 @@ def test_the_leaderboard_is_ordered_by_the_metric_that_is_listed_first(
 
 
 def test_a_metric_of_another_task_is_refused_with_those_that_fit() -> None:
-    with pytest.raises(ConfigError, match=r"rmse cannot be measured for a binary task[\s\S]*roc_auc"):
+    with pytest.raises(ConfigError, match=r"not available for the task binary: rmse[\s\S]*roc_auc"):
         metric_names("binary", Evaluate(metrics=["roc_auc", "rmse"]))
 
 
@@ -226,5 +232,5 @@ def test_a_probability_that_float32_rounded_beyond_one_is_one() -> None:
 
 def test_a_value_that_is_no_number_is_refused() -> None:
     guess = np.array([0.5, np.nan])
-    with pytest.raises(DataError, match="no finite numbers"):
+    with pytest.raises(DataError, match="not finite"):
         evaluate("regression", np.array([0.0, 1.0]), guess, ["rmse"], backend=HOST)

@@ -68,5 +68,5 @@ def test_the_threshold_lies_between_the_rows_that_it_parts() -> None:
 
 
 def test_rows_of_one_class_are_refused() -> None:
-    with pytest.raises(DataError, match="one class"):
+    with pytest.raises(DataError, match="have the same class"):
         choose_threshold(np.ones(3), np.array([0.1, 0.2, 0.3]), "youden", backend=HOST)

@@ -53,6 +53,15 @@ def _signature(name: str, task: str) -> dict[str, Any]:
     return {key: p.default for key, p in parameters.items() if key not in NEVER | {"self"}}
 
 
+@pytest.mark.parametrize("name", MODELS.names())
+def test_a_model_and_its_fields_are_described(name: str) -> None:
+    """The reference page of a model is generated from its docstring and its fields."""
+    model = MODELS.get(name)
+    summary, _, details = inspect.cleandoc(model.__doc__ or "").partition("\n")
+    assert summary.endswith(".") and "CPU" in details  # the devices that run it
+    assert [key for key, field in model.model_fields.items() if not (field.description or "").endswith(".")] == []
+
+
 @pytest.mark.parametrize("name", SCIKIT_LEARN)
 def test_every_field_is_a_parameter_of_the_class_with_its_default(name: str) -> None:
     fields = {key: field.default for key, field in MODELS.get(name).model_fields.items()}
@@ -115,14 +124,14 @@ def test_a_value_that_the_class_would_refuse_is_refused_by_the_settings(name: st
 def test_a_value_of_another_task_is_refused_with_the_ones_that_fit(
     name: str, field: str, value: str, task: str
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{field}.*does not fit a {task} task"):
+    with pytest.raises(ConfigError, match=f"{field}.*not available for the task {task}"):
         MODELS.get(name)(**{field: value}).estimator_params(task)  # type: ignore[arg-type]
 
 
 def test_a_model_refuses_a_task_that_it_cannot_learn(backend: CpuBackend, tables: dict[str, Any]) -> None:
     data = tables["regression"]
     context = FitContext(backend, "regression", 0)
-    with pytest.raises(ConfigError, match="GaussianNB cannot learn a regression task"):
+    with pytest.raises(ConfigError, match="GaussianNB cannot learn the task regression"):
         fit(MODELS.get("gaussian_nb")(), data.X, data.y, context)
 
 

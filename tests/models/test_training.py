@@ -184,7 +184,7 @@ def test_training_rows_of_a_single_class_are_refused(tables: dict[str, Any]) -> 
 
 
 def test_what_the_estimator_refuses_is_a_configuration_error(tables: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"KNN could not be trained on .*kd_tree"):
+    with pytest.raises(ConfigError, match=r"cannot train KNN on .*kd_tree"):
         _fit("knn", tables["binary"], metric="cosine", algorithm="kd_tree")
 
 

@@ -51,7 +51,7 @@ def test_nothing_of_the_rows_stays_in_the_run_directory(both: tuple[Left, Left])
 
 def test_a_limit_that_nothing_fits_into_ends_the_run_before_it_begins(tmp_path: Path) -> None:
     pipeline = Pipeline.from_yaml(CHURN, overrides=[*SETTINGS, "limits.memory=100MiB"])
-    with pytest.raises(LimitError, match=r"even with its rows on the disk\n(.*\n)*.*allow it 0\.\d\d GiB"):
+    with pytest.raises(LimitError, match=r"even with its rows on disk\n(.*\n)*.*allow 0\.\d\d GiB"):
         pipeline.run(output=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
@@ -62,5 +62,5 @@ def test_a_plan_says_that_the_rows_will_be_on_the_disk() -> None:
     assert plan.host_bytes < 1 << 30
     read = next(stage for stage in plan.stages if stage.name == "read")
     assert read.parts > 5 and read.peak_host_bytes < 600 << 20  # rows that are generated come in pieces, too
-    assert plan.to_json()["on_disk"].startswith("in memory the run would take")
+    assert plan.to_json()["on_disk"].startswith("in memory the run would need")
     assert "in passes" in [note for stage in plan.stages for note in stage.notes]

@@ -203,7 +203,7 @@ def test_clusters_are_judged_on_the_host_and_the_reason_is_said(tmp_path: Path) 
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})
     run = run_on(WithEstimators(), config, tmp_path / "run")
     stage = next(stage for stage in run.timeline.stages if stage.name == "evaluate")
-    assert (stage.device, "judged by scikit-learn" in stage.reason) == ("cpu", True)
+    assert (stage.device, "scikit-learn computes" in stage.reason) == ("cpu", True)
     assert stages_elsewhere(run.plan(), "gpu") == []
 
 
@@ -327,7 +327,7 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Pa
     assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [
-        "on the CPU: a prepare hook takes a pandas.DataFrame"
+        "on the CPU: a prepare hook needs a pandas.DataFrame"
     ]
     derived = stages["derive"]
     assert (derived["device"], derived["interpreter"], derived["bytes_to_host"]) == ("gpu", "cuda", 0)
@@ -356,7 +356,7 @@ def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(tm
     assert there.metrics["roc_auc"] == pytest.approx(here.metrics["roc_auc"], abs=2e-4)
     stages = {stage["name"]: stage for stage in there.timeline.to_json()["stages"]}
     assert [note.partition(" (")[0] for note in stages["read"]["notes"] if note.startswith("on the CPU")] == [
-        "on the CPU: Arrow makes the rows and labels of events"
+        "on the CPU: building rows and labels from events is not supported on the GPU"
     ]
     assert (stages["derive"]["device"], stages["derive"]["bytes_to_host"]) == ("gpu", 0)
     assert left_the_device() == []

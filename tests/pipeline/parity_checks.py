@@ -1,4 +1,4 @@
-"""Parity between the double of a device and the host: run by `test_parity`, in Numba's simulator."""
+"""Parity between a simulated device and the host, run by `test_parity` in Numba's simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, train
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
-# of arithmetic on infinities, where Python computes: the simulator
+# the simulator computes in Python, which warns about arithmetic with infinities
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 CONFIG = """\
 source: {generate: churn, rows: 150, target: Churn, positive: "Yes", schema: {City: categorical},
@@ -40,17 +40,15 @@ models: [logistic_regression]
 """
 
 
-def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parity_rows, "RUN_ROWS", 20)  # a thread of the simulator is one of Python's
+def test_a_record_of_a_device_is_replayed_on_host_and_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity_rows, "RUN_ROWS", 20)  # every thread of the simulator is a Python thread
     monkeypatch.setattr(parity_rows, "LEVELS", 4)
     (tmp_path / "config.yaml").write_text(CONFIG)
     config = load_config(tmp_path / "config.yaml")
     host, device = choose("cpu"), DeviceDouble()
     on_host = open_job(config, host, Timeline())
     on_device = open_job(config, device, Timeline())
-    uncounted.clear()  # whether a column has nulls, and its bounds: that is asked of it while it is encoded
+    uncounted.clear()  # encoding queries whether a column has nulls, and its bounds
     everything = np.ones(on_host.table.n_rows, bool)
     trained = train(config.models[0], on_host.rows(everything), on_host.goal, config, host)
     refusal = EstimatorRefusal("it is a double", "none")
@@ -59,19 +57,19 @@ def test_what_a_device_has_recorded_the_host_and_the_device_itself_replay(
     trial = make_trial_rows(on_device, there.features)
     export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
 
-    said = json.loads((tmp_path / "model" / "parity.json").read_text())
-    assert said["trained_on"]["device"] == "gpu" and said["trained_on"]["interpreter"] == "cuda"
-    assert said["replayed"]["device"] == "cpu" and said["replayed"]["passed"]
+    parity = json.loads((tmp_path / "model" / "parity.json").read_text())
+    assert parity["trained_on"]["device"] == "gpu" and parity["trained_on"]["interpreter"] == "cuda"
+    assert parity["replayed"]["device"] == "cpu" and parity["replayed"]["passed"]
     again = replace(load_model(tmp_path / "model", "cpu"), backend=device).verify()
     assert again.passed and (again.device, again.interpreter) == ("gpu", "cuda")
-    assert not uncounted  # nothing has come to the host but by the backend
+    assert not uncounted  # all transfers to the host went through the backend
     rows = customers(5, 1).to_pandas()
     served = replace(load_model(tmp_path / "model", "cpu"), backend=device).predict_proba(rows)
     np.testing.assert_allclose(served, load_model(tmp_path / "model", "cpu").predict_proba(rows), rtol=1e-5)
 
 
 class Float32Neighbors:
-    """The nearest neighbours of an estimator of scikit-learn's, weighted by distances as cuML computes them."""
+    """Nearest neighbours of a scikit-learn estimator, weighted by distances as in cuML."""
 
     def __init__(self, twin: Any) -> None:
         self._twin = twin
@@ -82,7 +80,7 @@ class Float32Neighbors:
     def predict_proba(self, X: Any) -> Any:
         x, a, y = X._ary, np.asarray(self._twin._fit_X, np.float32), self._twin._y
         squares = (x * x).sum(axis=1, keepdims=True) + (a * a).sum(axis=1) - 2 * (x @ a.T)
-        distance = np.sqrt(np.maximum(squares, 1e-7))  # of a row to itself it is never quite 0
+        distance = np.sqrt(np.maximum(squares, 1e-7))  # the distance of a row to itself is not exactly 0
         found = np.argsort(distance, axis=1, kind="stable")[:, : self._twin.n_neighbors]
         weights = 1 / np.take_along_axis(distance, found, axis=1)
         positive = (weights * y[found]).sum(axis=1) / weights.sum(axis=1)
@@ -96,7 +94,7 @@ models: [{knn: {weights: distance}}]
 """
 
 
-def test_neighbours_of_a_device_are_exported_without_the_predictions_that_float32_decides(tmp_path: Path) -> None:
+def test_neighbours_of_a_device_are_recorded_without_predictions_that_depend_on_rounding(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(NEIGHBORS)
     config = load_config(tmp_path / "config.yaml")
     host, device = choose("cpu"), DeviceDouble()
@@ -109,7 +107,7 @@ def test_neighbours_of_a_device_are_exported_without_the_predictions_that_float3
     there = TrainedModel(trained.entry, trained.features, model)
     trial = make_trial_rows(open_job(config, device, Timeline()), there.features)
     export_model(tmp_path / "model", there, on_host.goal, Decision(), config, {}, trial, device)
-    said = json.loads((tmp_path / "model" / "parity.json").read_text())
-    (note,) = [note for note in said["not_covered"] if "float32 distances" in note]
-    assert int(note.split()[-2]) > 100  # the rows of the run are their own nearest neighbours
+    parity = json.loads((tmp_path / "model" / "parity.json").read_text())
+    (note,) = [note for note in parity["not_covered"] if "float32 rounding" in note]
+    assert int(note.split()[2]) > 100  # the rows of the run are their own nearest neighbours
     assert load_model(tmp_path / "model", "cpu").verify().passed

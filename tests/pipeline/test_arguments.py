@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "nothing": (lambda: gp.Pipeline(None), "got None"),
     "rows as rules": (lambda: gp.Pipeline(data=FRAME, target="left"), r"got None(.|\n)*where: source"),  # type: ignore[arg-type]
     "no path": (lambda: gp.Pipeline([]), "got an empty list"),
-    "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that holds 3"),
+    "a list with a number": (lambda: gp.Pipeline(["t.csv", 3]), "got a list that contains 3"),
     "a pipeline": (lambda: gp.Pipeline(pipeline()), "got gpupipe.Pipeline"),
     "a target twice": (lambda: gp.Pipeline({"path": "t.csv", "target": "x"}, target="y"), "target: given twice"),
     "a Config and more": (lambda: gp.Pipeline(pipeline().config, seed=3), "takes no further argument; got seed"),
@@ -94,7 +94,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a dict as a file": (lambda: gp.Pipeline.from_yaml({"source": {}}), "Pipeline.from_dict"),  # type: ignore[arg-type]
     "no file": (lambda: gp.load_config(None), "got None"),  # type: ignore[arg-type]
     "an override": (lambda: gp.Pipeline.from_yaml(CHURN, overrides="seed=3"), r"got 'seed=3'(.|\n)*\[\"seed=8\""),
-    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of texts; got 5"),  # type: ignore[arg-type]
+    "overrides": (lambda: gp.Pipeline.from_dict({}, device="cpu", overrides=5), "expected a list of str; got 5"),  # type: ignore[arg-type]
     "a device": (lambda: gp.Pipeline.from_yaml(CHURN, device="cuda"), "'auto', 'cpu', 'gpu'; got 'cuda'"),  # type: ignore[arg-type]
     "a frame as a dict": (lambda: gp.Pipeline.from_dict(FRAME), "expected a dict of sections; got pandas.DataFrame"),  # type: ignore[arg-type]
     "an output": (lambda: pipeline().run(output=5), "expected a path; got 5\n  where: output"),  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a frame of a section": (lambda: gp.Pipeline({"frame": {"a": [1]}}), r"frame: expected a frame .*; got dict"),
     "a view": (lambda: pipeline().features(view="denze"), "did you mean 'dense'"),  # type: ignore[arg-type]
     "a library": (lambda: pipeline().tensors("torhc"), "did you mean 'torch'"),
-    "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "'16GX' is no size"),
+    "a size": (lambda: pipeline().plan(assume_gpu="16GX"), "got '16GX'"),
     "a run": (lambda: gp.load_run(5), "expected the path of a run directory; got 5"),  # type: ignore[arg-type]
 }
 
@@ -135,8 +135,8 @@ def test_advice_is_for_python_unless_there_is_a_file_to_change() -> None:
     [
         ("run", "api.run_pipeline"),
         ("plan", "plan.run_plan.make_plan"),
-        ("features", "api.open_job"),
-        ("tensors", "api.make_tensors"),
+        ("features", "feature_access.open_job"),
+        ("tensors", "feature_access.make_tensors"),
     ],
 )
 def test_every_method_words_its_errors_for_python(
@@ -206,9 +206,9 @@ def test_a_run_is_opened_again_from_its_directory(churn_run: gp.Run, tmp_path: P
     (tmp_path / "config.yaml").write_text("")
     for content in ("{", "[]", '{"models": {}}'):
         (tmp_path / "metrics.json").write_text(content)
-        with pytest.raises(ArtifactError, match=r"metrics\.json cannot be read"):
+        with pytest.raises(ArtifactError, match=r"cannot read metrics\.json"):
             _ = gp.load_run(tmp_path).metrics
-    with pytest.raises(ArtifactError, match=r"predictions\.parquet cannot be read"):
+    with pytest.raises(ArtifactError, match=r"cannot read predictions\.parquet"):
         _ = gp.load_run(tmp_path).predictions
 
 
@@ -229,5 +229,5 @@ def test_a_dict_names_its_values_by_their_path() -> None:
         parse_config({"source": {"path": FRAME, "taget": "left"}, "limits": {"time": None, "memory": "much"}})
     assert error.value.problems == (
         "source.taget: unknown key; did you mean 'target'?",
-        "limits.memory: 'much' is no size; write it as in 20GiB or 500MB",
+        "limits.memory: expected a size such as 20GiB or 500MB, got 'much'",
     )

@@ -43,12 +43,12 @@ def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "
 @pytest.mark.parametrize(
     ("y", "split", "says"),
     [
-        (["yes"] * N, "{}", "the target 'y' has the single value 'yes'"),
-        ([2.5] * N, "{}", "the target 'y' has the single value 2.5"),
-        ([None] * N, "{}", "the target 'y' has no value"),
-        ([f"note {i}" for i in range(N)], "{}", "the target 'y' is text"),
+        (["yes"] * N, "{}", "expected at least two values of the target 'y', found only 'yes'"),
+        ([2.5] * N, "{}", "expected at least two values of the target 'y', found only 2.5"),
+        ([None] * N, "{}", "the target 'y' is null in every row"),
+        ([f"note {i}" for i in range(N)], "{}", "'y' is text"),
         (["rare", *"ab" * 59, "a"], "{}", "class 'rare' has a single row"),
-        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows, fewer than the 3 folds"),
+        (["rare", *"ab" * 59, "a"], "{cv: 3}", "class 'rare' has 1 rows; 3 folds need at least 3"),
         (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
     ],
 )

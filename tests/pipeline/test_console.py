@@ -83,18 +83,29 @@ def test_without_a_terminal_there_are_plain_lines_without_control_characters() -
     assert lines[-1] == "runs/churn-1"
 
 
-def test_the_leaderboard_marks_the_best_and_shows_validation_beside_test() -> None:
-    table = printed()[0].splitlines()
-    header = next(line for line in table if "model" in line)
-    assert re.split(r"\s{2,}", header.strip()) == [
-        "model", "validation roc_auc", "roc_auc", "f1", "seconds",
+def headings(table: str) -> list[str]:
+    """Return the headings of a leaderboard, whose longer ones take two lines."""
+    lines = table.splitlines()
+    rule = next(i for i, line in enumerate(lines) if line.startswith("──"))
+    upper, lower = lines[rule - 2].ljust(200), lines[rule - 1].ljust(200)
+    ends = [match.end() for match in re.finditer(r"\S+(?: \S+)*", lower)]
+    starts = [0, *ends[:-1]]
+    return [
+        " ".join(f"{upper[start:end]} {lower[start:end]}".split())
+        for start, end in zip(starts, ends, strict=True)
     ]  # fmt: skip
+
+
+def test_the_leaderboard_marks_the_best_and_shows_validation_next_to_test() -> None:
+    text = printed()[0]
+    assert headings(text) == ["model", "ROC AUC (validation)", "ROC AUC", "F1 score", "seconds"]
+    table = text.splitlines()
     marked = [line.split() for line in table if line.startswith("★")]
     assert marked == [["★", "boost", "0.8500", "0.8400", "–", "–"]]
     assert ["forest", "0.8200", "0.8100", "0.5000", "0.5000"] in [line.split() for line in table]
 
 
-def test_the_spread_over_the_folds_stands_beside_the_mean() -> None:
+def test_the_leaderboard_shows_the_spread_over_the_folds() -> None:
     err = io.StringIO()
     row = LeaderboardRow(model="forest", metrics={"roc_auc": 0.81, "roc_auc_std": 0.0123}, best=True)
     Console(err=err).finished([row], {}, Path("runs/x"))
@@ -102,28 +113,58 @@ def test_the_spread_over_the_folds_stands_beside_the_mean() -> None:
     assert "roc_auc_std" not in err.getvalue()
 
 
-@pytest.mark.parametrize(("columns", "n_metrics"), [(80, 1), (100, 3), (120, 5)])
-def test_a_narrow_terminal_gets_fewer_metrics_rather_than_cut_ones(
-    columns: int, n_metrics: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def on_columns(columns: int, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
+    return Terminal()
+
+
+def plain(terminal: Terminal) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+
+
+@pytest.mark.parametrize(("columns", "n_metrics"), [(80, 3), (100, 4), (120, 5)])
+def test_the_leaderboard_fits_the_terminal_with_fewer_metrics_and_none_is_cut(
+    columns: int, n_metrics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ["roc_auc", "average_precision", "f1", "log_loss", "brier"]
     row = LeaderboardRow(
         model="hist_gradient_boosting", metrics=dict.fromkeys(names, 0.5), validation={"roc_auc": 0.5}, best=True
     )
-    err = Terminal()
-    Console(err=err).finished([row], {}, Path("runs/x"))
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", err.getvalue())
+    terminal = on_columns(columns, monkeypatch)
+    Console(err=terminal).finished([row], {}, Path("runs/x"))
+    shown = plain(terminal)
     assert "…" not in shown
-    header = next(line for line in shown.splitlines() if "model" in line)
-    assert re.split(r"\s{2,}", header.strip()) == ["model", "validation roc_auc", *names[:n_metrics], "seconds"]
+    titles = ["ROC AUC", "Average precision", "F1 score", "Log loss", "Brier score"]
+    assert headings(shown) == ["model", "ROC AUC (validation)", *titles[:n_metrics], "seconds"]
     assert re.search("^★ +hist_gradient_boosting ", shown, re.MULTILINE)
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_stages_and_their_notes_fit_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_columns(columns, monkeypatch)
+    with Console(err=terminal) as console:
+        timeline = Timeline([console])
+        for name in ("read", "fold 10 of 10: train hist_gradient_boosting", "train " + "a_long_name_of_a_model" * 5):
+            with timeline.stage(name, Place("cpu")) as stage:
+                stage.rows = 12_345_678
+                stage.note("a note that goes on " * 9)
+        with timeline.stage("predict", Place("cpu")) as stage:
+            stage.rows = 0
+    lines = [line.rstrip() for line in plain(terminal).splitlines()]
+    assert max(map(len, lines)) <= columns
+    (shown,) = (line for line in lines if line.startswith("✓ fold"))
+    assert "fold 10 of 10: train hist_gradient_boosting  " in shown and "12,345,678 rows" in shown
+    assert ("rows/s" in shown) == (columns == 120)
+    assert all(line.startswith("    ") for line in lines if "note" in line)
+    (empty,) = (line for line in lines if line.startswith("✓ predict"))
+    assert " rows" not in empty
 
 
 def test_quiet_prints_nothing() -> None:
@@ -194,7 +235,7 @@ def test_an_ascii_stream_gets_ascii_signs_and_no_error() -> None:
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, env=environment, check=True)
     shown = done.stderr.decode("ascii")
     assert "+ lesen" in shown
-    assert "* | baum" in shown
+    assert "* |baum" in shown
 
 
 def test_rich_is_imported_only_when_there_is_something_to_print() -> None:

@@ -24,11 +24,11 @@ from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 from tests.inline_workers import InlineWorkers
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*text, so not among the features")
+pytestmark = pytest.mark.filterwarnings("ignore:text column .* dropped")
 
 ROWS = 600
 TABLE = customers(ROWS, 7)
-TAKEN = "taken from the interrupted run"
+RESUMED = "loaded from a checkpoint"
 SETTINGS: dict[str, Any] = {
     "target": "Churn",
     "positive": "Yes",
@@ -183,10 +183,10 @@ def test_a_run_resumes_with_equal_rows_and_with_no_others(tmp_path: Path) -> Non
 
     frame = TABLE.to_pandas()
     stopped(gp.Pipeline(frame, **SETTINGS).config)
-    assert TAKEN in notes(gp.Pipeline(frame.copy(), **SETTINGS).run(tmp_path / "run", resume=True))
+    assert RESUMED in notes(gp.Pipeline(frame.copy(), **SETTINGS).run(tmp_path / "run", resume=True))
     stopped(gp.Pipeline(frame, **SETTINGS).config)
     frame.loc[5, "tenure"] = 70
-    assert TAKEN not in notes(gp.Pipeline(frame, **SETTINGS).run(tmp_path / "run", resume=True))
+    assert RESUMED not in notes(gp.Pipeline(frame, **SETTINGS).run(tmp_path / "run", resume=True))
 
 
 def test_a_plan_knows_the_rows_of_a_frame() -> None:

@@ -83,7 +83,7 @@ def test_the_derived_columns_have_a_stage_of_their_own(run: gpupipe.Run) -> None
 
     assert stages["derive"]["rows"] == 300
     assert stages["derive"]["interpreter"] == "numpy"
-    assert "6 columns of the table, orders" in stages["derive"]["notes"][0]
+    assert "6 columns from the table, orders" in stages["derive"]["notes"][0]
 
 
 def test_a_feature_is_traced_back_to_the_further_table(run: gpupipe.Run) -> None:
@@ -140,14 +140,14 @@ def test_the_command_line_takes_further_tables(run: gpupipe.Run, folder: Path, t
 def test_a_table_that_is_not_given_is_asked_for(run: gpupipe.Run, folder: Path) -> None:
     customers = pd.read_parquet(folder / "customers.parquet")
 
-    with pytest.raises(ConfigError, match=r"further table: orders \(columns at, spend, shop, who\)"):
+    with pytest.raises(ConfigError, match=r"missing further table 'orders' \(columns at, spend, shop, who\)"):
         gpupipe.load_model(run.path).predict(customers)
 
 
 def test_a_table_that_the_model_does_not_read_is_refused(run: gpupipe.Run, folder: Path) -> None:
     customers = pd.read_parquet(folder / "customers.parquet")
 
-    with pytest.raises(ConfigError, match="reads no further table 'order'"):
+    with pytest.raises(ConfigError, match="unknown further table 'order'"):
         gpupipe.load_model(run.path).predict(customers, {"order": customers})
 
 

@@ -1,4 +1,4 @@
-"""Text columns of a CSV file stay text when a model scores it, whatever the batch holds."""
+"""Tests of the sources of tables to score: text columns of CSV files stay text, whatever the values of a batch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ report: {enabled: false}
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return rows whose texts look like numbers, booleans or dates in some batches and not in others, and events."""
+    """Return rows whose texts look like numbers, booleans or dates in some batches only, and events."""
     row = np.arange(N)
     frame = pd.DataFrame({
         "zip": np.array(["00501", "01234", "10001", "A0210"])[row % 4],
@@ -50,17 +50,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 @pytest.mark.parametrize("rows", [slice(1, 2), slice(8, 9), slice(0, None)])
-def test_a_row_has_one_score_in_whatever_batch(model: Model, tmp_path: Path, rows: slice) -> None:
+def test_the_score_of_a_row_does_not_depend_on_the_batch(model: Model, tmp_path: Path, rows: slice) -> None:
     frame, orders = tables()
     batch = frame.iloc[rows].drop(columns="y")
     own = orders[orders["customer"].isin(batch["customer"])]
     batch.to_csv(tmp_path / "new.csv", index=False)
     own.to_csv(tmp_path / "orders.csv", index=False)
     from_csv = model.predict_proba(tmp_path / "new.csv", {"orders": tmp_path / "orders.csv"})
-    np.testing.assert_array_equal(from_csv, model.predict_proba(batch, {"orders": own}))  # texts in memory are texts
+    np.testing.assert_array_equal(
+        from_csv, model.predict_proba(batch, {"orders": own})
+    )  # in memory, texts are texts already
 
 
-def test_keys_of_digits_only_find_events_whose_keys_have_letters_too(model: Model, tmp_path: Path) -> None:
+def test_keys_of_digits_only_match_an_event_table_that_also_has_keys_with_letters(model: Model, tmp_path: Path) -> None:
     frame, orders = tables()
     batch = frame.iloc[1:4].drop(columns="y")
     batch.to_csv(tmp_path / "new.csv", index=False)

@@ -1,4 +1,4 @@
-"""A loaded model: the same answers as in the run, and plain refusals."""
+"""Tests of `gpupipe.Model`: the same predictions as in the run, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    """Return the very customers that the run was made of."""
+    """Return the customers that the run was trained on."""
     return customers(3000, 7).to_pandas()
 
 
-def test_it_predicts_what_the_run_predicted(churn_run: Run, rows: pd.DataFrame) -> None:
+def test_predictions_equal_those_of_the_run(churn_run: Run, rows: pd.DataFrame) -> None:
     predictions = pd.read_parquet(churn_run.path / "predictions.parquet")
     model = load_model(churn_run.path)
     probability = model.predict_proba(rows)[predictions["row"], 1]
@@ -39,7 +39,9 @@ def test_it_predicts_what_the_run_predicted(churn_run: Run, rows: pd.DataFrame) 
     assert (model.predict(rows)[predictions["row"]] == predictions["prediction"]).all()
 
 
-def test_frames_arrow_tables_and_files_are_the_same_to_it(churn_run: Run, rows: pd.DataFrame, tmp_path: Path) -> None:
+def test_frames_arrow_tables_and_files_give_the_same_predictions(
+    churn_run: Run, rows: pd.DataFrame, tmp_path: Path
+) -> None:
     model = load_model(churn_run.path / "model")
     expected = model.predict_proba(rows.head(200))
     arrow = pa.Table.from_pandas(rows.head(200), preserve_index=False)
@@ -70,7 +72,7 @@ def test_a_missing_column_is_named(churn_run: Run, rows: pd.DataFrame) -> None:
         load_model(churn_run.path).predict(rows.drop(columns="Contract"))
 
 
-def test_a_word_in_a_column_of_numbers_is_named_with_its_row(churn_run: Run, rows: pd.DataFrame) -> None:
+def test_the_error_for_a_word_in_a_numeric_column_names_the_row(churn_run: Run, rows: pd.DataFrame) -> None:
     bad = rows.head(20).astype({"tenure": str}).copy()
     bad.loc[4, "tenure"] = "many"
     with pytest.raises(SchemaError, match=r"(?s)tenure.*'many'.*data row 5"):
@@ -78,7 +80,7 @@ def test_a_word_in_a_column_of_numbers_is_named_with_its_row(churn_run: Run, row
 
 
 @pytest.mark.parametrize("part", ["program.npz", "levels.json", "schema.json", "manifest.json", "features.json"])
-def test_one_flipped_byte_is_refused_by_name(churn_run: Run, tmp_path: Path, part: str) -> None:
+def test_the_error_for_a_flipped_byte_names_the_file(churn_run: Run, tmp_path: Path, part: str) -> None:
     folder = tmp_path / "model"
     shutil.copytree(churn_run.path / "model", folder)
     content = bytearray((folder / part).read_bytes())
@@ -88,7 +90,7 @@ def test_one_flipped_byte_is_refused_by_name(churn_run: Run, tmp_path: Path, par
         load_model(folder)
 
 
-def test_an_altered_program_with_a_right_hash_still_cannot_read_elsewhere(churn_run: Run, tmp_path: Path) -> None:
+def test_an_altered_program_with_a_valid_hash_cannot_read_other_memory(churn_run: Run, tmp_path: Path) -> None:
     from gpupipe.artifact import ArtifactReader, ArtifactWriter
 
     reader = ArtifactReader(churn_run.path / "model")
@@ -103,7 +105,7 @@ def test_an_altered_program_with_a_right_hash_still_cannot_read_elsewhere(churn_
             writer.file(name).write_bytes(reader.read(name))
     own = {"format", "format_version", "created", "gpupipe", "libraries", "files", "manifest_sha256"}
     writer.finish({k: v for k, v in reader.manifest.items() if k not in own})
-    with pytest.raises(ArtifactError, match="not sound"):
+    with pytest.raises(ArtifactError, match="the feature program is invalid"):
         load_model(tmp_path / "model")
 
 
@@ -123,7 +125,7 @@ def test_an_xgboost_model_needs_neither_scikit_learn_nor_skops(churn_run: Run, t
     assert done.stdout.strip() == "40", done.stderr
 
 
-def test_lineage_leads_from_each_feature_to_its_inputs(churn_run: Run) -> None:
+def test_lineage_maps_each_feature_to_its_inputs(churn_run: Run) -> None:
     manifest = json.loads((churn_run.path / "model" / "manifest.json").read_text())
     assert manifest["lineage"]["City_target"] == ["City"]
     assert set(manifest["inputs"]) >= {column for columns in manifest["lineage"].values() for column in columns}

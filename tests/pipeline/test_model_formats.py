@@ -1,4 +1,4 @@
-"""Models of earlier format versions, kept as files: they load, predict to the recorded digits and verify."""
+"""Tests of models in earlier formats, stored as fixtures: they load, give the recorded predictions and verify."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ rows of its tables; and what 0.1.0 predicted for them."""
 
 
 @pytest.mark.parametrize("untrusted", [False, True])
-def test_a_model_of_format_1_predicts_what_it_did(untrusted: bool) -> None:
+def test_a_model_of_format_1_gives_the_recorded_predictions(untrusted: bool) -> None:
     recorded = [float(line) for line in (FORMAT_1 / "predictions.csv").read_text().split()[1:]]
     model = load_model(FORMAT_1 / "model", untrusted=untrusted)
     found = model.predict_proba(str(FORMAT_1 / "customers.csv"), {"orders": str(FORMAT_1 / "orders.csv")})

@@ -1,4 +1,4 @@
-"""Everything that a model predicts from: rows as dicts and Series, frames of every library; and what it refuses."""
+"""Tests of the inputs of a model: dicts, Series and frames of every library, and errors for other types."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def model(churn_run: Run) -> Model:
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    """Return rows of the training, categories as text."""
+    """Return training rows, with categories as text."""
     frame = customers(3000, 7).to_pandas().head(N)
     return frame.astype({name: object for name, kind in frame.dtypes.items() if kind == "category"})
 
@@ -39,7 +39,7 @@ def as_duckdb(rows: pd.DataFrame) -> Any:
 
 
 def as_stream(rows: pd.DataFrame) -> Any:
-    """Return something that knows nothing but the Arrow PyCapsule protocol."""
+    """Return an object that only supports the Arrow PyCapsule protocol."""
 
     class Stream:
         def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -62,7 +62,7 @@ def as_stream(rows: pd.DataFrame) -> Any:
     ],
     ids=["polars", "lazy", "reader", "duckdb", "stream", "columns", "dicts", "series"],
 )
-def test_the_same_rows_have_the_same_predictions_whatever_holds_them(
+def test_the_same_rows_in_any_container_give_the_same_predictions(
     model: Model, rows: pd.DataFrame, make: Callable[[pd.DataFrame], Any]
 ) -> None:
     given = make(rows)
@@ -73,17 +73,19 @@ def test_the_same_rows_have_the_same_predictions_whatever_holds_them(
     np.testing.assert_array_equal(found, model.predict_proba(rows))
 
 
-def test_a_dict_of_single_values_is_one_row(model: Model, rows: pd.DataFrame) -> None:
+def test_a_dict_of_scalars_is_one_row(model: Model, rows: pd.DataFrame) -> None:
     row = rows.iloc[3].to_dict()
     assert model.predict(row).shape == (1,)
     np.testing.assert_array_equal(model.predict_proba(row), model.predict_proba(rows.iloc[[3]]))
-    # As a JSON parser leaves it: whole numbers for floats, times as text, None for what is not there.
+    # Values of a JSON parser: integers for floats, times as text, None for missing values.
     row |= {"MonthlyCharges": 30, "Age": None, "signup_ts": str(row["signup_ts"]), "tenure": float(row["tenure"])}
     frame = rows.iloc[[3]].assign(MonthlyCharges=30.0, Age=np.nan)
     np.testing.assert_array_equal(model.predict_proba(row), model.predict_proba(frame))
 
 
-def test_a_key_that_some_rows_lack_is_null_and_one_that_all_lack_is_an_error(model: Model, rows: pd.DataFrame) -> None:
+def test_a_key_missing_from_some_rows_is_null_and_one_missing_from_all_is_an_error(
+    model: Model, rows: pd.DataFrame
+) -> None:
     some = rows.head(2).to_dict("records")
     del some[1]["Age"]
     frame = rows.head(2).copy()
@@ -95,7 +97,7 @@ def test_a_key_that_some_rows_lack_is_null_and_one_that_all_lack_is_an_error(mod
         model.predict(some)
 
 
-def test_columns_that_the_model_does_not_read_may_hold_anything(model: Model, rows: pd.DataFrame) -> None:
+def test_unused_columns_may_have_any_values(model: Model, rows: pd.DataFrame) -> None:
     expected = model.predict_proba(rows)
     anything: dict[str, Any] = {"note": [object()] * N, "nested": [{"a": [1]}] * N}
     odd = rows.assign(**anything)
@@ -103,11 +105,11 @@ def test_columns_that_the_model_does_not_read_may_hold_anything(model: Model, ro
     np.testing.assert_array_equal(model.predict_proba(odd.to_dict("records")), expected)
 
 
-def test_no_rows_have_no_predictions(model: Model) -> None:
+def test_zero_rows_give_zero_predictions(model: Model) -> None:
     assert model.predict([]).shape == (0,) and model.transform([]).shape == (0, len(model.feature_names))
 
 
-def test_features_are_those_that_the_estimator_sees(model: Model, rows: pd.DataFrame, churn_run: Run) -> None:
+def test_transform_returns_the_matrix_of_the_estimator(model: Model, rows: pd.DataFrame, churn_run: Run) -> None:
     X = model.transform(rows)
     assert X.dtype == np.float32 and X.flags.f_contiguous and X.shape == (N, len(model.feature_names))
     np.testing.assert_array_equal(model.estimator.predict(X).probability, model.predict_proba(rows)[:, 1])
@@ -122,7 +124,7 @@ def test_features_are_those_that_the_estimator_sees(model: Model, rows: pd.DataF
         (5, "got int"),
         (None, "got NoneType"),
         (b"rows.csv", "got bytes"),
-        ("", "empty path"),
+        ("", "got an empty string"),
         (np.ones((2, 3)), r"(?s)got ndarray.*pandas.DataFrame\(array, columns="),
         (pl.Series("tenure", [1]), "Series is taken as one row"),
         (pd.Series([1, 2], name="tenure"), r"(?s)index begins 0, 1.*to_frame"),
@@ -131,7 +133,7 @@ def test_features_are_those_that_the_estimator_sees(model: Model, rows: pd.DataF
         ({}, "columns that are not in the data"),
     ],
 )
-def test_what_is_no_table_is_refused_in_words(model: Model, data: Any, message: str) -> None:
+def test_errors_for_unsupported_inputs_say_what_is_expected(model: Model, data: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         model.predict(data)
 
@@ -146,7 +148,7 @@ def test_what_is_no_table_is_refused_in_words(model: Model, data: Any, message: 
         ({"signup_ts": "soon"}, "'signup_ts'"),
     ],
 )
-def test_a_value_of_another_kind_is_refused_without_advice_on_configurations(
+def test_the_error_for_a_value_of_another_kind_has_no_advice_on_configurations(
     model: Model, rows: pd.DataFrame, changed: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(DataError, match=message) as caught:
@@ -154,7 +156,7 @@ def test_a_value_of_another_kind_is_refused_without_advice_on_configurations(
     assert "schema:" not in str(caught.value) and "drop:" not in str(caught.value)
 
 
-def test_tables_and_cut_offs_of_other_types_are_refused(model: Model, rows: pd.DataFrame) -> None:
+def test_tables_and_cut_offs_of_other_types_are_rejected(model: Model, rows: pd.DataFrame) -> None:
     with pytest.raises(ConfigError, match=r"tables: expected a dict .* got str"):
         model.predict(rows, tables="orders.parquet")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"as_of: expected a date.* got int"):
@@ -163,14 +165,14 @@ def test_tables_and_cut_offs_of_other_types_are_refused(model: Model, rows: pd.D
 
 
 @pytest.mark.parametrize("path", [None, 5, pd.DataFrame()])
-def test_a_model_is_loaded_from_a_path_only(path: Any) -> None:
+def test_load_model_accepts_paths_only(path: Any) -> None:
     with pytest.raises(ConfigError, match=f"expected the path .* got {type(path).__name__}"):
         load_model(path)
 
 
-def test_a_path_that_is_no_directory_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="there is no such model"):
+def test_loading_a_missing_directory_raises_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="no such directory"):
         load_model(tmp_path / "nope")
     (tmp_path / "file").touch()
-    with pytest.raises(GpupipeError, match="a file, not a model directory"):
+    with pytest.raises(GpupipeError, match="found a file"):
         load_model(tmp_path / "file")

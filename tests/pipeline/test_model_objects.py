@@ -1,4 +1,4 @@
-"""A model as an object of Python: importances, representations, pickles."""
+"""Tests of models as Python objects: importances, representations, pickles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows() -> pd.DataFrame:
     return customers(3000, 7).to_pandas().head(50)
 
 
-def test_importances_are_those_of_the_report(churn_run: Run, model: Model) -> None:
+def test_importances_equal_those_of_the_report(churn_run: Run, model: Model) -> None:
     found = model.importances
     assert found.attrs["metric"] == "roc_auc"
     assert list(found.columns) == ["column", "importance", "std"]
@@ -48,14 +48,14 @@ def test_importances_are_those_of_the_report(churn_run: Run, model: Model) -> No
     assert json.loads((churn_run.path / "model" / "manifest.json").read_text())["importances"]["metric"] == "roc_auc"
 
 
-def test_a_model_without_importances_says_so(churn_run: Run, tmp_path: Path) -> None:
+def test_importances_of_a_model_without_any_raise_an_error(churn_run: Run, tmp_path: Path) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[gaussian_nb]", "evaluate.importance=false"])
     model = run_pipeline(config, tmp_path / "run").model
-    with pytest.raises(ArtifactError, match=r"(?s)no importances were recorded.*evaluate.importance"):
+    with pytest.raises(ArtifactError, match=r"(?s)no recorded importances.*evaluate.importance"):
         _ = model.importances
 
 
-def test_a_pickle_predicts_the_same_in_another_process_without_the_directory(
+def test_a_pickle_gives_the_same_predictions_in_another_process_without_the_directory(
     model: Model, rows: pd.DataFrame, tmp_path: Path
 ) -> None:
     copy = tmp_path / "model"
@@ -80,7 +80,7 @@ def test_a_pickle_predicts_the_same_in_another_process_without_the_directory(
     assert not Path(folder).exists()
 
 
-def test_a_directory_that_has_changed_since_it_was_loaded_is_not_pickled(churn_run: Run, tmp_path: Path) -> None:
+def test_a_model_whose_directory_has_changed_cannot_be_pickled(churn_run: Run, tmp_path: Path) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[gaussian_nb]", "report.enabled=false"])
     model = run_pipeline(config, tmp_path / "run").model
     run_pipeline(config.model_copy(update={"seed": 5}), tmp_path / "run")
@@ -89,7 +89,7 @@ def test_a_directory_that_has_changed_since_it_was_loaded_is_not_pickled(churn_r
 
 
 def reachable(value: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield every object of ours that attributes, lists and mappings lead to."""
+    """Yield every gpupipe object that is reachable through attributes, lists and mappings."""
     if id(value) in seen or depth > 5:
         return
     seen.add(id(value))
@@ -106,8 +106,8 @@ def reachable(value: Any, path: str, seen: set[int], depth: int = 0) -> Iterator
             yield from reachable(getattr(value, name), f"{path}.{name}", seen, depth + 1)
 
 
-def test_no_representation_fills_the_screen(churn_run: Run, model: Model, rows: pd.DataFrame) -> None:
-    """Of a table with a column of a thousand levels: whoever prints their levels is too long."""
+def test_representations_are_short(churn_run: Run, model: Model, rows: pd.DataFrame) -> None:
+    """The table has a column with a thousand levels, which must not be printed."""
     wide = pd.DataFrame({"city": [f"city {i:04}" for i in range(1000)] * 2, "x": np.arange(2000.0)})
     program = FeatureProgram(schema={"city": "categorical"}).fit(wide)
     pipe = Pipeline(load_config(churn_run.path / "config.yaml"))
@@ -134,8 +134,8 @@ def test_a_notebook_shows_a_model_and_a_report_as_tables(model: Model, rows: pd.
     assert "<td>Region</td>" in report and "<b>" not in report.replace("<b>column", "")
 
 
-def test_columns_that_only_keys_and_texts_are_made_of_are_reported_and_ranked_as_inputs(tmp_path: Path) -> None:
-    """The 8 hashes of a note are shuffled together, as one column of the input."""
+def test_inputs_of_derived_columns_are_reported_and_ranked(tmp_path: Path) -> None:
+    """The 8 hashes of a note are shuffled together, as one input column."""
     rng, n = np.random.default_rng(0), 300
     x = rng.normal(size=n)
     rows = pd.DataFrame(

@@ -80,7 +80,7 @@ def test_the_cell_keeps_one_output_which_ends_with_the_leaderboard(executed: Rec
     page = output.data["text/html"]
     assert re.search(r"<details><summary>✓ \d+ stages, .*</summary>", page)
     assert "<progress" not in page and page.count("★") == 1
-    assert re.search(r"train xgboost.*logistic_regression.*validation roc_auc.*★.*/run</div>", page)
+    assert re.search(r"train xgboost.*logistic_regression.*ROC AUC \(validation\).*★.*/run</div>", page)
     lines = output.data["text/plain"].splitlines()
     assert lines[0].startswith("✓ read ") and any(line.startswith("✓ train xgboost ") for line in lines)
 

@@ -1,4 +1,4 @@
-"""What a model must give is recorded where it was trained, replayed before it is written, and again wherever it is."""
+"""Tests of the parity record: written on export, and replayed by `gpupipe.Model.verify`."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def recorded(run: Path) -> ParityRecord:
     return read_record(ArtifactReader(run / "model"), ())
 
 
-def resigned(model: Path, folder: Path, change: Callable[[ArtifactReader, ArtifactWriter], set[str]]) -> Path:
-    """Return a copy of a model in which `change` wrote some parts anew, all hashes right."""
+def rewrite_parts(model: Path, folder: Path, change: Callable[[ArtifactReader, ArtifactWriter], set[str]]) -> Path:
+    """Return a copy of a model, with valid hashes, in which `change` rewrote some parts."""
     reader, writer = ArtifactReader(model), ArtifactWriter(folder)
     changed = change(reader, writer)
     for name in reader.names():
@@ -110,7 +110,7 @@ def test_models_of_public_tables_verify_and_their_record_is_small(
     done = run_pipeline(load_config(CONFIGS / f"{name}.yaml", changes), tmp_path / "run")
     found = done.model.verify()
     assert found.passed and found.predictions.label_flips == 0
-    assert found.columns and all(column.absolute == 0.0 for column in found.columns)  # the same machine
+    assert found.columns and all(column.absolute == 0.0 for column in found.columns)  # on the same machine
     assert found.metrics and all(now == pytest.approx(then, abs=1e-9) for then, now in found.metrics.values())
     model_folder = done.path / "model"
     assert sum((model_folder / part).stat().st_size for part in PARITY) < 150_000
@@ -118,13 +118,13 @@ def test_models_of_public_tables_verify_and_their_record_is_small(
 
 
 @pytest.mark.parametrize("text", TASKS.values(), ids=TASKS.keys())
-def test_every_kind_of_answer_verifies(tmp_path: Path, text: str) -> None:
+def test_models_of_every_task_verify(tmp_path: Path, text: str) -> None:
     found = run(tmp_path, text).model.verify()
-    assert found.passed and found.predictions.rows > 128  # the rows of the run, and some that were made
+    assert found.passed and found.predictions.rows > 128  # rows of the run, and generated rows
     assert found.estimator.largest < 1e-9
 
 
-def test_the_recorded_rows_hold_every_limit_of_every_column(churn_run: Run) -> None:
+def test_the_recorded_rows_have_every_limit_of_every_column(churn_run: Run) -> None:
     trial = recorded(churn_run.path).trial
     inputs = trial.inputs.to_pandas()
     assert set(inputs) == set(churn_run.model.inputs)
@@ -142,7 +142,7 @@ def test_the_recorded_rows_hold_every_limit_of_every_column(churn_run: Run) -> N
     assert "all null" in trial.cases and inputs[made].isna().all(axis=1).any()
 
 
-def test_the_rows_of_the_run_are_those_of_its_input(churn_run: Run) -> None:
+def test_recorded_rows_of_the_run_equal_rows_of_its_input(churn_run: Run) -> None:
     from gpupipe.datasets.churn import customers
 
     source = customers(3000, 7).to_pandas()
@@ -157,16 +157,19 @@ def test_the_rows_of_the_run_are_those_of_its_input(churn_run: Run) -> None:
     assert (trial.target[of_the_run] == (same["Churn"] == "Yes")).all()
 
 
-def test_the_document_says_where_it_was_trained_how_exact_it_must_be_and_what_came_of_it(churn_run: Run) -> None:
-    said = document(churn_run.path / "model")
-    assert said["trained_on"]["device"] == "cpu" and said["trained_on"]["interpreter"] in ("numpy", "numba")
-    assert "numpy" in said["trained_on"]["libraries"] and said["tolerance"] == TOLERANCE
-    assert said["replayed"]["passed"] and said["replayed"]["problems"] == []
-    assert set(said["replayed"]["columns"]) == set(churn_run.model.features.names)
-    assert said["replayed"]["metrics"]["roc_auc"]["difference"] < 1e-9
+def test_parity_json_has_the_device_the_tolerance_and_the_result(churn_run: Run) -> None:
+    recorded_on = document(churn_run.path / "model")
+    assert recorded_on["trained_on"]["device"] == "cpu" and recorded_on["trained_on"]["interpreter"] in (
+        "numpy",
+        "numba",
+    )
+    assert "numpy" in recorded_on["trained_on"]["libraries"] and recorded_on["tolerance"] == TOLERANCE
+    assert recorded_on["replayed"]["passed"] and recorded_on["replayed"]["problems"] == []
+    assert set(recorded_on["replayed"]["columns"]) == set(churn_run.model.features.names)
+    assert recorded_on["replayed"]["metrics"]["roc_auc"]["difference"] < 1e-9
 
 
-def test_derived_columns_are_replayed_from_their_values_and_that_is_said(tmp_path: Path) -> None:
+def test_derived_columns_are_replayed_from_their_values_and_listed_as_not_covered(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     n = 300
     at = pa.array(np.sort(rng.integers(0, 10**9, n)) * 10**6, pa.timestamp("us"))
@@ -183,11 +186,11 @@ def test_derived_columns_are_replayed_from_their_values_and_that_is_said(tmp_pat
     assert found.passed and found.predictions.rows > 128
     derived = [column.name for column in done.model.features.schema if column.derived]
     assert len(derived) >= 4
-    (note_of_it,) = [text for text in found.not_covered if text.startswith("how ")]
-    assert all(name in note_of_it for name in derived)
+    (text,) = [text for text in found.not_covered if text.startswith("derivation of ")]
+    assert all(name in text for name in derived)
 
 
-def test_a_users_kernel_is_replayed_from_its_text(tmp_path: Path) -> None:
+def test_a_custom_kernel_is_replayed_from_its_source(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import gpupipe as gp\n\n@gp.kernel\ndef loyalty(tenure, charges):\n    return tenure / (1.0 + charges)\n"
     )
@@ -199,9 +202,7 @@ def test_a_users_kernel_is_replayed_from_its_text(tmp_path: Path) -> None:
     assert load_model(done.path, allow_code=True).verify().passed
 
 
-def test_one_cell_of_a_lookup_table_changed_and_signed_again_is_found_and_the_column_named(
-    churn_run: Run, tmp_path: Path
-) -> None:
+def test_a_changed_cell_of_a_lookup_table_is_found_and_its_column_named(churn_run: Run, tmp_path: Path) -> None:
     model = load_model(churn_run.path)
     column = model.features.names.index("City_target")
     rate = recorded(churn_run.path).X[0, column]
@@ -214,17 +215,17 @@ def test_one_cell_of_a_lookup_table_changed_and_signed_again_is_found_and_the_co
         writer.arrays("program.npz", arrays)
         return {"program.npz"}
 
-    found = load_model(resigned(churn_run.path / "model", tmp_path / "model", change)).verify()
+    found = load_model(rewrite_parts(churn_run.path / "model", tmp_path / "model", change)).verify()
     assert not found.passed
     assert found.worst.name == "City_target" and found.worst.outside >= 1
     assert "City_target" in found.problems[0] and "City=" in found.problems[0]
-    assert found.estimator.passed  # on the recorded features it says what it said
+    assert found.estimator.passed  # the estimator is unchanged
     with pytest.raises(ArtifactError, match="City_target"):
         copy_model(tmp_path / "model", tmp_path / "copy")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
-def test_a_coefficient_of_the_other_sign_is_found_by_its_predictions(churn_run: Run, tmp_path: Path) -> None:
+def test_a_coefficient_with_the_wrong_sign_is_found_by_its_predictions(churn_run: Run, tmp_path: Path) -> None:
     changes = ["models=[logistic_regression]", "report.enabled=false"]
     done = run_pipeline(load_config(churn_run.path / "config.yaml", changes), tmp_path / "run")
 
@@ -234,13 +235,13 @@ def test_a_coefficient_of_the_other_sign_is_found_by_its_predictions(churn_run: 
         writer.arrays("estimator.npz", arrays)
         return {"estimator.npz"}
 
-    found = load_model(resigned(done.path / "model", tmp_path / "model", change)).verify()
+    found = load_model(rewrite_parts(done.path / "model", tmp_path / "model", change)).verify()
     assert not found.passed and not found.estimator.passed
     assert all(column.outside == 0 for column in found.columns)
     assert found.problems[0].startswith("estimator")
 
 
-def test_a_model_without_a_record_is_refused_by_verify_and_still_predicts(churn_run: Run, tmp_path: Path) -> None:
+def test_a_model_without_a_record_cannot_be_verified_but_predicts(churn_run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     reader, writer = ArtifactReader(churn_run.path / "model"), ArtifactWriter(folder)
     for name in reader.names():
@@ -248,24 +249,24 @@ def test_a_model_without_a_record_is_refused_by_verify_and_still_predicts(churn_
             writer.file(name).write_bytes(reader.read(name))
     writer.finish({key: value for key, value in reader.manifest.items() if key not in OWN_KEYS})
     model = load_model(folder)
-    with pytest.raises(ArtifactError, match="no parity is recorded"):
+    with pytest.raises(ArtifactError, match="no recorded rows"):
         model.verify()
-    with pytest.raises(ArtifactError, match="no parity is recorded"):
+    with pytest.raises(ArtifactError, match="no recorded rows"):
         copy_model(folder, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
 
 
-def test_a_record_of_another_make_is_refused_as_such(churn_run: Run, tmp_path: Path) -> None:
+def test_a_malformed_record_is_rejected(churn_run: Run, tmp_path: Path) -> None:
     def change(reader: ArtifactReader, writer: ArtifactWriter) -> set[str]:
-        said = reader.json("parity.json")
-        writer.json("parity.json", {**said, "tolerance": {"all": 1.0}})
+        values = reader.json("parity.json")
+        writer.json("parity.json", {**values, "tolerance": {"all": 1.0}})
         return {"parity.json"}
 
-    with pytest.raises(ArtifactError, match="not what this version reads"):
-        load_model(resigned(churn_run.path / "model", tmp_path / "model", change)).verify()
+    with pytest.raises(ArtifactError, match=r"cannot read parity\.json"):
+        load_model(rewrite_parts(churn_run.path / "model", tmp_path / "model", change)).verify()
 
 
-def test_verify_sees_damage_that_came_after_loading(churn_run: Run, tmp_path: Path) -> None:
+def test_verify_detects_corruption_after_loading(churn_run: Run, tmp_path: Path) -> None:
     shutil.copytree(churn_run.path / "model", tmp_path / "model")
     model = load_model(tmp_path / "model")
     path = tmp_path / "model" / "parity.npz"
@@ -278,7 +279,7 @@ def test_verify_sees_damage_that_came_after_loading(churn_run: Run, tmp_path: Pa
 
 @dataclass(frozen=True)
 class Leaning(FittedLinear):
-    """Predicts otherwise than the coefficients that it saves."""
+    """Predictions that differ from those of the saved coefficients."""
 
     def predict(self, X: Array) -> Prediction:
         prediction = super().predict(X)
@@ -288,7 +289,7 @@ class Leaning(FittedLinear):
 
 @dataclass(frozen=True)
 class Shifted(FittedFeatures):
-    """Computes its third column otherwise than the program that it saves."""
+    """Features whose third column differs from that of the saved program."""
 
     def transform(self, table: Table, backend: Backend, engine: str | None = None) -> Array:
         X = super().transform(table, backend, engine)
@@ -297,7 +298,7 @@ class Shifted(FittedFeatures):
 
 
 def without_choice(job: Job, entries: Sequence[ModelEntry]) -> LeaderboardResult:
-    """Return the result of models that are trained once."""
+    """Return a leaderboard of models that are trained once."""
     selection = make_selection(job, entries, folds_of(job))
     training = selection.open_round(TrainingRound())
     training.fit_features()
@@ -310,7 +311,7 @@ def without_choice(job: Job, entries: Sequence[ModelEntry]) -> LeaderboardResult
 
 
 @pytest.mark.parametrize("part", ["features", "model"])
-def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
+def test_a_model_that_differs_from_the_trained_one_is_not_exported(churn_run: Run, tmp_path: Path, part: str) -> None:
     config = load_config(churn_run.path / "config.yaml", ["models=[logistic_regression]", "evaluate.threshold=0.5"])
     job = open_job(config, choose("cpu"), Timeline())
     outcome = without_choice(job, config.models)
@@ -325,19 +326,19 @@ def test_a_model_that_differs_from_its_training_side_is_not_exported(churn_run: 
     export_model(tmp_path / "right", outcome.champion, job.goal, outcome.decision, config, {}, trial, job.backend)
 
 
-def test_a_copy_verifies_and_takes_no_folder_of_others(churn_run: Run, tmp_path: Path) -> None:
+def test_a_copy_verifies_and_does_not_replace_other_folders(churn_run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("new", "empty"):
         assert copy_model(churn_run.path, tmp_path / name).passed
         for path in (churn_run.path / "model").iterdir():
             assert (tmp_path / name / path.name).read_bytes() == path.read_bytes()
     for taken in (tmp_path / "new", churn_run.path):
-        with pytest.raises(ConfigError, match="folder of its own"):
+        with pytest.raises(ConfigError, match="expected a new or an empty directory"):
             copy_model(churn_run.path, taken)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "new"]
 
 
-def test_what_a_device_records_is_replayed_on_the_host() -> None:
+def test_a_record_of_a_device_is_replayed_on_the_host() -> None:
     checks = Path(__file__).with_name("parity_checks.py")
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(checks)]
@@ -351,7 +352,7 @@ def column(here: list[float], recorded: list[float], n_codes: int = 0):
     return compare_columns(one, other, np.ones(len(here), bool), [feature], TOLERANCE)[0]
 
 
-def test_a_value_on_one_side_only_is_infinitely_far_and_on_neither_side_equal() -> None:
+def test_a_value_missing_on_one_side_is_infinitely_different_and_on_both_sides_equal() -> None:
     nan, inf = np.nan, np.inf
     assert column([1, nan, inf], [1, nan, inf]).outside == 0
     for here, recorded in ((nan, 1.0), (1.0, nan), (inf, 1.0), (1.0, inf), (-inf, inf), (nan, inf)):
@@ -359,16 +360,16 @@ def test_a_value_on_one_side_only_is_infinitely_far_and_on_neither_side_equal() 
         assert (found.outside, found.absolute, found.worst) == (1, inf, 1)
 
 
-def test_ids_must_be_equal_and_numbers_nearly() -> None:
+def test_ids_must_be_equal_and_numbers_close() -> None:
     a_step = float(np.nextafter(np.float32(4), np.float32(5)))
     assert column([0, a_step], [0, 4], n_codes=9).outside == 1
     assert column([0, a_step], [0, 4]).outside == 0
     assert column([0, 4.001], [0, 4]).outside == 1
-    assert column([1e-4, 1000], [0, 1000]).outside == 0  # what is left of a difference of numbers of that size
+    assert column([1e-4, 1000], [0, 1000]).outside == 0  # rounding of a difference of numbers of this size
     assert column([1e-4, 1], [0, 1]).outside == 1
 
 
-def test_another_label_is_outside_whatever_the_numbers_say() -> None:
+def test_a_row_with_another_label_is_outside_the_tolerance() -> None:
     numbers, labels = np.full((200, 1), 0.5), np.zeros(200, np.int32)
     other = labels.copy()
     other[:3] = 1

@@ -142,7 +142,7 @@ def test_rows_of_lines_are_estimated_by_their_size(ending, table, tmp_path):
         pa_csv.write_csv(table, sink)
     plan, stages = plan_of(of_file(path))
     assert plan.n_rows == pytest.approx(ROWS, rel=0.02 if ending == "csv" else 0.5)
-    assert not plan.is_exact and "about so many rows" in " ".join(stages["read"].notes)
+    assert not plan.is_exact and "rows estimated from file sizes" in " ".join(stages["read"].notes)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -159,7 +159,7 @@ def test_a_table_that_is_in_the_cache_is_not_read_again(table, tmp_path):
     read = plan_of(config)[1]["read"]
     Pipeline(config).run(tmp_path / "run")
     again = plan_of(config)[1]["read"]
-    assert "encoded earlier, found in the cache" in again.notes
+    assert "encoded table found in the cache" in again.notes
     assert again.peak_host_bytes < read.peak_host_bytes
 
 
@@ -192,7 +192,7 @@ def test_an_assumed_gpu_says_what_would_run_on_the_cpu_and_that_forbid_would_ref
     assert stages["read"].device == "gpu" and stages["train xgboost"].device == "gpu"
     trained = stages["train hist_gradient_boosting"]
     assert trained.device == "cpu" and "cuML has no histogram gradient boosting" in trained.reason
-    assert "fallback: forbid would refuse it" in trained.notes
+    assert "fallback: forbid would make this an error" in trained.notes
     assert stages["features"].peak_device_bytes > 0
 
 
@@ -241,7 +241,7 @@ def test_a_forbidden_fallback_is_the_error_of_the_plan():
     plan, stages = plan_of(config, assume_gpu=16 * GIB)
     assert isinstance(plan.error, DeviceError) and plan.error.exit_code == 4
     assert "use the model xgboost" in str(plan.error)
-    assert "fallback: forbid refuses it" in stages["train hist_gradient_boosting"].notes
+    assert "fallback: forbid makes this an error" in stages["train hist_gradient_boosting"].notes
 
 
 def test_missing_values_that_a_forest_on_the_gpu_does_not_take_are_seen_in_the_sample(table, tmp_path):
@@ -276,7 +276,7 @@ def test_a_table_too_large_for_the_host_is_an_error():
 
 @pytest.mark.skipif(device_report().gpu.usable, reason="this machine has a GPU")
 def test_a_gpu_that_is_demanded_and_not_there_is_refused():
-    with pytest.raises(DeviceError, match="the GPU was asked for and cannot be used"):
+    with pytest.raises(DeviceError, match="the GPU cannot be used"):
         make_plan(churn(device="gpu"))
 
 

@@ -1,4 +1,4 @@
-"""Nulls, unseen levels and values outside the training range, counted at predict."""
+"""Tests of prediction reports: nulls, unseen levels and values outside the training range."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def model(churn_run: Run) -> Model:
 
 @pytest.fixture(scope="module")
 def odd() -> pd.DataFrame:
-    """Return customers that training never saw, some of whose values are odd."""
+    """Return customers that are not in the training table, some with unusual values."""
     frame = customers(500, 99).to_pandas().astype({"Contract": object, "City": object, "Partner": object})
     frame.loc[:99, "Contract"] = "weekly"
     frame.loc[100:109, "Partner"] = None
@@ -45,8 +45,8 @@ def odd() -> pd.DataFrame:
     return frame
 
 
-def test_the_counts_are_those_of_pandas(churn_run: Run, model: Model, odd: pd.DataFrame) -> None:
-    """The training rows are those that the run's predictions, made of its test rows, leave."""
+def test_the_counts_equal_those_of_pandas(churn_run: Run, model: Model, odd: pd.DataFrame) -> None:
+    """The training rows are the rows of the table without a prediction of the run, which has the test rows."""
     everything = customers(3000, 7).to_pandas()
     training = everything.drop(index=pd.read_parquet(churn_run.path / "predictions.parquet")["row"])
     model.predict(odd)
@@ -83,7 +83,7 @@ def test_batches_and_parts_are_counted_together(
     assert model.last_prediction_report == whole
 
 
-def test_threads_have_reports_of_their_own(model: Model, odd: pd.DataFrame) -> None:
+def test_each_thread_has_its_own_report(model: Model, odd: pd.DataFrame) -> None:
     model.predict(odd)
     elsewhere: list[Any] = [model.last_prediction_report]
 
@@ -99,9 +99,7 @@ def test_threads_have_reports_of_their_own(model: Model, odd: pd.DataFrame) -> N
     assert first is None and second.n_rows == 7 and model.last_prediction_report is before
 
 
-def test_a_column_without_any_known_level_is_a_warning_of_the_line_that_predicts(
-    model: Model, odd: pd.DataFrame
-) -> None:
+def test_a_column_of_unseen_levels_warns_at_the_line_that_predicts(model: Model, odd: pd.DataFrame) -> None:
     strange = odd.assign(Contract="weekly", tenure=None, MonthlyCharges=odd["MonthlyCharges"].abs() + 1e6)
     with pytest.warns(PredictionWarning) as caught:
         model.predict(strange)
@@ -116,32 +114,32 @@ def test_a_column_without_any_known_level_is_a_warning_of_the_line_that_predicts
     assert {warning.filename for warning in caught} == {__file__}
 
 
-def test_a_row_with_what_training_has_now_and_then_is_no_alarm(model: Model, odd: pd.DataFrame) -> None:
-    """Many cities occur once in training, so that others are to be expected; of contracts there are three."""
+def test_a_property_that_is_common_in_training_raises_no_alarm(model: Model, odd: pd.DataFrame) -> None:
+    """Many cities occur once in training, so unseen cities are expected; there are only three contracts."""
     row = odd.iloc[450].to_dict() | {"Age": None, "City": "Atlantis"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(row)
         with pytest.raises(PredictionWarning, match=r"'tenure': every row is null \(0\.0% in training\)"):
             model.predict(row | {"tenure": None})
-        with pytest.raises(PredictionWarning, match=r"no row has a level seen in training \(found 'weekly'\)"):
+        with pytest.raises(PredictionWarning, match=r"every level is unseen in training \(found 'weekly'\)"):
             model.predict(row | {"Contract": "weekly"})
         with pytest.raises(PredictionWarning, match="'City'"):
             model.predict([row | {"Age": 40.0}] * 20)
 
 
-def test_the_command_line_says_it_instead_of_warning(churn_run: Run, odd: pd.DataFrame, tmp_path: Path) -> None:
+def test_batch_scoring_prints_the_report_instead_of_warning(churn_run: Run, odd: pd.DataFrame, tmp_path: Path) -> None:
     odd.to_parquet(tmp_path / "new.parquet")
-    said = score(churn_run.path, str(tmp_path / "new.parquet"), tmp_path / "out.csv").lines()
-    assert "Contract: 100 of 500 rows have a level unseen in training (found 'weekly')" in said
-    (charges,) = [line for line in said if line.startswith("MonthlyCharges: ")]
+    lines = score(churn_run.path, str(tmp_path / "new.parquet"), tmp_path / "out.csv").lines()
+    assert "Contract: 100 of 500 rows have a level unseen in training (found 'weekly')" in lines
+    (charges,) = [line for line in lines if line.startswith("MonthlyCharges: ")]
     assert re.search(
         r": 6\d of 500 rows are outside the training range \[[\d.]+, [\d.]+\]: 1\d below, 5\d above$", charges
     )
-    assert any(line.startswith("nulls: ") and "Partner 2.0% (training 0.0%)" in line for line in said)
+    assert any(line.startswith("nulls: ") and "Partner 2.0% (training 0.0%)" in line for line in lines)
 
 
-def test_ranges_of_a_feature_program_are_those_of_its_rows() -> None:
+def test_ranges_of_a_feature_program_equal_those_of_its_rows() -> None:
     frame = pa.table({"x": [3.5, None, -1.25], "empty": pa.array([None] * 3, pa.float64()), "when": [9, 1, 5]})
     summary = FeatureProgram(schema={"when": "float"}).fit(frame).fitted_.training
     assert summary is not None and summary.n_rows == 3
@@ -151,7 +149,7 @@ def test_ranges_of_a_feature_program_are_those_of_its_rows() -> None:
 
 
 def rewritten(folder: Path, to: Path, change: Any, manifest: dict[str, Any] | None = None) -> Path:
-    """Return a copy of a model with another summary of its training rows, or with none; its hashes are right."""
+    """Return a copy of a model, with valid hashes, and another or no summary of its training rows."""
     reader, writer = ArtifactReader(folder), ArtifactWriter(to)
     for name in reader.names():
         if name != "training_summary.json":
@@ -164,7 +162,7 @@ def rewritten(folder: Path, to: Path, change: Any, manifest: dict[str, Any] | No
     return to
 
 
-def test_a_model_of_an_earlier_version_still_counts_nulls_and_levels(
+def test_a_model_of_an_earlier_version_counts_nulls_and_levels(
     churn_run: Run, odd: pd.DataFrame, tmp_path: Path
 ) -> None:
     model = load_model(rewritten(churn_run.path / "model", tmp_path / "model", None))
@@ -188,8 +186,8 @@ def test_a_model_of_an_earlier_version_still_counts_nulls_and_levels(
         lambda d: d["columns"].update(tenure=3),
     ],
 )
-def test_a_summary_that_lies_is_refused(churn_run: Run, tmp_path: Path, change: Any) -> None:
-    with pytest.raises(ArtifactError, match="not one that this version reads"):
+def test_an_invalid_training_summary_is_rejected(churn_run: Run, tmp_path: Path, change: Any) -> None:
+    with pytest.raises(ArtifactError, match="cannot read the model"):
         load_model(rewritten(churn_run.path / "model", tmp_path / "model", change))
 
 
@@ -204,13 +202,13 @@ def test_a_summary_that_lies_is_refused(churn_run: Run, tmp_path: Path, change: 
         [],
     ],
 )
-def test_importances_that_lie_are_refused(churn_run: Run, tmp_path: Path, importances: Any) -> None:
+def test_invalid_importances_are_rejected(churn_run: Run, tmp_path: Path, importances: Any) -> None:
     folder = rewritten(churn_run.path / "model", tmp_path / "model", lambda d: None, {"importances": importances})
-    with pytest.raises(ArtifactError, match="not one that this version reads"):
+    with pytest.raises(ArtifactError, match="cannot read the model"):
         load_model(folder)
 
 
-def test_a_model_that_does_not_warn_reports_all_the_same(model: Model, odd: pd.DataFrame) -> None:
+def test_a_model_without_warnings_has_a_report(model: Model, odd: pd.DataFrame) -> None:
     quiet = replace(model, warns=False)
     quiet.predict(odd.assign(Contract="weekly"))
     assert quiet.last_prediction_report is not None

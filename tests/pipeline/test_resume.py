@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on: the same digits as one that was not, and only what depends on nothing new."""
+"""Tests of --resume: same digits as an uninterrupted run, and only unchanged stages are loaded from checkpoints."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.run import run_pipeline
 
 ROWS = 1200
-TAKEN = "taken from the interrupted run"
+RESUMED = "loaded from a checkpoint"
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of rows: numbers with nulls, categories, two classes."""
+    """A file with numbers and nulls, categories, and two classes."""
     draw = np.random.default_rng(3)
     path = tmp_path_factory.mktemp("rows") / "rows.csv"
     age, city = draw.normal(40, 9, ROWS), draw.integers(0, 9, ROWS)
@@ -58,31 +58,31 @@ def config(table: Path, **changes: Any) -> Config:
     return parse_config(document | changes)
 
 
-class Asked(Exception):
-    """What stops a run."""
+class Interruption(Exception):
+    """Raised to stop a run."""
 
 
 def stopping_before(stage: str) -> StopSignal:
-    """Return what stops a run before the stage of a name."""
+    """Return a signal that stops a run before the named stage."""
     stop_signal = StopSignal()
 
     def watch(where: str) -> None:
         if where == f"before {stage}":
-            raise Asked
+            raise Interruption
 
     stop_signal.watch(watch)
     return stop_signal
 
 
 def interrupted(settings: Config, run: Path, stage: str) -> Path:
-    """Run until a stage would begin; return the folder of what was kept."""
-    with pytest.raises(Asked):
+    """Run until the named stage would start; return the folder of checkpoints."""
+    with pytest.raises(Interruption):
         run_pipeline(settings, run, stop_signal=stopping_before(stage))
     assert not run.exists()
     return run.parent / ".checkpoints"
 
 
-def said(run: Path) -> dict[str, list[str]]:
+def notes_of(run: Path) -> dict[str, list[str]]:
     """Return the notes of each stage."""
     import json
 
@@ -92,7 +92,7 @@ def said(run: Path) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def whole(table: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The metrics of a run that nothing interrupts."""
+    """Metrics of an uninterrupted run."""
     return metrics(run_pipeline(config(table), tmp_path_factory.mktemp("whole") / "run").path)
 
 
@@ -100,43 +100,43 @@ def metrics(run: Path) -> bytes:
     return (run / "metrics.json").read_bytes()
 
 
-def test_a_run_goes_on_where_it_was_interrupted_to_the_same_digits_and_clears_up(
+def test_a_resumed_run_gives_the_same_digits_and_removes_its_checkpoints(
     table: Path, whole: bytes, tmp_path: Path
 ) -> None:
     kept = interrupted(config(table), tmp_path / "run", "train xgboost")
     assert len(list(kept.iterdir())) == 3  # features of two views, and a model
-    # Another folder for the results, other limits, no report: nothing that a stage depends on.
+    # Changes that no stage depends on: another folder for the results, other limits, no report.
     again = config(table, name="other", limits={"time": "2h"})
     run = run_pipeline(again, tmp_path / "run", resume=True).path
-    notes = said(run)
+    notes = notes_of(run)
     assert metrics(run) == whole
-    assert notes["train logistic_regression"] == [TAKEN]
-    assert notes["train xgboost"] == ["nothing of it was kept, so from the start"]
-    assert all(TAKEN in note for note in notes["features"] if "columns for" in note)
+    assert notes["train logistic_regression"] == [RESUMED]
+    assert notes["train xgboost"] == ["no checkpoint, so computed from the start"]
+    assert all(RESUMED in note for note in notes["features"] if "columns for" in note)
     assert "predict logistic_regression" not in notes
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_without_resume_nothing_is_taken_up(table: Path, whole: bytes, tmp_path: Path) -> None:
+def test_without_resume_no_checkpoint_is_loaded(table: Path, whole: bytes, tmp_path: Path) -> None:
     kept = interrupted(config(table), tmp_path / "run", "train xgboost")
     run = run_pipeline(config(table), tmp_path / "run").path
     assert metrics(run) == whole
-    assert TAKEN not in str(said(run))
+    assert RESUMED not in str(notes_of(run))
     assert not kept.exists()
 
 
-def test_folds_and_the_last_training_are_taken_up_too(table: Path, tmp_path: Path) -> None:
+def test_folds_and_the_final_training_are_resumed(table: Path, tmp_path: Path) -> None:
     settings = config(table, split={"cv": 3})
     whole = metrics(run_pipeline(settings, tmp_path / "whole").path)
     interrupted(settings, tmp_path / "run", "fold 3 of 3: train logistic_regression")
     interrupted_again = stopping_before("export")
-    with pytest.raises(Asked):
+    with pytest.raises(Interruption):
         run_pipeline(settings, tmp_path / "run", resume=True, stop_signal=interrupted_again)
     run = run_pipeline(settings, tmp_path / "run", resume=True).path
-    notes = said(run)
+    notes = notes_of(run)
     assert metrics(run) == whole
     trained = [name for name in notes if "train " in name]
-    assert len(trained) == 7 and all(TAKEN in notes[name] for name in trained)
+    assert len(trained) == 7 and all(RESUMED in notes[name] for name in trained)
 
 
 @pytest.mark.parametrize(
@@ -147,13 +147,13 @@ def test_folds_and_the_last_training_are_taken_up_too(table: Path, tmp_path: Pat
         ({"seed": 5}, "the training rows, the seed, the predicted rows", {"linear", "trees"}),
     ],
 )
-def test_what_depends_on_a_changed_setting_is_made_anew_and_that_is_said(
+def test_stages_that_depend_on_a_changed_setting_are_recomputed_with_a_note(
     table: Path, tmp_path: Path, changes: dict[str, Any], reason: str, touched: set[str]
 ) -> None:
     interrupted(config(table), tmp_path / "run", "evaluate")
-    notes = said(run_pipeline(config(table, **changes), tmp_path / "run", resume=True).path)
+    notes = notes_of(run_pipeline(config(table, **changes), tmp_path / "run", resume=True).path)
     for name, model in {"linear": "logistic_regression", "trees": "xgboost"}.items():
-        expected = f"not taken up, since this has changed: {reason}" if name in touched else TAKEN
+        expected = f"recomputed, because of changes to {reason}" if name in touched else RESUMED
         assert notes[f"train {model}"][0] == expected
 
 
@@ -161,7 +161,7 @@ def key_of(settings: Config) -> CheckpointKey:
     return inputs_key(settings, choose("cpu"), InputFiles.find(settings.source, settings.tables))
 
 
-def test_a_changed_file_and_changed_code_make_another_key(table: Path, tmp_path: Path) -> None:
+def test_a_changed_file_and_changed_code_change_the_key(table: Path, tmp_path: Path) -> None:
     mine = tmp_path / "rows.csv"
     shutil.copy(table, mine)
     first = key_of(config(mine))
@@ -171,7 +171,7 @@ def test_a_changed_file_and_changed_code_make_another_key(table: Path, tmp_path:
     assert first.of("read", the_code="new").changed(first.parts) == ["the code"]
 
 
-def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes, tmp_path: Path) -> None:
+def test_corrupt_checkpoints_are_recomputed_with_a_note(table: Path, whole: bytes, tmp_path: Path) -> None:
     kept = interrupted(config(table), tmp_path / "run", "evaluate")
     for entry in kept.iterdir():
         largest = max(entry.iterdir(), key=lambda path: path.stat().st_size)
@@ -180,11 +180,11 @@ def test_what_is_damaged_is_made_anew_and_that_is_said(table: Path, whole: bytes
         largest.write_bytes(content)
     run = run_pipeline(config(table), tmp_path / "run", resume=True).path
     assert metrics(run) == whole
-    assert said(run)["train xgboost"][0].startswith("what was kept is damaged, so it is made anew: ")
+    assert notes_of(run)["train xgboost"][0].startswith("recomputed, because the checkpoint is corrupt: ")
 
 
 def candidates(settings: Config, store: CheckpointStore, models: Sequence[int]) -> list[Candidate]:
-    """Train some of the configured models, and save their checkpoints."""
+    """Train some of the configured models, saving their checkpoints."""
     from gpupipe.pipeline.preparation import open_job
     from gpupipe.pipeline.timeline import Timeline
 
@@ -208,7 +208,7 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_path: Path) -> None:
+def test_every_model_is_loaded_from_its_checkpoint_bit_for_bit(table: Path, tmp_path: Path) -> None:
     settings = config(table, models=FAMILIES)
     every = range(len(FAMILIES))
     made = candidates(settings, CheckpointStore(tmp_path / "kept"), every)
@@ -221,7 +221,7 @@ def test_every_kind_of_model_is_taken_up_with_the_same_bits(table: Path, tmp_pat
             np.testing.assert_array_equal(one.predictions["test"].probability, prediction.probability)
 
 
-def test_results_wait_until_they_took_30_seconds_or_the_run_ends_early(tmp_path: Path) -> None:
+def test_results_are_saved_after_30_seconds_of_work_or_if_the_run_fails(tmp_path: Path) -> None:
     checkpoints, written = RunCheckpoints(), []
     checkpoints.store = CheckpointStore(tmp_path / "kept")
 
@@ -233,14 +233,14 @@ def test_results_wait_until_they_took_30_seconds_or_the_run_ends_early(tmp_path:
     assert not written
     save("another", 1.0)
     assert written == ["features", "quick", "another"]
-    with pytest.raises(Asked), checkpoints.flush_on_error():
+    with pytest.raises(Interruption), checkpoints.flush_on_error():
         save("last", 29.0)
         assert len(written) == 3
-        raise Asked
+        raise Interruption
     assert written[3:] == ["last"]
 
 
-def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
+def test_fitted_features_round_trip(table: Path, tmp_path: Path) -> None:
     settings = config(table)
     made = candidates(settings, CheckpointStore(), [1])[0].trained.features
     write_fitted_features(tmp_path / "features", CheckpointKey("features", {"a": "1"}), made, choose("cpu"))
@@ -253,7 +253,7 @@ def test_fitted_features_come_back_whole(table: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(made.folds, read.folds)
 
 
-def test_features_whose_folds_are_on_workers_are_not_kept(table: Path, tmp_path: Path) -> None:
+def test_features_whose_folds_are_on_workers_are_not_saved(table: Path, tmp_path: Path) -> None:
     settings, checkpoints = config(table), RunCheckpoints(CheckpointStore(tmp_path / "kept"))
     made = candidates(settings, CheckpointStore(), [1])[0].trained.features
     of_rows = checkpoints.of_rows("", settings, choose("cpu"), np.ones(3, bool), {})
@@ -274,7 +274,7 @@ def write_text(text: str) -> Callable[[Path], None]:
     return write
 
 
-def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_runs_can_save_the_same_result(tmp_path: Path) -> None:
     one, other, key = CheckpointStore(tmp_path / "c"), CheckpointStore(tmp_path / "c"), CheckpointKey("a", {"a": "1"})
 
     def write_slowly(folder: Path) -> None:
@@ -293,7 +293,7 @@ def test_runs_that_keep_the_same_result_at_once_do_not_disturb_each_other(tmp_pa
     assert not (tmp_path / "c").exists()
 
 
-def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> None:
+def test_abandoned_checkpoints_are_removed_after_a_week(tmp_path: Path) -> None:
     folder = tmp_path / ".checkpoints"
     (folder / ".draft-0123456789abcdef").mkdir(parents=True)
     old, new = "0" * 32, "1" * 32
@@ -312,14 +312,14 @@ def test_what_nobody_has_come_back_for_is_swept_after_a_week(tmp_path: Path) -> 
     for name in (old, f"{old}.pt", f"{old}.77.tmp", "epoch-10.pt", *others):
         os.utime(folder / name, (long_ago, long_ago))
     os.utime(folder / ("3" * 32), (long_ago, long_ago), follow_symlinks=False)
-    with CheckpointStore.beside(tmp_path / "run", resume=True) as store:
+    with CheckpointStore.for_run(tmp_path / "run", resume=True) as store:
         assert {path.name for path in folder.iterdir()} == {new, f"{new}.pt", "epoch-10.pt", *others, "3" * 32}
         store.used |= {old, new}
     assert {path.name for path in folder.iterdir()} == {"epoch-10.pt", *others, "3" * 32}
     assert all((folder / name / "weights.pt").exists() for name in others)
 
 
-def test_a_full_disk_is_said_and_what_was_kept_stays(tmp_path: Path) -> None:
+def test_a_full_disk_raises_an_error_and_keeps_earlier_checkpoints(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "c")
     store.save(CheckpointKey("a", {"a": "1"}), write_text("kept"))
 

@@ -122,7 +122,7 @@ def test_rows_without_a_target_are_left_out_and_counted(write, tmp_path: Path) -
     frame.to_parquet(tmp_path / "t.parquet")
     path = write(f"source: {{path: '{tmp_path}/t.parquet', target: y}}\nmodels: [ridge]\nreport: {{enabled: false}}\n")
     run = run_pipeline(load_config(path), tmp_path / "run")
-    assert "25 rows without a target are left out" in (run.path / "log.jsonl").read_text()
+    assert "25 rows without a target were dropped" in (run.path / "log.jsonl").read_text()
     rows = pd.read_parquet(run.path / "predictions.parquet")["row"]
     assert not (rows % 4 == 2).any()
 

@@ -94,7 +94,7 @@ def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     reasons = {
-        "photos": "no run.json", "file": "is a file", "link": "symbolic link", "here": "current directory",
+        "photos": "no valid run.json", "file": "is a file", "link": "symbolic link", "here": "current directory",
         "file/below": "cannot write here",
     }  # fmt: skip
     before = tree(tmp_path)
@@ -112,7 +112,7 @@ def test_what_came_to_be_there_during_the_run_is_not_overwritten_and_the_run_is_
         (tmp_path / "churn").mkdir()
         (tmp_path / "churn" / "mine.txt").write_text("mine")
     (kept,) = tmp_path.glob("churn.new-*")
-    assert f"complete, in {kept}" in str(caught.value)
+    assert f"the complete output is in {kept}" in str(caught.value)
     written = [kept.name, f"{kept.name}/config.yaml", f"{kept.name}/run.json"]
     assert tree(tmp_path) == sorted(["churn", "churn/mine.txt", *written])
 
@@ -153,8 +153,8 @@ def damage_the_marker(run: Path) -> None:
     [
         (add_a_note, "the earlier run did not write: notes.txt"), (add_a_plot, "did not write: model/mine.png"),
         (link_a_file, "did not write: report.html"), (link_a_folder, "did not write: plots"),
-        (edit, "were changed: config.yaml"), (remove_the_marker, "no run.json of gpupipe"),
-        (damage_the_marker, "no run.json of gpupipe"),
+        (edit, "have changed: config.yaml"), (remove_the_marker, "no valid run.json"),
+        (damage_the_marker, "no valid run.json"),
     ],
 )  # fmt: skip
 def test_an_earlier_run_that_holds_anything_else_is_refused_before_any_work(
@@ -173,7 +173,7 @@ def test_a_folder_of_another_program_with_files_of_our_names_is_refused(tmp_path
     for name in ("config.yaml", "metrics.json", "chapters/1.tex"):
         (tmp_path / "thesis" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "thesis" / name).write_text("{}")
-    with pytest.raises(ConfigError, match="other programs may have written it"), RunDirectory(tmp_path / "thesis"):
+    with pytest.raises(ConfigError, match="it may not be a run directory"), RunDirectory(tmp_path / "thesis"):
         pytest.fail("the run began")
     assert (tmp_path / "thesis" / "chapters" / "1.tex").exists()
 

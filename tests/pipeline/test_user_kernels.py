@@ -119,7 +119,7 @@ def test_loading_is_refused_until_code_is_allowed(trained: Run) -> None:
     with pytest.raises(ArtifactError, match=r"kernel_1_loyalty\.py \(sha256 [0-9a-f]{64}\), kernel_2_has") as caught:
         gp.load_model(trained.path)
     assert "allow_code=True" in caught.value.fix and "--allow-code" in caught.value.fix
-    with pytest.raises(ArtifactError, match="holds Python code"):
+    with pytest.raises(ArtifactError, match="contains Python code"):
         _ = trained.model  # even of the run itself: one rule
     assert gp.load_model(trained.path, allow_code=True).goal.labels == trained.goal.labels
 
@@ -162,7 +162,7 @@ def test_one_altered_byte_is_damage_whether_code_is_allowed_or_not(trained: Run,
     path = tmp_path / "model" / "kernel_1_loyalty.py"
     path.write_text(path.read_text().replace("1.0 +", "2.0 +"))
     for allow in (False, True):
-        with pytest.raises(ArtifactError, match=r"kernel_1_loyalty\.py was altered or damaged"):
+        with pytest.raises(ArtifactError, match=r"kernel_1_loyalty\.py was altered or corrupted"):
             gp.load_model(tmp_path / "model", allow_code=allow)
 
 
@@ -188,13 +188,13 @@ def test_kernels_and_manifest_must_agree(trained: Run, tmp_path: Path) -> None:
     entries = ArtifactReader(trained.path / "model").manifest["kernels"]
     wrong = [{**entries[0], "nulls": "pass"}, entries[1]]
     model = altered(trained.path / "model", tmp_path / "one", {}, kernels=wrong)
-    with pytest.raises(ArtifactError, match="is not the kernel that the manifest describes"):
+    with pytest.raises(ArtifactError, match="does not match the kernel described in the manifest"):
         gp.load_model(model, allow_code=True)
     model = altered(trained.path / "model", tmp_path / "two", {}, kernels=[])
     with pytest.raises(ArtifactError, match="CALL of kernel 0, of 0"):
         gp.load_model(model)
     model = altered(trained.path / "model", tmp_path / "three", {}, kernels=[{"name": "loyalty"}])
-    with pytest.raises(ArtifactError, match="not one that this version reads"):
+    with pytest.raises(ArtifactError, match="cannot read the model"):
         gp.load_model(model, allow_code=True)
 
 
@@ -214,7 +214,7 @@ def test_a_kernel_given_in_python_runs_and_the_configuration_says_so(tmp_path: P
     }
     run = gp.Pipeline(parse_config(settings)).run(tmp_path / "run")
     assert f"use: python object bonus, sha256 {bonus.sha256}" in (run.path / "config.yaml").read_text()
-    with pytest.raises(ConfigError, match="this kernel was given in Python; name a file"):
+    with pytest.raises(ConfigError, match="this kernel was passed as a Python object; use a file"):
         load_config(run.path / "config.yaml")
     text = run.path / "model" / "kernel_1_bonus.py"
     assert "BONUS = 5.0" in text.read_text()

@@ -9,16 +9,20 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_auc_score, roc_curve
 
+from gpupipe.backends.cpu.backend import CpuBackend
+from gpupipe.metrics import curves
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
     Curve,
+    Direction,
     ImportanceRow,
     LeaderboardRow,
     Lineage,
     Regression,
     ReportData,
+    TopGroup,
 )
 
 CONFIG = """name: churn
@@ -37,6 +41,14 @@ models: [logistic_regression, random_forest, xgboost]
 """
 
 
+DIRECTIONS = {
+    "Contract": Direction(highest="Month-to-month", lowest="Two year"),
+    "tenure": Direction(correlation=-0.6),
+    "MonthlyCharges": Direction(correlation=0.0),
+    "TotalCharges": Direction(correlation=0.3),
+}
+
+
 def stage(name: str, start: float, seconds: float, rows: int | None, depth: int = 0, **more: Any) -> dict[str, Any]:
     record = {
         "name": name, "device": "cpu", "reason": "no NVIDIA driver found", "depth": depth, "status": "done",
@@ -47,11 +59,17 @@ def stage(name: str, start: float, seconds: float, rows: int | None, depth: int 
     return record | more
 
 
-def churn_run() -> ReportData:
+def churn_rows() -> tuple[Any, Any]:
+    """Return truth and probability of the rows that `churn_run` reports."""
     rng = np.random.default_rng(7)
     logit = rng.normal(-1.3, 1.6, 7043)
     y = rng.random(7043) < 1 / (1 + np.exp(-logit))
-    score = 1 / (1 + np.exp(-(0.8 * logit + rng.normal(0, 0.7, 7043))))
+    return y, 1 / (1 + np.exp(-(0.8 * logit + rng.normal(0, 0.7, 7043))))
+
+
+def churn_run() -> ReportData:
+    y, score = churn_rows()
+    lines = curves("binary", y, score, backend=CpuBackend())
     false_positive, true_positive, _ = roc_curve(y, score)
     precision, recall, _ = precision_recall_curve(y, score)
     observed, predicted = calibration_curve(y, score, n_bins=10, strategy="quantile")
@@ -80,10 +98,14 @@ def churn_run() -> ReportData:
         rows_train=5634,
         rows_test=1409,
         n_features=46,
+        n_inputs=41,
         classification=Classification(
             roc=[Curve(x=false_positive, y=true_positive)],
             precision_recall=[Curve(x=recall, y=precision)],
             calibration=[Curve(x=predicted, y=observed)],
+            gains=[Curve(x=lines.gains[0].x, y=lines.gains[0].y)],
+            headline=TopGroup(n_rows=lines.top[0].n_rows, hits=lines.top[0].hits),
+            top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in lines.top[1:]],
             prevalence=float(y.mean()),
             positive="Yes",
             threshold=0.3127,
@@ -91,15 +113,16 @@ def churn_run() -> ReportData:
             confusion=Confusion(labels=["No", "Yes"], counts=confusion_matrix(y, score > 0.3127)),
         ),
         importances=[
-            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9)
+            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9, direction=DIRECTIONS.get(name))
             for name, mean in [
                 ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
                 ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097),
                 ("TechSupport", 0.0091),
                 ("PaperlessBilling", 0.0034), ("SeniorCitizen", 0.0012), ("gender", -0.0001),
+                ("flat", 0.0),
             ]
         ],
-        importance_note="drop in roc_auc when the column is shuffled, 5 times",
+        importance_note="Permutation importance: the mean decrease of ROC AUC.",
         columns=[
             ColumnQuality(name="customerID", kind="dropped", dtype="string", null_fraction=0.0, distinct=7043,
                           notes=["one value per row"]),
@@ -135,6 +158,7 @@ def churn_run() -> ReportData:
             stage("export", 2.34, 0.12, None),
             stage("report", 2.46, 0.47, None),
         ],
+        imports={"sklearn": 0.8, "matplotlib": 0.4},
         notes=["task binary: the target Churn has two levels", "TotalCharges: 11 nulls imputed with the median"],
         warnings=["referrer: 41.2 % of the values are missing", "random_forest: 31 of 46 columns are never split on"],
         config=CONFIG,
@@ -168,6 +192,9 @@ def price_run() -> ReportData:
             y_pred=predicted.tolist(),
             residual_edges=edges.tolist(),
             residual_counts=counts.tolist(),
+            half_within=float(np.median(np.abs(actual - predicted))),
+            most_within=float(np.quantile(np.abs(actual - predicted), 0.9)),
+            constant_half_within=float(np.median(np.abs(actual - np.median(actual)))),
         ),
         stages=[
             stage("read", 0.0, 4.0, 53940),

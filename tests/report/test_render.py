@@ -10,13 +10,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.metrics import accuracy_score, confusion_matrix, median_absolute_error, precision_score, recall_score
 
+from gpupipe.metrics import METRICS
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
     Curve,
+    Direction,
     ImportanceRow,
     LeaderboardRow,
     Lineage,
@@ -24,6 +28,8 @@ from gpupipe.report.data import (
 )
 from gpupipe.report.render import render
 from gpupipe.report.settings import Report
+from gpupipe.report.text import METRIC_TITLES
+from tests.report.conftest import churn_rows
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[31m\x00$x_1$"
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -68,10 +74,10 @@ def hostile_run(churn: ReportData) -> ReportData:
         metric=HOSTILE, evaluated_on=HOSTILE, importance_note=HOSTILE, config=HOSTILE,
         leaderboard=[LeaderboardRow(model=HOSTILE, metrics={HOSTILE: 0.5}, validation={HOSTILE: 0.5}, best=True)],
         classification=Classification(
-            roc=curves, precision_recall=curves, calibration=curves, positive=HOSTILE, threshold=0.5,
+            roc=curves, precision_recall=curves, calibration=curves, gains=curves, positive=HOSTILE, threshold=0.5,
             threshold_rule=HOSTILE, confusion=Confusion(labels=[HOSTILE, "b"], counts=[[1, 2], [3, 4]]),
         ),
-        importances=[ImportanceRow(name=HOSTILE, mean=1.0)],
+        importances=[ImportanceRow(name=HOSTILE, mean=1.0, direction=Direction(highest=HOSTILE, lowest=HOSTILE))],
         columns=[ColumnQuality(name=HOSTILE, kind=HOSTILE, dtype=HOSTILE, null_fraction=0.5, minimum=HOSTILE,
                                mean=HOSTILE, maximum=HOSTILE, top=HOSTILE, notes=[HOSTILE])],
         lineage=[Lineage(output=HOSTILE, inputs=[HOSTILE], op=HOSTILE)],
@@ -81,14 +87,88 @@ def hostile_run(churn: ReportData) -> ReportData:
 
 
 def test_the_page_shows_what_a_manager_asks_for(churn: ReportData, tmp_path: Path) -> None:
-    text = Page(render(churn, tmp_path)).text
+    page = Page(render(churn, tmp_path))
     for shown in (
-        "roc_auc", "xgboost", "5,634 to train", "1,409 to test", "no NVIDIA driver found", "2.93 s",
-        "referrer: 41.2 % of the values are missing", "logistic_regression", "ROC curve", "Calibration", "Confusion",
-        "from a probability of 0.3127 (best_f1)", "TotalCharges", "11 nulls imputed with the median",
+        "Binary classification of Churn", "ROC AUC", "Average precision", "xgboost", "5,634 to train", "1,409 to test",
+        "2.93 s", "from 41 input columns", "referrer: 41.2 % of the values are missing", "logistic_regression",
+        "Cumulative gains", "ROC curve", "Calibration", "Confusion matrix", "Churn = Yes",
+        "Yes is predicted from a probability of 0.3127 (best_f1)", "TotalCharges", "11 nulls imputed with the median",
         "Contract×PaymentMethod", "target_encode", "random_forest", "scikit-learn 1.9.1", "positive: 'Yes'",
+        "sklearn, matplotlib", "1.20 s",
     ):  # fmt: skip
-        assert shown in text, shown
+        assert shown in page.text, shown
+    assert "roc_auc" not in page.text.replace("select_by", "")  # the names of metrics.json
+
+
+def test_the_reason_for_the_cpu_is_under_details(churn: ReportData, prices: ReportData, tmp_path: Path) -> None:
+    page = Page(render(churn, tmp_path))
+    before = page.text[: page.text.index("Leaderboard")]
+    assert "cpu" in before and "no NVIDIA driver" not in before
+    assert "The run used the CPU: no NVIDIA driver found." in page.text
+    assert "NVIDIA H200, 139 GiB" in Page(render(prices, tmp_path)).text.partition("Leaderboard")[0]
+
+
+def test_sentences_gains_and_threshold_are_those_of_the_rows(churn: ReportData, tmp_path: Path) -> None:
+    y, score = churn_rows()
+    text = Page(render(churn, tmp_path)).text
+    found = pd.DataFrame({"y": y, "score": score}).sort_values("score", ascending=False)
+    called = score > 0.3127
+    assert (
+        f"Of the 100 test rows with the highest predicted probability of Churn = Yes, {found.y.head(100).sum()} are "
+        f"Yes; of 100 chosen at random, {100 * y.mean():.0f} would be."
+    ) in text
+    precision, recall = 100 * precision_score(y, called), 100 * recall_score(y, called)
+    assert f"The model predicts Yes for {called.sum():,} test rows, and {precision:.1f} % of these" in text
+    assert f"it finds {recall:.1f} % of the {y.sum():,} rows that are Yes" in text
+    assert f"Precision {precision:.1f} % , recall {recall:.1f} % ." in text
+    for top in (70, 704):
+        hits = found.y.head(top).sum()
+        row = f"{top:,} {hits:,} {100 * hits / top:.1f} % {100 * hits / y.sum():.1f} % {hits / top / y.mean():.2f}"
+        assert row in text
+
+
+def test_importances_have_a_direction_and_noise_is_named_as_such(churn: ReportData, tmp_path: Path) -> None:
+    text = Page(render(churn, tmp_path)).text
+    assert re.search(r"Contract 0\.0923 ± 0\.0103 highest for Month-to-month, lowest for Two year", text)
+    assert re.search(r"tenure 0\.0711 ± 0\.0079 ▼ decreases with it", text)
+    assert "Spearman's rank correlation" in text
+    bars, _, noise = text.partition("No measurable importance:")
+    assert "gender" not in bars.partition("relies on")[2] and noise.startswith(" gender, flat.")
+    plain = [replace(item, direction=None) for item in churn.importances]
+    assert "Spearman" not in Page(render(replace(churn, importances=plain), tmp_path)).text
+
+
+def test_a_regression_says_how_far_predictions_are_off(prices: ReportData, tmp_path: Path) -> None:
+    text = Page(render(prices, tmp_path)).text
+    assert prices.regression is not None
+    y, guess = np.array(prices.regression.y_true), np.array(prices.regression.y_pred)
+    half, most = np.quantile(np.abs(y - guess), [0.5, 0.9])
+    assert f"Half of the predictions are within {half:.2f} of the true price, and 90 % within {most:.2f}." in text
+    constant = median_absolute_error(y, np.full(len(y), np.median(y)))
+    assert f"Always predicting the median of the rows, half would be within {constant:,.1f}." in text
+    assert "Measured out of fold" in text
+
+
+def test_several_classes_are_compared_with_the_most_frequent_one(churn: ReportData, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y, guess = rng.choice(list("abc"), 900, p=[0.2, 0.5, 0.3]), rng.choice(list("abc"), 900)
+    found = Classification(confusion=Confusion(labels=list("abc"), counts=confusion_matrix(y, guess)))
+    text = Page(render(replace(churn, task="multiclass", target="kind", classification=found), tmp_path)).text
+    right, constant = accuracy_score(y, guess), accuracy_score(y, ["b"] * 900)
+    assert (
+        f"kind is predicted correctly for {100 * right:.1f} % of the 900 test rows; always predicting b, the most "
+        f"frequent class, would be correct for {100 * constant:.1f} %."
+    ) in text
+
+
+def test_clusters_are_counted(churn: ReportData, tmp_path: Path) -> None:
+    data = replace(churn, task="clustering", target=None, classification=None, cluster_sizes=[30, 0, 60, 10])
+    text = Page(render(data, tmp_path)).text
+    assert "The 100 test rows fall into 3 clusters; the largest has 60.0 % of them, the smallest 10.0 %." in text
+
+
+def test_every_metric_has_a_title() -> None:
+    assert set(METRIC_TITLES) == set(METRICS.names())
 
 
 def test_a_regression_shows_residuals_folds_and_the_device(prices: ReportData, tmp_path: Path) -> None:
@@ -103,7 +183,7 @@ def test_a_training_with_epochs_shows_its_losses(churn: ReportData, prices: Repo
     losses = [Curve(x=[1, 2, 3], y=[0.6, 0.5, 0.45], label="training rows"),
               Curve(x=[1, 2, 3], y=[0.61, 0.55, 0.56], label=HOSTILE)]  # fmt: skip
     path = render(replace(churn, losses=losses), tmp_path)
-    assert "Loss of the best model's training, by epoch" in Page(path).text
+    assert "Training loss of the best model by epoch" in Page(path).text
     plot = (tmp_path / "plots" / "training.svg").read_text(encoding="utf-8")
     assert "training rows" in plot and "<script" not in plot
     assert ElementTree.fromstring(plot).tag.endswith("svg")
@@ -172,7 +252,7 @@ def test_the_same_data_gives_the_same_bytes(churn: ReportData, tmp_path: Path) -
         render(churn, folder)
     first, second = ({p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()} for folder in folders)
     assert first == second
-    assert set(first) == {"report.html", "roc.svg", "precision_recall.svg", "calibration.svg"}
+    assert set(first) == {"report.html", "gains.svg", "roc.svg", "precision_recall.svg", "calibration.svg"}
 
 
 def test_long_curves_are_thinned_without_losing_their_ends_or_their_shape(tmp_path: Path, churn: ReportData) -> None:
@@ -233,7 +313,7 @@ def test_empty_and_unknown_figures_are_shown_as_dashes(churn: ReportData, tmp_pa
     assert "None" not in text
 
 
-def test_a_table_of_thousands_of_columns_is_cut_and_says_so(churn: ReportData, tmp_path: Path) -> None:
+def test_a_table_of_thousands_of_columns_is_cut_and_counts_the_others(churn: ReportData, tmp_path: Path) -> None:
     lineage = [Lineage(output=f"f{i}", inputs=["x"], op="hash") for i in range(3000)]
     path = render(replace(churn, lineage=lineage), tmp_path, Report(plots=False))
     assert "and 2,500 more" in Page(path).text

@@ -1,4 +1,4 @@
-"""Rows against rules, beside what pandas and Python find in the table as it was made."""
+"""Rule violations, compared with those that pandas and Python find in the same table."""
 
 from __future__ import annotations
 
@@ -123,8 +123,11 @@ def test_texts_where_numbers_should_be_are_named_with_their_rows(backend: Backen
     columns = pa.table({"n": ["1", "2", "many", None, "2.5e3", "few"], "d": ["1", "2", "3", "4", "5", "6"]})
     wrong, whole = judged(backend, columns, n={"range": [0, 9]}, d={"dtype": "float"})
     assert (wrong.rows, wrong.values, wrong.rule) == ((2, 5), ("'many'", "'few'"), "range: [0, 9]")
-    assert whole.n_rows == 0 and whole.breach == "it is categorical, which can be read as numeric against dtype: float"
-    assert "source.schema declares {d: float}" in whole.line(str)
+    assert (
+        whole.n_rows == 0
+        and whole.breach == "the column is categorical, but all values can be read as numeric; expected dtype: float"
+    )
+    assert "source.schema: {d: float}" in whole.line(str)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +140,11 @@ def test_texts_where_numbers_should_be_are_named_with_their_rows(backend: Backen
         ([1.0, None, 2.0], "text", (0, 2)),
     ],
 )
-def test_what_is_of_another_kind_than_it_should_be_is_named(
+def test_values_of_the_wrong_kind_are_reported(
     backend: Backend, values: Any, dtype: str, rows: tuple[int, ...]
 ) -> None:
     (broken,) = judged(backend, pa.table({"x": values}), x={"dtype": dtype})
-    assert broken.rows == rows and broken.remark.startswith("it is ")
+    assert broken.rows == rows and broken.detail.startswith("the column is ")
 
 
 def test_few_and_many_distinct_texts_are_text_alike(backend: Backend) -> None:
@@ -150,18 +153,18 @@ def test_few_and_many_distinct_texts_are_text_alike(backend: Backend) -> None:
         assert judged(backend, pa.table({"f": few, "m": many}), f={"dtype": dtype}, m={"dtype": dtype}) == []
 
 
-def test_a_rule_that_cannot_judge_a_column_says_which_columns_it_is_for(backend: Backend) -> None:
+def test_a_rule_for_other_kinds_names_the_kinds_it_applies_to(backend: Backend) -> None:
     columns = pa.table({"x": [1, 2], "t": pa.array([1, 2], pa.timestamp("s"))})
-    with pytest.raises(ConfigError, match=r"regex cannot judge 'x': the column is numeric") as caught:
+    with pytest.raises(ConfigError, match=r"regex does not apply to column 'x', which is numeric") as caught:
         judged(backend, columns, x={"regex": "a"})
     assert caught.value.where == "data.x.regex"
-    with pytest.raises(ConfigError, match="set cannot judge 't'"):
+    with pytest.raises(ConfigError, match="set does not apply to column 't'"):
         judged(backend, columns, t={"set": ["2024-01-01"]})
 
 
 def test_long_ids_that_float64_rounds_are_not_called_repeated(backend: Backend) -> None:
     ids = pa.table({"id": [2**60, 2**60 + 1, 5]})
-    with pytest.raises(SchemaError, match=r"whether 'id' is unique cannot be told"):
+    with pytest.raises(SchemaError, match=r"cannot check that 'id' is unique"):
         judged(backend, ids, id={"unique": True})
     assert judged(backend, ids, {"id": "text"}, id={"unique": True}) == []
     (broken,) = judged(backend, pa.table({"id": [7, 2**60, 7]}), id={"unique": True})

@@ -52,9 +52,13 @@ def test_timed_folds_are_those_of_time_series_split_in_order_of_time() -> None:
 @pytest.mark.parametrize(
     ("settings", "data", "message"),
     [
-        ({"cv": 5}, {"n_rows": 3}, "3 rows make no 5 folds"),
-        ({"cv": 5}, {"n_rows": 9, "y": np.array([0] * 6 + [1] * 3)}, "class code 1 has 3 rows, fewer than the 5 folds"),
-        ({"cv": 5, "group": "g"}, {"n_rows": 9, "groups": np.arange(9) % 3}, "3 groups make no 5 folds"),
+        ({"cv": 5}, {"n_rows": 3}, "3 rows are too few for 5 folds"),
+        (
+            {"cv": 5},
+            {"n_rows": 9, "y": np.array([0] * 6 + [1] * 3)},
+            "class code 1 has 3 rows; 5 folds need at least 5",
+        ),
+        ({"cv": 5, "group": "g"}, {"n_rows": 9, "groups": np.arange(9) % 3}, "3 groups are too few for 5 folds"),
         ({"cv": 5, "time": "t"}, {"n_rows": 5, "times": np.arange(5)}, "too few rows"),
     ],
 )

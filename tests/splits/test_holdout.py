@@ -92,7 +92,7 @@ def test_no_training_row_is_later_than_a_test_row(days: Any, share: float) -> No
         return
     try:
         fold = _one({"time": "t", "test_size": share}, len(days), None, None, days * DAY)
-    except DataError:  # the earliest day alone is more than the rest may be
+    except DataError:  # the earliest day alone has more rows than the training share
         assert np.mean(days == days.min()) > 1 - share - 1 / len(days)
         return
     assert _complete(fold)
@@ -111,9 +111,9 @@ def test_rows_at_or_after_the_cutoff_are_tested(cutoff: str, expected: int) -> N
 
 def test_a_numeric_column_takes_a_numeric_cutoff() -> None:
     assert _one({"time": "year", "cutoff": "2012"}, 3, None, None, np.array([2011.0, 2012.0, 2013.0])).test.sum() == 2
-    with pytest.raises(ConfigError, match="the column holds numbers"):
+    with pytest.raises(ConfigError, match="expected a number, as the column is numeric"):
         _one({"time": "year", "cutoff": "2012-01-01"}, 3, None, None, np.array([2011.0, 2012.0, 2013.0]))
-    with pytest.raises(ConfigError, match="is no date"):
+    with pytest.raises(ConfigError, match="expected a date"):
         _one({"time": "t", "cutoff": "2012"}, 4, None, None, np.arange(4) * DAY)
 
 
@@ -123,7 +123,7 @@ def test_rows_without_a_time_are_refused_with_their_number(times: Any) -> None:
         _one({"time": "t"}, 3, None, None, times)
 
 
-def test_a_column_tells_who_trains_and_who_tests() -> None:
+def test_a_column_assigns_rows_to_training_and_test() -> None:
     codes, levels = np.array([3, 4, 5, 0, 3]), (None, None, None, "train", "valid", "test")
     column = {"name": "part", "train": ["train"], "test": ["valid"]}
     fold = _one({"column": column}, 5, parts=(codes, levels))
@@ -142,11 +142,11 @@ def test_a_column_tells_who_trains_and_who_tests() -> None:
 @pytest.mark.parametrize(
     ("split", "data", "message"),
     [
-        ({}, {"n_rows": 1}, "no row is left to train on"),
+        ({}, {"n_rows": 1}, r"none of \d rows to train on"),
         ({}, {"n_rows": 5, "y": np.array([0, 0, 0, 0, 1])}, "class code 1 has a single row"),
-        ({"group": "g"}, {"n_rows": 3, "groups": np.array([1, 1, 1])}, "all rows are of one group"),
-        ({"time": "t"}, {"n_rows": 3, "times": np.array([7, 7, 7])}, "no row is left to train on"),
-        ({"time": "t", "cutoff": "2030-01-01"}, {"n_rows": 3, "times": np.arange(3)}, "no row is left to test on"),
+        ({"group": "g"}, {"n_rows": 3, "groups": np.array([1, 1, 1])}, "all rows are in one group"),
+        ({"time": "t"}, {"n_rows": 3, "times": np.array([7, 7, 7])}, r"none of \d rows to train on"),
+        ({"time": "t", "cutoff": "2030-01-01"}, {"n_rows": 3, "times": np.arange(3)}, r"none of \d rows to test on"),
     ],
 )
 def test_a_split_that_cannot_be_made_says_what_to_change(
@@ -180,7 +180,7 @@ def test_validation_keeps_groups_together_and_takes_the_latest_rows() -> None:
     assert times[fit_mask].max() < times[validation].min()
 
 
-def test_validation_rows_are_no_biased_part_of_what_the_split_left() -> None:
+def test_validation_rows_are_an_unbiased_sample_of_the_training_rows() -> None:
     fold = _one({}, 20_000, seed=5)
     _, validation = hold_out(fold.train, 0.2, None, None, None, 5)
     assert np.flatnonzero(validation).mean() == pytest.approx(10_000, rel=0.03)

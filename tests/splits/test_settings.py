@@ -12,14 +12,14 @@ from gpupipe.splits import Split
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"group": "a", "time": "b"}, "group and time exclude each other"),
-        ({"time": "b", "column": {"name": "part", "test": ["x"]}}, "time and column exclude each other"),
-        ({"group": "a", "stratify": True}, "stratify cannot be had with group"),
+        ({"group": "a", "time": "b"}, "group and time cannot be combined"),
+        ({"time": "b", "column": {"name": "part", "test": ["x"]}}, "time and column cannot be combined"),
+        ({"group": "a", "stratify": True}, "stratify cannot be combined with group"),
         ({"cutoff": "2012-10-01"}, "cutoff needs time"),
-        ({"time": "b", "cutoff": "2012-10-01", "cv": 5}, "cutoff makes one split and cv makes many"),
-        ({"column": {"name": "part", "test": ["x"]}, "cv": 5}, "column makes one split and cv makes many"),
-        ({"stratify": True, "shuffle": False}, "the last rows cannot be stratified"),
-        ({"time": "b", "cutoff": "next week"}, "neither a date such as 2012-10-01 nor a number"),
+        ({"time": "b", "cutoff": "2012-10-01", "cv": 5}, "cutoff defines one split"),
+        ({"column": {"name": "part", "test": ["x"]}, "cv": 5}, "column defines one split"),
+        ({"stratify": True, "shuffle": False}, "stratify needs shuffle"),
+        ({"time": "b", "cutoff": "next week"}, "expected a number or a date such as 2012-10-01"),
     ],
 )
 def test_what_cannot_be_had_together_is_refused_in_words(settings: dict[str, Any], message: str) -> None:

@@ -55,7 +55,7 @@ class Made:
         return section
 
     def comment_on(self, entry: str) -> str:
-        """Return the comment beside the one line that begins with `entry`."""
+        """Return the comment on the one line that begins with `entry`."""
         (line,) = [line for line in self.text.splitlines() if line.strip().startswith(entry)]
         return line.partition("  # ")[2]
 

@@ -1,4 +1,4 @@
-"""YAML with comments: whatever the names are, it is read back as it was meant."""
+"""YAML with comments: any names and values are read back unchanged."""
 
 from __future__ import annotations
 

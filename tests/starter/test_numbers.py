@@ -13,17 +13,17 @@ Init = Callable[..., Any]
 ROWS = 3_000
 
 
-def test_integers_that_may_be_names_stay_numbers_with_a_hint(init: Init) -> None:
+def test_integers_that_may_be_categories_stay_numbers_with_a_hint(init: Init) -> None:
     generator = np.random.default_rng(0)
     district, rooms = generator.integers(1, 41, ROWS), generator.integers(1, 9, ROWS)
     price = generator.normal(size=41)[district] + 0.3 * rooms
     made = init(pd.DataFrame({"district": district, "rooms": rooms, "y": price + 0.2 * generator.normal(size=ROWS)}))
     assert "schema" not in made.source
     (hint,) = [line for line in made.text.splitlines() if "categorical" in line]
-    assert hint.startswith("  #   district: categorical  # its values explain ")
+    assert hint.startswith("  #   district: categorical  # as categories they explain ")
 
 
-def test_a_size_with_a_bent_effect_stays_a_number(init: Init) -> None:
+def test_a_number_with_a_nonlinear_effect_stays_a_number(init: Init) -> None:
     generator = np.random.default_rng(0)
     age = generator.integers(18, 90, ROWS)
     made = init(pd.DataFrame({"age": age, "y": -(((age - 50) / 20) ** 2) + 0.3 * generator.normal(size=ROWS)}))
@@ -37,7 +37,7 @@ def test_long_tails_are_logged(init: Init) -> None:
     assert made.values["features"] == [{"log1p": ["spend"]}, {"auto": "@all"}]
 
 
-def test_a_long_tail_of_which_the_far_end_counts_stays_as_it_is(init: Init) -> None:
+def test_a_long_tail_with_a_linear_effect_stays_unchanged(init: Init) -> None:
     spend = np.exp(3 + np.random.default_rng(0).normal(size=ROWS))
     made = init(
         pd.DataFrame({"spend": spend, "y": np.where(spend > np.quantile(spend, 0.97), "Yes", "No")}).assign(

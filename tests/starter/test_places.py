@@ -1,4 +1,4 @@
-"""The distance of two places, where the names of the columns say that there are two."""
+"""The distance of two places, detected by column names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_two_places_make_a_distance(frame: pd.DataFrame, init: Init, names: tupl
     assert haversine_of(made) == {"from": list(names[:2]), "to": list(names[2:]), "unit": "km", "as": "distance_km"}
 
 
-def test_a_distance_that_was_measured_needs_no_other(frame: pd.DataFrame, init: Init) -> None:
+def test_a_measured_distance_replaces_the_computed_one(frame: pd.DataFrame, init: Init) -> None:
     table = with_places(frame, "a_lat", "a_lon", "b_lat", "b_lon")
     assert haversine_of(init(table.assign(trip_distance=np.arange(len(table)) / 7))) is None
 
@@ -74,7 +74,7 @@ def test_one_place_three_places_and_other_names_make_none(
     assert haversine_of(init(with_places(frame, *names))) is None
 
 
-def test_values_that_are_no_degrees_make_none(frame: pd.DataFrame, init: Init) -> None:
+def test_values_that_are_not_degrees_give_no_distance(frame: pd.DataFrame, init: Init) -> None:
     table = with_places(frame, "a_lat", "a_lon", "b_lat", "b_lon")
     assert haversine_of(init(table.assign(b_lat=table["b_lat"] * 1e5))) is None
     assert haversine_of(init(table.assign(b_lon=[f"{x}° E" for x in table["b_lon"]]))) is None
@@ -95,7 +95,7 @@ def test_it_runs_where_a_coordinate_has_a_long_tail(frame: pd.DataFrame, tmp_pat
 
 
 @pytest.mark.data
-def test_the_distance_of_a_taxi_ride_tells_of_its_fare(data_dir: Path, tmp_path: Path, init: Init) -> None:
+def test_the_distance_of_a_taxi_ride_predicts_its_fare(data_dir: Path, tmp_path: Path, init: Init) -> None:
     made = init(data_dir / "chicago-taxi" / "chicago_taxi.csv", "fare")
     proposed = haversine_of(made)
     assert proposed is not None

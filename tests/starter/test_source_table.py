@@ -1,4 +1,4 @@
-"""How files are written, found by looking at them."""
+"""Detection of file formats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import yaml
 
 from gpupipe.config import load_config
 from gpupipe.errors import DataError
-from gpupipe.io.settings import CsvSettings, TableSource
+from gpupipe.io.csv_settings import CsvSettings
+from gpupipe.io.settings import TableSource
 from gpupipe.starter.source_table import read_source_table
 from gpupipe.starter.starter import make_starter
 from tests.starter.conftest import DEVICE
@@ -68,10 +69,10 @@ def test_marks_for_missing_values_are_written_down(frame: pd.DataFrame, init: In
     made = init(marked)
     assert made.source["csv"] == {"null_values": ["-", "?"]}
     n_marks = (marked["x"] == "-").sum() + (marked["city"] == "?").sum()
-    assert f"{n_marks} missing values are written so, in x, city" in made.text
+    assert f"marks {n_marks} missing values in x, city" in made.text
 
 
-def test_a_level_that_is_a_word_is_no_mark(frame: pd.DataFrame, init: Init) -> None:
+def test_a_word_is_not_a_null_mark(frame: pd.DataFrame, init: Init) -> None:
     coded = frame.assign(code=[["17", "18", "A", "POST"][i % 4] for i in range(len(frame))])
     assert "csv" not in init(coded).source
 
@@ -89,16 +90,16 @@ def test_utf16_is_recognised(frame: pd.DataFrame, tmp_path: Path, init: Init) ->
     assert init(tmp_path / "table.csv").source["csv"] == {"encoding": "utf-16"}
 
 
-def test_rows_with_too_many_fields_are_left_out_and_counted(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+def test_rows_with_too_many_fields_are_skipped_and_counted(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
     lines = frame.to_csv(index=False).splitlines()
     lines[40] += ",one too many"
     (tmp_path / "table.csv").write_text("\n".join(lines))
     made = init(tmp_path / "table.csv")
     assert made.source["csv"] == {"bad_rows": "skip"}
-    assert made.comment_on("bad_rows:") == "leaves out 1 row with another number of fields"
+    assert made.comment_on("bad_rows:") == "skips 1 row with another number of fields"
 
 
-def test_the_format_of_a_file_is_told_by_its_content(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
+def test_the_format_of_a_file_is_detected_from_its_contents(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
     frame.to_parquet(tmp_path / "parquet.data")
     frame.to_json(tmp_path / "jsonl.data", orient="records", lines=True)
     for name in ("parquet", "jsonl"):

@@ -35,12 +35,12 @@ def test_it_runs_whatever_the_columns_are_called(frame: pd.DataFrame, init: Init
     assert run(made.path)["roc_auc"] > 0.7
 
 
-def test_many_rows_are_split_once_and_a_sample_is_looked_at(init: Init) -> None:
+def test_many_rows_are_split_once_and_sampled(init: Init) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(size=50_000)
     made = init(pd.DataFrame({"x": x.round(2), "y": (x + generator.normal(size=50_000)).round(2)}))
     assert made.values["split"]["test_size"] == 0.2
-    assert "looked for in 20,000 rows" in made.text
+    assert "a sample of 20,000 rows" in made.text
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_xgboost_is_a_candidate_where_it_is_installed(
 
 def test_duplicate_rows_are_mentioned(frame: pd.DataFrame, init: Init) -> None:
     made = init(pd.concat([frame, frame.head(7)]))
-    assert "7 rows are there more than once" in made.text
+    assert "7 rows are duplicates" in made.text
 
 
 def test_a_key_that_repeats_is_offered_as_a_group_and_a_count_is_not(frame: pd.DataFrame, init: Init) -> None:
@@ -71,7 +71,7 @@ def test_a_key_that_repeats_is_offered_as_a_group_and_a_count_is_not(frame: pd.D
     assert [line for line in made.text.splitlines() if "group:" in line] == ["# split: {cv: 5, group: user_id}"]
 
 
-def test_a_path_is_written_so_that_it_leads_there(
+def test_a_path_is_relative_to_the_configuration(
     frame: pd.DataFrame, tmp_path: Path, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -95,14 +95,14 @@ def test_without_a_target_the_columns_are_listed_and_the_likely_ones_suggested(
     frame.rename(columns={"y": "churned"}).assign(row=np.arange(len(frame))).to_csv(tmp_path / "t.csv", index=False)
     text = list_columns(str(tmp_path / "t.csv"))
     assert "300 rows, 5 columns" in text
-    assert "running number, 0 to 299" in text
+    assert "row number, 0 to 299" in text
     suggestion = next(line for line in text.splitlines() if "--target" in line)
     assert "--target churned" in suggestion
 
 
 @pytest.mark.data
 class TestPublicTables:
-    """What is found in the public tables."""
+    """Findings in public tables."""
 
     def test_telco(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "telco-churn" / "Telco-Customer-Churn.csv", "Churn")
@@ -116,7 +116,7 @@ class TestPublicTables:
         assert made.source["csv"] == {"names": [f"c{i}" for i in range(1, 16)], "null_values": ["?"]}
         assert (made.source["target"], made.source["positive"]) == ("c15", ">50K")
         assert "4,262 missing values" in made.text
-        assert "24 rows are there more than once" in made.text
+        assert "24 rows are duplicates" in made.text
 
     def test_bank_churn(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "bank-churn" / "Churn_Modelling.csv", "Exited")
@@ -142,7 +142,7 @@ class TestPublicTables:
     def test_chicago_taxi(self, data_dir: Path, init: Init) -> None:
         made = init(data_dir / "chicago-taxi" / "chicago_taxi.csv", "fare")
         assert made.source["drop"] == ["pickup_census_tract"]
-        assert made.comment_on("- pickup_census_tract") == "empty in all rows but 1"
+        assert made.comment_on("- pickup_census_tract") == "empty in all but 1 rows"
         assert made.source["schema"]["trip_start_timestamp"] == {"kind": "datetime", "format": "s"}
         assert made.values["features"][1] == {"log1p": ["trip_miles", "trip_seconds", "tips"]}
 
@@ -152,7 +152,7 @@ class TestPublicTables:
         assert made.values["split"]["test_size"] == 0.2
 
 
-def test_boosting_is_left_out_of_very_wide_tables_and_suspects_are_named(
+def test_boosting_is_omitted_for_very_wide_tables_and_suspects_are_listed(
     frame: pd.DataFrame, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpupipe.starter.choices.WIDE_COLUMNS", 2)
@@ -164,5 +164,5 @@ def test_boosting_is_left_out_of_very_wide_tables_and_suspects_are_named(
     table.loc[:2, list(bands)] = table.loc[200:202, list(bands)].to_numpy()  # so that they prove nothing alone
     made = init(table, target="price")
     assert [entry.label for entry in made.config.models] == ["ridge"]
-    assert "Boosting takes time for each of 4 columns" in made.text
-    assert "These may restate price, and were not compared with a model: low, high" in made.text
+    assert "Boosting is slow on 4 columns" in made.text
+    assert "These columns may restate price, but were not compared with a model: low, high" in made.text

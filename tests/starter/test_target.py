@@ -31,19 +31,19 @@ Init = Callable[..., Any]
         (("false", "true"), {}, "true"),
     ],
 )
-def test_the_positive_label_says_yes_or_is_rarer(labels: tuple, counts: dict, positive: object) -> None:
+def test_the_positive_label_is_affirmative_or_rarer(labels: tuple, counts: dict, positive: object) -> None:
     assert choose_positive(labels, counts).label == positive
 
 
 @pytest.mark.parametrize(
     ("values", "task_line"),
     [
-        ([True, False], "A binary task"),
-        ([0, 1], "A binary task"),
-        (["a", "b", "c"], "A multiclass task"),
-        ([0, 1, 2, 3], "A multiclass task"),
-        (list(range(20)), "A regression task"),
-        ([1.5, 2.5, 3.5, 4.5], "A regression task"),
+        ([True, False], "(binary)"),
+        ([0, 1], "(binary)"),
+        (["a", "b", "c"], "(multiclass)"),
+        ([0, 1, 2, 3], "(multiclass)"),
+        (list(range(20)), "(regression)"),
+        ([1.5, 2.5, 3.5, 4.5], "(regression)"),
     ],
 )
 def test_the_task_is_stated(frame: pd.DataFrame, init: Init, values: list[object], task_line: str) -> None:
@@ -61,14 +61,14 @@ def test_integer_classes_are_declared_and_the_line_says_how_to_undo_it(frame: pd
 def test_counts_are_a_quantity(frame: pd.DataFrame, init: Init) -> None:
     visits = np.minimum(np.random.default_rng(0).geometric(0.5, len(frame)) - 1, 7)
     made = init(frame.assign(y=visits))
-    assert "A regression task" in made.text
+    assert "(regression)" in made.text
 
 
 def test_a_rare_class_is_not_stratified(frame: pd.DataFrame, init: Init) -> None:
     made = init(frame.assign(y=np.where(frame.index < 3, "Yes", "No")))
     assert made.values["split"]["stratify"] is False
     assert "the rarest class has 3 rows" in made.text
-    assert "unbalanced" in made.comment_on("target:")
+    assert "imbalanced" in made.comment_on("target:")
 
 
 def test_a_name_with_blanks_around_it_is_found(frame: pd.DataFrame, tmp_path: Path, init: Init) -> None:
@@ -82,13 +82,15 @@ def test_a_name_with_blanks_around_it_is_found(frame: pd.DataFrame, tmp_path: Pa
     ("target", "message"),
     [
         ("ctiy", "did you mean 'city'?"),
-        ("7", "there is no column '7'"),
+        ("7", "no column '7'"),
         ("constant", "has the single value 1"),
         ("key", "has 300 different texts in 300 rows"),
-        ("day", "is a time"),
+        ("day", "is a datetime column"),
     ],
 )
-def test_a_target_that_cannot_be_learned_is_refused(frame: pd.DataFrame, init: Init, target: str, message: str) -> None:
+def test_a_target_that_cannot_be_learned_is_rejected(
+    frame: pd.DataFrame, init: Init, target: str, message: str
+) -> None:
     keys = [f"k{i}" for i in range(len(frame))]
     table = frame.assign(constant=1, key=keys, day=pd.date_range("2020-01-01", periods=len(frame)))
     with pytest.raises(ConfigError) as error:

@@ -32,9 +32,9 @@ def test_each_useless_column_is_dropped_with_its_reason(frame: pd.DataFrame, ini
     low, high = customers.min(), customers.max()
     reasons = {name: made.comment_on(f"- {name}") for name in made.source["drop"]}
     assert reasons == {
-        "key": "identifier: every value is different",
-        "row": f"running number, 1 to {n}",
-        "customer": f"identifier: 300 integers from {low} to {high}, and none is there twice",
+        "key": "identifier: all values differ",
+        "row": f"row number, 1 to {n}",
+        "customer": f"identifier: 300 unique integers from {low} to {high}",
         "clientID": "identifier: 300 different values in 300 rows",
         "empty": "empty",
         "constant": "always 'EUR'",
@@ -50,17 +50,17 @@ def test_a_column_with_a_handful_of_values_is_dropped(init: Init) -> None:
     made = init(
         pd.DataFrame({"x": generator.normal(size=n), "rare": rare, "flag": flag, "y": generator.integers(0, 2, n)})
     )
-    assert made.comment_on("- rare") == "empty in all rows but 3"
-    assert made.comment_on("- flag") == "0 in all rows but 3"
+    assert made.comment_on("- rare") == "empty in all but 3 rows"
+    assert made.comment_on("- flag") == "0 in all but 3 rows"
 
 
-def test_unique_measurements_are_no_identifiers(frame: pd.DataFrame, init: Init) -> None:
+def test_unique_measurements_are_kept(frame: pd.DataFrame, init: Init) -> None:
     generator = np.random.default_rng(3)
     made = init(frame.assign(weight=generator.permutation(50_000)[: len(frame)], width=generator.random(len(frame))))
     assert "drop" not in made.source
 
 
-def test_names_and_numbers_that_say_nothing_are_dropped_and_those_that_do_are_kept(init: Init) -> None:
+def test_only_uninformative_names_and_numbers_are_dropped(init: Init) -> None:
     generator = np.random.default_rng(4)
     n = 2_000
     shop, name = generator.integers(0, 300, n), generator.integers(0, 900, n)
@@ -79,13 +79,13 @@ def test_names_and_numbers_that_say_nothing_are_dropped_and_those_that_do_are_ke
         )
     )
     assert made.source["drop"] == ["surname", "account"]
-    assert made.comment_on("- surname").endswith("different texts that say nothing of y beside the other columns")
+    assert made.comment_on("- surname").endswith("distinct texts, uninformative about y given the other columns")
 
 
-def test_the_split_of_somebody_else_is_dropped_and_offered(frame: pd.DataFrame, init: Init) -> None:
+def test_a_split_marker_is_dropped_and_offered(frame: pd.DataFrame, init: Init) -> None:
     part = np.where(frame.index % 5 == 0, "test", np.where(frame.index % 5 == 1, "valid", "train"))
     made = init(frame.assign(part=part))
-    assert made.comment_on("- part").startswith("a split that somebody else made")
+    assert made.comment_on("- part").startswith("split marker: ")
     assert "# split: {column: {name: part, train: [train], test: [test]}}" in made.text.splitlines()
 
 
@@ -105,5 +105,5 @@ def test_columns_whose_names_are_patterns_are_dropped_alone(frame: pd.DataFrame,
     ("name", "is_id"),
     [("customerID", True), ("obs_id", True), ("Row Number", True), ("paid", False), ("width", False), ("KEY", True)],
 )
-def test_identifiers_are_told_by_whole_words(name: str, is_id: bool) -> None:
+def test_identifiers_are_recognized_by_whole_words(name: str, is_id: bool) -> None:
     assert is_named_as_identifier(name) == is_id

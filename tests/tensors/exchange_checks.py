@@ -147,7 +147,7 @@ class ExchangeChecks:
         for wrong in (0.5, -1, 4, float("nan"), float("inf"), -float("inf")):
             X[777, 6] = wrong
             before = backend.to_host(X).copy()
-            with pytest.raises(DataError, match=rf"column 'b' holds {wrong}(.|\n)*row 777 "):
+            with pytest.raises(DataError, match=rf"column 'b' contains {wrong}(.|\n)*row 777 "):
                 TensorBatch.of_matrix(X, {"a": 4, "b": 4})
             np.testing.assert_array_equal(backend.to_host(X), before)
 

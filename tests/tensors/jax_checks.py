@@ -90,7 +90,7 @@ def test_what_needs_a_copy_says_why_and_gets_one_when_asked(source: np.ndarray, 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
 @pytest.mark.parametrize("copy", [False, True])
 def test_values_are_not_narrowed_in_silence(dtype: str, copy: bool) -> None:
-    with pytest.raises(DataError, match=r"JAX is set to 32 bits(.|\n)*jax_enable_x64"):
+    with pytest.raises(DataError, match=r"JAX is configured for 32 bits(.|\n)*jax_enable_x64"):
         to_jax(copy_of(VALUES.astype(dtype)), copy)
 
 

@@ -26,5 +26,5 @@ def test_a_pytorch_without_cuda_is_said() -> None:
     backend = NamedGpu("a test")
     assert not share_memory(backend)
     assert backend.take_remarks() == [
-        "PyTorch has no CUDA: it computes on the host, and shares no memory of the device"
+        "PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory"
     ]

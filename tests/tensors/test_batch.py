@@ -111,7 +111,7 @@ def test_ids_are_exact_up_to_the_last_that_float32_holds() -> None:
     batch = TensorBatch.of_matrix(X, {"c": EXACT_IDS})
     assert batch.ids is not None
     assert batch.ids[:, 0].tolist() == [EXACT_IDS - 1, EXACT_IDS - 2, 0]
-    with pytest.raises(ConfigError, match="16,777,217 ids"):
+    with pytest.raises(ConfigError, match="got 16,777,217"):
         TensorBatch.of_matrix(X, {"c": EXACT_IDS + 1})
 
 

@@ -212,13 +212,13 @@ def test_workers_of_a_loader_give_the_same_batches_in_the_same_order(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": 2.5}, "batch_size is 2.5"),
-        ({"seed": -1}, "seed is -1"),
-        ({"prefetch": 0}, "prefetch is 0"),
-        ({"world_size": 0}, "world_size is 0"),
-        ({"rank": 2, "world_size": 2}, "rank is 2 of 2"),
-        ({"device": "meta"}, "cannot be made on meta"),
+        ({"batch_size": 0}, r"batch_size in \[1, .*; got 0"),
+        ({"batch_size": 2.5}, "got 2.5"),
+        ({"seed": -1}, r"seed in \[0, .*; got -1"),
+        ({"prefetch": 0}, "integer prefetch"),
+        ({"world_size": 0}, "integer world_size"),
+        ({"rank": 2, "world_size": 2}, "got 2"),
+        ({"device": "meta"}, "got 'meta'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(options: dict[str, Any], said: str) -> None:
@@ -227,18 +227,18 @@ def test_arguments_out_of_range_are_refused(options: dict[str, Any], said: str) 
 
 
 def test_an_epoch_is_a_number() -> None:
-    with pytest.raises(ConfigError, match="epoch is -1"):
+    with pytest.raises(ConfigError, match="integer epoch"):
         Batches(np.zeros((3, 1), "float32")).set_epoch(-1)
 
 
 @pytest.mark.parametrize(
     ("data", "error", "said"),
     [
-        ((np.zeros((3, 1)), np.zeros((3, 1))), ConfigError, r"target: dtype float64 and shape \(3, 1\)"),
-        (np.zeros(3), ConfigError, r"features: dtype float64 and shape \(3,\)"),
-        (np.array([["a"]]), ConfigError, "features: dtype <U1"),
-        ((np.zeros((3, 1)), np.zeros(4)), ConfigError, "differ in rows"),
-        (np.zeros((3, 1), "complex64"), ConfigError, "features: dtype complex64"),
+        ((np.zeros((3, 1)), np.zeros((3, 1))), ConfigError, r"target: .*dtype float64 and shape \(3, 1\)"),
+        (np.zeros(3), ConfigError, r"features: .*dtype float64 and shape \(3,\)"),
+        (np.array([["a"]]), ConfigError, "dtype <U1"),
+        ((np.zeros((3, 1)), np.zeros(4)), ConfigError, "differ in length"),
+        (np.zeros((3, 1), "complex64"), ConfigError, "dtype complex64"),
         ((np.zeros((2, 1)), pa.chunked_array([[1.0], [2.0]])), DataError, "2 chunks"),
     ],
 )

@@ -1,18 +1,22 @@
-"""Parsers and checks of untrusted files, applied before a library that believes what the files declare.
+"""Parsers and checks for untrusted files, applied before libraries that trust what a file declares.
 
-``json_documents``  JSON    ``archives``  zip and npz    ``ubjson``  XGBoost's binary JSON    ``protobuf``  the fields
-of an ONNX file. They take bytes and raise ValueError; the caller knows the file. ``failures``  turns any exception of
-a library into an error of gpupipe.
+``json_documents``  JSON
+``archives``        zip and npz
+``ubjson``          XGBoost's binary JSON
+``protobuf``        the fields of an ONNX file
+``failures``        conversion of any library exception to an error of gpupipe
+
+Parsers take bytes and raise ValueError; callers add the path.
 """
 
 from __future__ import annotations
 
 from gpupipe.units import MIB
 
-MOST_TIMES = 200  # a file may declare so many times its own size; ours stay below 50, a bomb has 1,000 and more
-SLACK = MIB  # bytes on top, so that a small file of one repeated value is no bomb
+MOST_TIMES = 200  # maximum ratio of declared to actual size: below 50 in valid files, over 1,000 in bombs
+SLACK = MIB  # allowed in addition, for small files of one repeated value
 
 
 def most_bytes(n_bytes: int) -> int:
-    """Return up to how many bytes a file of `n_bytes` may unfold."""
+    """Return the maximum decompressed size of a file of `n_bytes`."""
     return MOST_TIMES * n_bytes + SLACK

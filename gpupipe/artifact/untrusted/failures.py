@@ -1,4 +1,4 @@
-"""Errors of libraries that parse or evaluate files from anywhere, as errors of gpupipe."""
+"""Conversion of library exceptions about untrusted files to errors of gpupipe."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpupipe.errors import ArtifactError, GpupipeError, LimitError
 
 EXPORT_AGAIN = "export the model again"
 MORE_MEMORY = "use a machine with more memory; a malicious model may ask for any amount"
-MAX_LETTERS = 1000  # of a library's message: it may quote the file
+MAX_LETTERS = 1000  # of a library's message, which may quote the file
 
 
 @contextmanager
 def refuse_failures(what: str, where: str, fix: str = EXPORT_AGAIN) -> Iterator[None]:
-    """Raise an error of gpupipe for whatever the block raises.
+    """Convert any exception raised in the block to an error of gpupipe.
 
-    A damaged or malicious file can fail anywhere in NumPy, scikit-learn, XGBoost, PyTorch or ONNX Runtime, with any
-    exception that these know; the list of their classes has no end.
+    A corrupt or malicious file can fail anywhere in NumPy, scikit-learn, XGBoost, PyTorch or ONNX Runtime, with any of
+    their exception classes, so no list of classes would be complete.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def refuse_failures(what: str, where: str, fix: str = EXPORT_AGAIN) -> Iterator[
     Raises
     ------
     ArtifactError
-        If the block raises anything but an error of gpupipe, or one that says that memory is short.
+        If the block raises an exception other than a GpupipeError or an out-of-memory error.
     LimitError
-        If memory is short.
+        If memory runs out.
     """
     try:
         yield
@@ -42,6 +42,6 @@ def refuse_failures(what: str, where: str, fix: str = EXPORT_AGAIN) -> Iterator[
         reason = str(error)[:MAX_LETTERS]
         if is_out_of_memory(error):
             raise LimitError(f"{what}: out of memory ({reason})", where=where, fix=MORE_MEMORY) from error
-        if not isinstance(error, ValueError):  # that is how checks of ours say it
+        if not isinstance(error, ValueError):  # gpupipe's own checks raise ValueError with a complete message
             reason = f"{type(error).__name__}: {reason}"
         raise ArtifactError(f"{what}: {reason}", where=where, fix=fix) from error

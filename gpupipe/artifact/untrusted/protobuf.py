@@ -1,4 +1,4 @@
-"""The fields of a Protocol Buffers message, without its definition: enough to look for what must not be in one."""
+"""Reader of Protocol Buffers fields without a schema, to search messages for forbidden content."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
-    """Yield number and value of each field: bytes of texts and inner messages, integers of varints.
+    """Yield the number and value of each field: an integer for a varint, else the bytes.
 
     Raises
     ------
     ValueError
-        If the message is damaged.
+        If the message is malformed.
     """
     at = 0
     while at < len(data):
@@ -27,7 +27,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         if kind == BYTES:
             length, at = _varint(data, at)
         if not 0 <= length <= len(data) - at:
-            raise ValueError(f"field {number} of type {kind} reaches outside of its message")
+            raise ValueError(f"field {number} of type {kind} exceeds its message")
         yield number, data[at : at + length]
         at += length
 
@@ -38,7 +38,7 @@ def varints(data: memoryview) -> list[int]:
     Raises
     ------
     ValueError
-        If the field ends inside of one.
+        If the field ends within an integer.
     """
     found, at = [], 0
     while at < len(data):
@@ -51,9 +51,9 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):
-            raise ValueError("the message ends inside of a number")
+            raise ValueError("the message ends within a varint")
         value |= (data[at] & 127) << shift
         at += 1
         if data[at - 1] < 128:
             return value, at
-    raise ValueError("a number without an end")
+    raise ValueError("a varint exceeds 10 bytes")

@@ -1,4 +1,4 @@
-"""Universal Binary JSON, as XGBoost writes it: counted arrays of numbers are arrays over the file's own bytes."""
+"""Universal Binary JSON as written by XGBoost. Typed arrays are NumPy views of the file's bytes, without a copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_DEPTH = 16
 
 
 def render(value: Any) -> bytearray:
-    """Return a document: dict, list, str, int, float (as float32) and big-endian arrays of `NUMBERS`."""
+    """Return the bytes of a document of dict, list, str, int, float (as float32) and arrays of `NUMBERS`."""
     out = bytearray()
     _write(value, out)
     return out
@@ -52,7 +52,7 @@ def _write_text(text: str, out: bytearray) -> None:
 
 
 class UbjsonReader:
-    """Reads one document: objects as dict, arrays of numbers as NumPy's, other arrays as lists."""
+    """Reader of one document: objects become dicts, arrays of numbers NumPy arrays, other arrays lists."""
 
     def __init__(self, data: Any) -> None:
         self.data, self.at = memoryview(data), 0
@@ -63,19 +63,19 @@ class UbjsonReader:
         Raises
         ------
         ValueError
-            If it is none, ends early, is nested too deeply, or declares more than its bytes.
+            If it is malformed, truncated, nested too deeply, or declares more bytes than it has.
         """
         try:
             value = self._value(self._letter(), 0)
         except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
-            raise ValueError(f"no binary JSON at byte {self.at}: {error}") from None
+            raise ValueError(f"malformed binary JSON at byte {self.at}: {error}") from None
         if self.at != len(self.data):
-            raise ValueError(f"{len(self.data) - self.at:,} bytes follow the document")
+            raise ValueError(f"{len(self.data) - self.at:,} extra bytes after the document")
         return value
 
     def _value(self, kind: str, depth: int) -> Any:
         if depth > MOST_DEPTH:
-            raise ValueError("it is nested too deeply")
+            raise ValueError("nested too deeply")
         if kind == "{":
             return self._object(depth)
         if kind == "[":
@@ -89,7 +89,7 @@ class UbjsonReader:
         while self.data[self.at] != ord("}"):
             key = self._text()
             if key in found:
-                raise ValueError(f"the key {key[:40]!r} stands twice in one object")
+                raise ValueError(f"duplicate key {key[:40]!r}")
             found[key] = self._value(self._letter(), depth + 1)
         self.at += 1
         return found
@@ -99,7 +99,7 @@ class UbjsonReader:
         if letter == "$":
             kind = self._letter()
             if self._letter() != "#" or kind not in NUMBERS:
-                raise ValueError(f"an array of {kind!r}")
+                raise ValueError(f"unsupported array type {kind!r}")
             return self._numbers(kind, self._length())
         if letter == "#":
             return [self._value(self._letter(), depth + 1) for _ in range(self._length())]
@@ -114,7 +114,7 @@ class UbjsonReader:
 
         dtype = np.dtype(NUMBERS[kind])
         if count * dtype.itemsize > len(self.data) - self.at:
-            raise ValueError(f"{count:,} numbers are declared where {len(self.data) - self.at:,} bytes are left")
+            raise ValueError(f"an array declares {count:,} numbers, but {len(self.data) - self.at:,} bytes remain")
         values = np.frombuffer(self.data, dtype, count, self.at)
         self.at += values.nbytes
         return values
@@ -127,7 +127,7 @@ class UbjsonReader:
     def _length(self) -> int:
         length = self._number(self._letter())
         if not isinstance(length, int) or not 0 <= length <= len(self.data) - self.at:
-            raise ValueError(f"a length of {length} where {len(self.data) - self.at:,} bytes are left")
+            raise ValueError(f"a length of {length}, but {len(self.data) - self.at:,} bytes remain")
         return length
 
     def _number(self, kind: str) -> int | float:

@@ -74,6 +74,11 @@ class CpuBackend(Backend):
 
         return create(name, params)
 
+    def estimator_module(self, name: str) -> str | None:
+        from gpupipe.backends.cpu.estimators import ESTIMATORS
+
+        return ESTIMATORS.get(name)
+
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
         """Return an uninitialised float32 matrix, column-major, aligned so that any library takes it."""
         from gpupipe.backends.cpu.memory import empty

@@ -79,6 +79,11 @@ class GpuBackend(DeviceBackend):
 
         return create(name, params)
 
+    def estimator_module(self, name: str) -> str | None:
+        from gpupipe.backends.gpu.estimators import ESTIMATORS
+
+        return ESTIMATORS[name].path.partition(":")[0] if name in ESTIMATORS else None
+
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
         """Return an uninitialised float32 matrix in device memory, column-major."""
         return self.xp.empty((n_rows, n_columns), dtype="float32", order="F")

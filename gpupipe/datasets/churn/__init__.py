@@ -1,4 +1,4 @@
-"""Seeded generator of churn data: customers, their events, and whether they leave."""
+"""Seeded generator of churn data: customers, their events and their churn labels."""
 
 from gpupipe.datasets.churn.generator import customer_batches, customers, events, write
 

@@ -1,7 +1,7 @@
-"""Customers of the churn generator, some rows at a time: random draws, values, and columns with their types.
+"""Customers of the churn generator, in blocks of rows: random draws, values and typed columns.
 
-Written once for NumPy and for CuPy, of operations that both round alike. A value depends on the seed and on its row
-alone, never on how many rows are made, in which blocks, together with which other columns, or by which processor.
+The same code runs on NumPy and CuPy and uses only operations that both round identically. A value depends on the seed
+and its row only, not on the number of rows, the blocks, the other columns or the processor.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from gpupipe.typing import Array
 from gpupipe.units import DAY_SECONDS
 from gpupipe_kernels.draws.philox import fill
 
-# What 16 bits are enough for: four of these share a word, in this order.
+# Draws that need only 16 bits: four of them share a word, in this order.
 SMALL = (*CATEGORICALS, "City", "tenure", "SupportCalls", *(f"{name} missing" for name in MISSING))
 PER_WORD = 4
 
 
 class Draws:
-    """Random numbers for rows `start` to ``start + n_rows - 1`` of the table of a seed.
+    """Random numbers for rows `start` to ``start + n_rows - 1`` of the table for a seed.
 
     Parameters
     ----------
     population : Population
-        Its arrays, and so all that is returned, are NumPy's or a device's.
+        Determines the array library of all results.
     seed, start, n_rows : int
     """
 
@@ -53,7 +53,7 @@ class Draws:
         self._words: dict[str, Array] = {}
 
     def words(self, stream: str) -> Array:
-        """Return 64 random bits a row, as int64: what is done with them needs no sign."""
+        """Return 64 random bits per row, as int64; users must not depend on the sign."""
         if stream not in self._words:
             bits = self.xp.empty(self.n_rows, "uint64")
             fill(bits, self.seed, zlib.crc32(stream.encode()) << 32, self.start)
@@ -61,48 +61,48 @@ class Draws:
         return self._words[stream]
 
     def cell(self, name: str) -> Array:
-        """Return for each row one of `CELLS` equally likely numbers: int64."""
+        """Return a uniform random integer in ``[0, CELLS)`` per row: int64."""
         word, part = divmod(SMALL.index(name), PER_WORD)
         return (self.words(f"small {word}") >> (16 * part)) & (CELLS - 1)
 
     def code(self, name: str) -> Array:
-        """Return codes of a column with the shares that it has in the population: int32."""
+        """Return codes of a column with the level frequencies of the population: int32."""
         return self.xp.take(self.population.levels(name), self.cell(name))
 
     def number(self, stream: str, curve: str = "") -> Array:
-        """Return numbers of the law that a curve says: float64.
+        """Return random numbers with the distribution of a curve: float64.
 
         Parameters
         ----------
         stream : str
-            Two curves of one stream are functions of the same random number.
+            Name of the random stream; two curves of one stream are functions of the same random number.
         curve : str
-            That of the name of the stream by default.
+            Name of the curve; default: the name of the stream.
         """
         begin, rise = self.population.curve(curve or stream)
         words = self.words(stream)
         at = (words >> BITS) & (KNOTS - 1)
         into = (words & ((1 << BITS) - 1)).astype("float64")
-        # Each of these is an operation of its own: a product and a sum that are fused would be rounded once only.
+        # Separate operations: a fused multiply-add would round only once.
         return self.xp.take(begin, at) + self.xp.take(rise, at) * into
 
     def is_missing(self, name: str) -> Array:
-        """Return which values of a column are missing: bool."""
+        """Return the mask of missing values of a column: bool."""
         return self.cell(f"{name} missing") < round(MISSING[name] * CELLS)
 
     def effect(self, name: str, codes: Array) -> Array:
-        """Return what codes add to something: float64."""
+        """Return the additive effect of each code: float64."""
         return self.xp.take(self.population.effects(name), codes)
 
 
-SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # when the table was drawn up
+SNAPSHOT = int(np.datetime64("2025-01-01T00:00:00", "s").astype(np.int64))  # date of the table
 SECONDS_PER_MONTH = 2_629_800
 ID_BYTES = 10
-MOST_IDS = (2**31 - 1) // ID_BYTES  # one array of Arrow's strings counts its bytes in 32 bits
+MOST_IDS = (2**31 - 1) // ID_BYTES  # an Arrow string array has 32-bit byte offsets
 
 
 class CustomerBlock:
-    """The values of consecutive customers, nothing missing yet; each is computed when first asked for.
+    """Values of consecutive customers, before missing values are applied; each is computed on first access.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class CustomerBlock:
     seed : int
         0 to 2**64 - 1.
     start, n_rows : int
-        The first customer, and how many.
+        First customer and number of customers.
     """
 
     def __init__(self, population: Population, seed: int, start: int, n_rows: int) -> None:
@@ -140,7 +140,7 @@ class CustomerBlock:
 
     @cached_property
     def signup(self) -> Array:
-        """Seconds since 1970, int64; a random day of the month that `tenure` points at."""
+        """Seconds since 1970, int64: a random day in the month given by `tenure`."""
         into_month = (self.draws.number("signup day") * SECONDS_PER_MONTH).astype("int64")
         day = (SNAPSHOT - (self.tenure + 1) * SECONDS_PER_MONTH + into_month) // DAY_SECONDS - 1
         return day * DAY_SECONDS + (self.draws.number("signup hour") * 3600).astype("int64")
@@ -169,16 +169,16 @@ class CustomerBlock:
         return self.xp.rint(self.draws.number("Age"))
 
     def missing(self, name: str) -> Array | None:
-        """Return which values of a column are missing, bool; None where it always has one."""
+        """Return the mask of missing values of a column, bool; None if it has none."""
         if name not in MISSING:
             return None
         missing = self.draws.is_missing(name)
-        # As in the Telco table: nothing has been charged before the first month is over.
+        # As in the Telco dataset: nothing is charged before the end of the first month.
         return missing | (self.tenure == 0) if name == "TotalCharges" else missing
 
     @cached_property
     def log_odds(self) -> Array:
-        """The true log-odds of leaving: no model can know more than this."""
+        """True log-odds of churn, an upper bound for the quality of any model."""
         draws, xp = self.draws, self.xp
         odds: Any = sum(draws.effect(f"{name} odds", self.codes(name)) for name in ODDS)
         z: Array = odds + draws.effect("tenure", self.tenure) + 0.016 * (self.monthly_charges - 60)
@@ -187,13 +187,13 @@ class CustomerBlock:
         z += xp.where(self._is_offline, offline, online)
         z += draws.number("signup hour", "signup hour odds")
         z -= 0.25 * ((self.codes("Partner") == 1) & (self.age > 50))
-        z += 0.4 * self.draws.is_missing("Age")  # who withholds the age is less attached: worth an indicator
+        z += 0.4 * self.draws.is_missing("Age")  # a missing age is informative, so an indicator helps
         z += draws.effect("City", self.city * N_CONTRACTS + self.codes("Contract"))
         return z
 
     @cached_property
     def churned(self) -> Array:
-        """Codes of Churn: int32. A logistic number is below the log-odds as often as a customer leaves."""
+        """Codes of Churn: int32. A logistic random number is below the log-odds with the churn probability."""
         return (self.draws.number("Churn") < self.log_odds).astype("int32")
 
     @property
@@ -208,7 +208,7 @@ class CustomerBlock:
 def customer_ids(seed: int, start: int, n_rows: int) -> pa.StringArray:
     """Return identifiers such as ``7590-VHVEG``, unique in a table of up to 10**4 * 26**5 rows; at most `MOST_IDS`."""
     lap, place = np.divmod(np.arange(start, start + n_rows, dtype=np.int64), 26**5)
-    letters = (place * 7_654_321 + seed % 26**5) % 26**5  # one to one: 7,654,321 is odd and no multiple of 13
+    letters = (place * 7_654_321 + seed % 26**5) % 26**5  # a bijection, as 7,654,321 and 26 are coprime
     digits = (place * 7_919 % 10_007 + lap) % 10**4
     text: Any = np.empty((n_rows, ID_BYTES), np.uint8)
     for k in range(4):
@@ -244,10 +244,10 @@ _NUMBERS = {
 
 
 def values(block: CustomerBlock, name: str) -> tuple[Array, Array | None]:
-    """Return a column of a block, where the block is, and which of its rows are missing (None: none are).
+    """Return a column of a block, in its memory, and the mask of missing rows (None if there are none).
 
-    Codes of `LEVELS` are int32, numbers of the type that `SCHEMA` says, times int64 microseconds; there are no
-    identifiers: they are texts.
+    Codes of `LEVELS` are int32, numbers have the types of `SCHEMA`, times are int64 microseconds. Identifiers are not
+    included, as they are strings.
     """
     if name in CATEGORICALS:
         return block.codes(name), None
@@ -262,7 +262,7 @@ def values(block: CustomerBlock, name: str) -> tuple[Array, Array | None]:
 
 
 def column(block: CustomerBlock, name: str) -> pa.Array:
-    """Return a column of a block of the host as an Arrow array of the type that `SCHEMA` gives it."""
+    """Return a column of a block on the host as an Arrow array with the type of `SCHEMA`."""
     found, missing = values(block, name)
     if name in LEVELS:
         return pa.DictionaryArray.from_arrays(found, LEVELS[name])

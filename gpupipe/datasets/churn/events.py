@@ -1,4 +1,4 @@
-"""The events of the churn generator: what the customers did in the year before the snapshot."""
+"""Events of the churn generator: customer activity in the year before the snapshot."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BLOCK_ROWS = 16_384
 EVENT_TYPES = ("login", "usage", "payment", "support", "plan_change", "complaint")
 _LOGIN, _USAGE, _PAYMENT, _SUPPORT, _PLAN_CHANGE, _COMPLAINT = range(6)
 WINDOW_DAYS = 365
-MEAN_EVENTS = 12.0  # of a customer who was there all year, stayed, and is not among the heavy ones
-FADING = 3.0  # a churner's activity falls to exp(-FADING) of what it was
+MEAN_EVENTS = 12.0  # for a customer of the whole year who did not churn and is not a heavy user
+FADING = 3.0  # the activity of a churner decays to exp(-FADING) of its initial value
 
 SCHEMA = pa.schema(
     [
@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class EventBlock(CustomerBlock):
-    """`BLOCK_ROWS` customers of the host, whose events are drawn together by NumPy's own laws.
+    """`BLOCK_ROWS` customers on the host, whose events are drawn together from NumPy's distributions.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class EventBlock(CustomerBlock):
         self.seed, self.index = seed, index
 
     def rng(self, stream: str) -> np.random.Generator:
-        """Return the random numbers of one stream of this block, whatever was drawn before."""
+        """Return a generator for one stream of this block, independent of earlier draws."""
         return generator(self.seed, stream, self.index)
 
 
 def _counts(block: EventBlock, days: Floats) -> Ints:
-    """Return the number of events of each customer: Poisson about a rate that is Gamma spread, one in 200 heavy."""
+    """Return the number of events per customer: Poisson with a Gamma-distributed rate; one in 200 is a heavy user."""
     rate = block.rng("event rate").gamma(2.0, MEAN_EVENTS / 2.0, BLOCK_ROWS)
     rate *= np.where(block.rng("event heavy").random(BLOCK_ROWS) < 0.005, 15.0, 1.0)
     rate *= np.where(block.churned == 1, (1.0 - np.exp(-FADING)) / FADING, 1.0)
@@ -59,7 +59,7 @@ def _counts(block: EventBlock, days: Floats) -> Ints:
 
 
 def _types(block: EventBlock, customer: Ints) -> npt.NDArray[np.int32]:
-    """Return the type of each event; who calls support often has many such events, and churners complain."""
+    """Return the type of each event; frequent support callers have more support events, churners more complaints."""
     support = np.minimum(0.03 * block.support_calls, 0.3)[customer]
     complaint = np.where(block.churned == 1, 0.02, 0.002)[customer]
     u = block.rng("event type").random(len(customer))
@@ -69,7 +69,7 @@ def _types(block: EventBlock, customer: Ints) -> npt.NDArray[np.int32]:
 
 
 def _amounts(block: EventBlock, customer: Ints, types: npt.NDArray[np.int32]) -> pa.Array:
-    """Return money paid or gigabytes used; null where an event has no amount, and in 2 % of the others."""
+    """Return money paid or gigabytes used; null for events without an amount and for 2 % of the others."""
     noise = block.rng("event amount").lognormal(0.0, 0.3, len(customer))
     paid, used = block.monthly_charges[customer], block.usage[customer] / 30.0
     amount = np.round(np.where(types == _PAYMENT, paid, used) * noise, 2)
@@ -83,17 +83,17 @@ def event_columns(block: EventBlock) -> tuple[Ints, dict[str, pa.Array]]:
     Returns
     -------
     customer : int64 array of shape (events,), ascending
-        Which customer of the block, 0 to ``BLOCK_ROWS - 1``.
+        Index of the customer in the block, 0 to ``BLOCK_ROWS - 1``.
     columns : dict
-        The columns of `SCHEMA` but the first.
+        The columns of `SCHEMA` except the first.
     """
     since = np.maximum(block.signup, SNAPSHOT - WINDOW_DAYS * DAY_SECONDS)
     seconds = (SNAPSHOT - since).astype(np.float64)
     customer = np.repeat(np.arange(BLOCK_ROWS, dtype=np.int64), _counts(block, seconds / DAY_SECONDS))
     u = block.rng("event time").random(len(customer))
-    fading = -np.log1p(-u * (1.0 - np.exp(-FADING))) / FADING  # the exponential law cut off at 1
+    fading = -np.log1p(-u * (1.0 - np.exp(-FADING))) / FADING  # exponential distribution truncated at 1
     part = np.where(block.churned[customer] == 1, fading, u)
-    # One key that sorts by customer, then time: sorting integers is many times faster than lexsort.
+    # One integer key for customer and time: sorting it is many times faster than lexsort.
     key = np.sort(customer << 32 | (part * seconds[customer]).astype(np.int64))
     times = since[customer] + (key & (2**32 - 1))
     types = _types(block, customer)

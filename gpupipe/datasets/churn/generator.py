@@ -1,9 +1,9 @@
-"""A seeded generator of realistic churn data of any size: customers, their events, and whether they leave.
+"""Seeded generator of realistic churn data of any size: customers, their events and their churn labels.
 
 >>> customers(3, columns=["tenure", "Contract", "Churn"]).column_names
 ['tenure', 'Contract', 'Churn']
 
-Row i is a function of (seed, i): the same whatever the number of rows, the batches or the columns asked for.
+Row i is a function of (seed, i) only: it does not depend on the number of rows, the batches or the selected columns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from gpupipe.datasets.churn.population import Population
 from gpupipe.errors import ConfigError, SchemaError, did_you_mean
 
 BATCH_ROWS = 262_144
-MAX_ROWS = 2**31 - 1  # the int32 indices of an Arrow dictionary
-MAX_START = 10**11  # where identifiers begin to repeat
+MAX_ROWS = 2**31 - 1  # limit of the int32 indices of an Arrow dictionary
+MAX_START = 10**11  # identifiers repeat from here on
 
 
 def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
-    """Return customers `start` to ``start + rows - 1`` of the table that `seed` names.
+    """Return customers `start` to ``start + rows - 1`` of the table for `seed`.
 
     25 columns: customerID; six numbers, four of them with nulls and two strongly skewed; fifteen categoricals of 2 to 6
     levels, some of them rare; City (2,000 levels, Zipf-like); signup_ts; and Churn, ``"Yes"`` for about 30 %.
@@ -38,23 +38,23 @@ def customers(rows: int, seed: int = 7, columns: Sequence[str] | None = None, st
     Parameters
     ----------
     rows : int
-        How many customers, 0 to 2**31 - 1.
+        Number of customers, 0 to 2**31 - 1.
     seed : int
-        0 to 2**64 - 1.
+        Random seed, 0 to 2**64 - 1.
     columns : sequence of str, optional
-        Which columns, in which order; all of them by default.
+        Columns in the order of the result; default: all.
     start : int
         The first customer.
 
     Returns
     -------
     pyarrow.Table
-        Categorical columns are dictionaries (int32 indices, string values), every batch with the same levels.
+        Categorical columns are dictionaries (int32 indices, string values), with the same levels in every batch.
 
     Raises
     ------
     SchemaError
-        If there is no such column.
+        If a column does not exist.
     ConfigError
         If `rows`, `seed` or `start` is out of range.
     """
@@ -70,9 +70,9 @@ def customer_batches(
     columns: Sequence[str] | None = None,
     start: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over the rows of `customers` in batches of `batch_rows` (the last may be smaller), at flat memory."""
+    """Iterate over the rows of `customers` in batches of `batch_rows` (the last may be smaller), in constant memory."""
     if batch_rows < 1:
-        raise ConfigError(f"a batch of {batch_rows} rows is none", fix="ask for batches of at least one row")
+        raise ConfigError(f"expected batch_rows of at least 1, got {batch_rows}", fix="use batches of at least one row")
     schema = _schema(columns, SCHEMA)
     _require_in_range(rows, seed, start)
     for first in range(start, start + rows, batch_rows):
@@ -80,16 +80,16 @@ def customer_batches(
 
 
 def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start: int = 0) -> pa.Table:
-    """Return what the customers of ``customers(rows, seed, start=start)`` did in the year before the snapshot.
+    """Return the events of ``customers(rows, seed, start=start)`` in the year before the snapshot.
 
     Columns: customerID (a dictionary of these customers' ids), event_ts, event_type (six levels, two of them rare) and
     amount (money for payments, gigabytes for usage, else null; some are missing). Ordered by customer, then by time.
-    A customer has about nine events, a few have hundreds, and those of a churner thin out towards the end.
+    A customer has about nine events; a few customers have hundreds. The events of churners become rarer with time.
 
     Parameters
     ----------
     rows : int
-        How many customers, at most `MOST_IDS`; the events are about nine times as many.
+        Number of customers, at most `MOST_IDS`; there are about nine times as many events.
     seed, columns, start
         As for `customers`.
 
@@ -105,7 +105,7 @@ def events(rows: int, seed: int = 7, columns: Sequence[str] | None = None, start
 
 
 def write(path: str | Path, rows: int, seed: int = 7) -> None:
-    """Write `customers` to a Parquet or CSV file with plain strings, batch by batch, at flat memory.
+    """Write `customers` to a Parquet or CSV file with plain strings, in batches and constant memory.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def write(path: str | Path, rows: int, seed: int = 7) -> None:
     if path.suffix not in (".parquet", ".csv"):
         raise ConfigError(f"cannot write churn data as {path.suffix!r}", where=str(path), fix="use .parquet or .csv")
     is_csv = path.suffix == ".csv"
-    schema = _plain(SCHEMA, time_unit="s" if is_csv else "us")  # seconds: no tail of zeros in the text
+    schema = _plain(SCHEMA, time_unit="s" if is_csv else "us")  # seconds: avoids trailing zeros in the text
     writer_class = pa.csv.CSVWriter if is_csv else pa.parquet.ParquetWriter
     with writer_class(path, schema) as writer:
         for batch in customer_batches(rows, seed):
@@ -143,7 +143,7 @@ def _plain(schema: pa.Schema, time_unit: str) -> pa.Schema:
 def _require_in_range(rows: int, seed: int, start: int, most_rows: int = MAX_ROWS) -> None:
     for what, value, limit in (("rows", rows, most_rows), ("start", start, MAX_START), ("seed", seed, 2**64 - 1)):
         if not 0 <= value <= limit:
-            raise ConfigError(f"{what} is {value}", fix=f"use a whole number from 0 to {limit:,}")
+            raise ConfigError(f"expected {what} from 0 to {limit:,}, got {value:,}", fix="use a number in this range")
 
 
 @cache
@@ -152,7 +152,7 @@ def _population() -> Population:
 
 
 def _blocks(rows: int, seed: int, schema: pa.Schema, start: int) -> Iterator[pa.RecordBatch]:
-    """Iterate over the rows in blocks whose arrays stay in the processor's caches."""
+    """Iterate over the rows in blocks whose arrays fit into the CPU caches."""
     for first in range(start, start + rows, BLOCK_ROWS):
         n_rows = min(BLOCK_ROWS, start + rows - first)
         block = CustomerBlock(_population(), seed, first, n_rows)

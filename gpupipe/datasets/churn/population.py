@@ -1,12 +1,12 @@
-"""The population that the churn generator draws customers from, as tables of numbers.
+"""Population of the churn generator, as lookup tables.
 
-A random number is never put into a formula whose last digits depend on a library: it looks up a cell of a table that
-the host has made once. What is left is arithmetic that every processor rounds alike, so a device draws the very same
-rows.
+Random numbers are never passed to functions whose last digits depend on the library: they index tables that the host
+computes once. The remaining arithmetic is rounded identically on every processor, so a device generates the same rows
+bit for bit.
 
-``levels``   of a categorical column or a count: the code in each of `CELLS` cells that are equally likely
-``curve``    of a number: a straight line in each of `KNOTS` cells
-``effects``  what a code adds to something
+``levels``   codes of a categorical column or a count, in `CELLS` equally likely cells
+``curve``    quantile function of a number, linear in each of `KNOTS` cells
+``effects``  additive effect of each code
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from gpupipe.typing import Array
 Floats = npt.NDArray[np.float64]
 
 KNOTS = 1 << 14
-POINTS = 1 << 17  # where a density is looked at: between them it is a straight line
+POINTS = 1 << 17  # grid points of a density, which is linear between them
 
 
 def _quantiles(density: Callable[[Floats], Floats], low: float, high: float) -> Floats:
-    """Return the quantiles, shape (KNOTS + 1,), of a law that has nothing to speak of below `low` and above `high`.
+    """Return the quantiles, shape (KNOTS + 1,), of a distribution with negligible mass outside [`low`, `high`].
 
-    Its tails end where a straight line through the first and the last cell has the mean that the law has there.
+    The tails end where a linear first and last cell have the same mean as the distribution.
     """
     x = np.linspace(low, high, POINTS)
     mass, moment = _summed(density(x)), _summed(x * density(x))
@@ -44,36 +44,36 @@ def _quantiles(density: Callable[[Floats], Floats], low: float, high: float) -> 
 
 
 def _summed(heights: Floats) -> Floats:
-    """Return the area up to each of some points, in units that are the same for all curves over these points."""
+    """Return the cumulative area up to each point, in a unit common to all curves over these points."""
     return np.cumsum(np.append(0.0, heights[1:] + heights[:-1]))
 
 
 @cache
 def normal() -> Floats:
-    """Return the quantiles of the standard normal law."""
+    """Return the quantiles of the standard normal distribution."""
     return _quantiles(lambda x: np.exp(-x * x / 2), -8.0, 8.0)
 
 
 @cache
 def logistic() -> Floats:
-    """Return the quantiles of the logistic law."""
+    """Return the quantiles of the logistic distribution."""
     return _quantiles(lambda x: 1.0 / np.cosh(x / 2) ** 2, -40.0, 40.0)
 
 
 @cache
 def gamma() -> Floats:
-    """Return the quantiles of the gamma law of shape 4."""
+    """Return the quantiles of the gamma distribution with shape 4."""
     return _quantiles(lambda x: x**3 * np.exp(-x), 0.0, 50.0)
 
 
 Codes = npt.NDArray[np.int32]
 
-CELLS = 1 << 16  # shares of levels are whole multiples of one of them
-BITS = 50  # how far a number has come through its cell is known to so many bits: with the cell they make one word
+CELLS = 1 << 16  # shares of levels are multiples of 1 / CELLS
+BITS = 50  # bits of the position in a cell; with the cell number, they fill one word
 NO_YES = ("No", "Yes")
 SERVICE = ("No", "Yes", "No internet service")
 
-# Levels and their shares. The third level of a service is not drawn: it follows from InternetService or PhoneService.
+# Levels and their shares. The third level of a service is not drawn, but set by InternetService or PhoneService.
 CATEGORICALS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
     "gender": (("Female", "Male"), (0.495, 0.505)),
     "Partner": (NO_YES, (0.52, 0.48)),
@@ -95,16 +95,16 @@ CATEGORICALS: dict[str, tuple[tuple[str, ...], tuple[float, ...]]] = {
     "Region": (("North", "South", "East", "West", "Centre", "Overseas"), (0.28, 0.26, 0.24, 0.196, 0.02, 0.004)),
 }
 N_CITIES = 2_000
-_CITY_WEIGHTS = 1.0 / (np.arange(N_CITIES) + 20.0)  # Zipf-like: a few large cities, very many small ones
+_CITY_WEIGHTS = 1.0 / (np.arange(N_CITIES) + 20.0)  # Zipf-like: a few large cities, many small ones
 N_CONTRACTS = len(CATEGORICALS["Contract"][0])
 MISSING = {"MonthlyCharges": 0.02, "TotalCharges": 0.03, "DataUsageGB": 0.05, "Age": 0.04}
 MOST_MONTHS = 72
-TENURE_SKEW = (1.5, 0.9, 0.6)  # by contract: the longer it is, the longer the customer has been here
+TENURE_SKEW = (1.5, 0.9, 0.6)  # by contract: longer contracts have longer tenures
 MEAN_CALLS, MOST_CALLS = 1.3, 12
-OFFLINE = 0.05  # of the data that others use, without internet at home
+OFFLINE = 0.05  # data usage without internet at home, relative to that of others
 
 PRICES = {"InternetService": (33.0, 58.0, 18.0), "StreamingTV": (0.0, 12.0, 0.0)}
-# What levels add to the log-odds of leaving.
+# Effects of levels on the log-odds of churn.
 ODDS = {
     "Contract": (-0.15, -1.75, -2.7),
     "PaymentMethod": (0.5, -0.1, -0.25, -0.25),
@@ -116,7 +116,7 @@ ODDS = {
 
 
 class Population:
-    """The tables in the memory of a backend, each from when it is first needed."""
+    """Lookup tables in the memory of a backend, created on first access."""
 
     def __init__(self, backend: Backend) -> None:
         self.xp = backend.xp
@@ -124,16 +124,15 @@ class Population:
         self._there: dict[tuple[str, str], Array] = {}
 
     def levels(self, name: str) -> Array:
-        """Return the codes of a column, int32, shape (CELLS,); the months of ``tenure`` contract after contract."""
+        """Return the codes of a column, int32, shape (CELLS,); for ``tenure``, months per contract, concatenated."""
         return self._table("levels", name, levels)
 
     def curve(self, name: str) -> Array:
-        """Return the lines of a curve, float64, shape (2, KNOTS): where each begins, and how it rises in ``2**-BITS``
-        of a cell."""
+        """Return the start values, and the slopes per ``2**-BITS`` of a cell, of a curve: float64, shape (2, KNOTS)."""
         return self._table("curve", name, curve)
 
     def effects(self, name: str) -> Array:
-        """Return what each code adds, float64, shape (codes,)."""
+        """Return the additive effect of each code, float64, shape (codes,)."""
         return self._table("effects", name, effects)
 
     def _table(self, kind: str, name: str, made: Callable[[str], Array]) -> Array:
@@ -143,7 +142,7 @@ class Population:
 
 
 def generator(seed: int, stream: str, block: int) -> np.random.Generator:
-    """Return NumPy's random numbers of one block of a stream, for what the host alone draws."""
+    """Return a NumPy generator for one block of a stream, for draws on the host only."""
     key = np.array([seed, zlib.crc32(stream.encode()) << 32 | block], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key))
 
@@ -157,7 +156,7 @@ def levels(name: str) -> Codes:
     if name == "City":
         return _filled(_CITY_WEIGHTS)
     if name == "SupportCalls":
-        return _filled([MEAN_CALLS**n / math.factorial(n) for n in range(MOST_CALLS + 1)])  # Poisson's law
+        return _filled([MEAN_CALLS**n / math.factorial(n) for n in range(MOST_CALLS + 1)])  # Poisson distribution
     return _filled(CATEGORICALS[name][1])
 
 
@@ -178,8 +177,8 @@ def effects(name: str) -> Floats:
         calls = np.arange(MOST_CALLS + 1)
         return 0.22 * (calls - MEAN_CALLS) + 0.7 * (calls >= 4)
     if name == "City":
-        # Of a city alone and with each contract. The same for every seed: tables of two seeds are two samples of one
-        # population, so one can train and the other serve.
+        # Effects of a city, and of a city with each contract. They are the same for every seed: tables of two seeds are
+        # samples of one population, so one can be used for training and the other for serving.
         city = generator(0, "effect of a city", 0).normal(0.0, 0.55, (N_CITIES, 1))
         both = generator(0, "effect of a city and a contract", 0).normal(0.0, 0.35, (N_CITIES, N_CONTRACTS))
         return (city + both).ravel()
@@ -187,7 +186,7 @@ def effects(name: str) -> Floats:
 
 
 def _filled(weights: Sequence[float] | npt.NDArray[Any]) -> Codes:
-    """Return the code of each cell, code i in so many of them as its weight says."""
+    """Return the code of each cell, with a number of cells per code proportional to its weight."""
     bounds = np.rint(np.cumsum(weights) / np.sum(weights) * CELLS).astype(np.int64)
     return np.repeat(np.arange(len(bounds), dtype=np.int32), np.diff(bounds, prepend=0))
 

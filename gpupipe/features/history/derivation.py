@@ -1,7 +1,7 @@
-"""Derived ops: columns that cannot be computed by a program from one row, such as the history of its key or its texts.
+"""Derived ops: columns that a program cannot compute from one row, such as history and text features.
 
-They run on the whole table before it is split, learn nothing, and append columns that all later ops use like any other.
-The columns and further tables that they read are recorded, because a model needs them when it serves.
+Derived ops run on the whole table before it is split, learn nothing, and append columns that later ops use like any
+other. The input columns and further tables that they read are recorded, since a model needs them when it serves.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 
 class FurtherTableError(SchemaError):
-    """A further table of a model contradicts its schema; `where` names the table."""
+    """Raised if a further table contradicts the schema in the model; `where` names the table."""
 
 
 @dataclass(frozen=True)
 class DerivedColumn:
-    """A column that a derived op made.
+    """A column computed by a derived op.
 
     Attributes
     ----------
     name : str
     values : array, shape (n_rows,)
-        float32, NaN where null; or codes.
+        float32, NaN where null; or integer codes.
     inputs : tuple of str
-        The columns that it is derived from: ``orders.spend``.
+        The columns that it is derived from, such as ``orders.spend``.
     like : Column, optional
-        The column whose levels the values are codes of.
+        For codes: the column that has their levels.
     """
 
     name: str
@@ -51,42 +51,42 @@ class DerivedColumn:
 
     @property
     def column(self) -> Column:
-        """The column of the schema."""
+        """The schema entry of the column."""
         if self.like is not None:
             return replace(self.like, name=self.name, nullable=True, derived=True)
         return Column(self.name, "numeric", "float", storage="float32", derived=True)
 
 
 class DerivedOp(FeatureOp):
-    """An op whose columns are made before the split."""
+    """An op whose columns are computed before the split."""
 
     def resolve(self, rows: HistoryRows) -> DerivedOp:
-        """Return the op as a model keeps it: its selection is resolved to the columns of `rows`."""
+        """Return the op with its selection resolved to the columns of `rows`, for the model."""
         return self
 
     @abstractmethod
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
-        """Yield the columns that the op makes for the rows of ``sources.main``."""
+        """Yield the new columns for the rows of ``sources.main``."""
 
     def run(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Return the columns of `derive`; a subclass may compute them in several steps."""
         return self.derive(sources)
 
     def key_columns(self) -> tuple[str, ...]:
-        """Return the columns of the main table that identify the entity of a row and are not features."""
+        """Return the columns of the main table that identify the entity of a row; they are not features."""
         return ()
 
     def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns of the main table that may be needed as they were read; `texts` may hold text."""
+        """Return the columns of the main table that are needed unencoded; `texts` are those that may contain text."""
         return self.key_columns()
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Do nothing: the columns are in the table, for later ops to select."""
+        """Do nothing: the columns are already in the table."""
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """The derived columns of a model, and what is needed to compute them when it serves.
+    """The derived columns of a model, and the ops and schemas that compute them when it serves.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Derivation:
     tables : mapping of str to DerivedTable
         The further tables that they read.
     made : mapping of str to tuple of str
-        Derived column to the columns that it is derived from.
+        The columns that each derived column is computed from.
     """
 
     ops: tuple[DerivedOp, ...]
@@ -112,12 +112,12 @@ class Derivation:
     ) -> Table:
         """Return `table` with the derived columns; see `gpupipe.features.program.fitted.FittedFeatures.encode`.
 
-        `table` is stored where `backend` computes.
+        `table` is on the device of `backend`.
 
         Raises
         ------
         ArtifactError
-            If the ops ask for what the schemas do not have: no run has written such a model.
+            If the schemas lack a column that the ops read: the model is corrupt.
         """
         sources = {name: needed.encode(name, events, backend) for name, needed in self.tables.items()}
         main = HistoryRows.of_arrow(table, arrow, "the table")
@@ -125,7 +125,7 @@ class Derivation:
             return derive(self.ops, DerivationSources(main, sources, backend, as_of))[0]
         except ConfigError as error:
             raise ArtifactError(
-                f"the model cannot make its derived columns: {error.what}", where=error.where, fix="export it again"
+                f"the model cannot compute its derived columns: {error.what}", where=error.where, fix="export it again"
             ) from error
 
 
@@ -139,21 +139,21 @@ class DerivedTable:
     right: tuple[str, ...]
 
     def encode(self, name: str, given: Mapping[str, pa.Table], backend: Backend) -> EventTable:
-        """Return the events of a table that was given.
+        """Return the encoded events of the table `name` in `given`.
 
         Raises
         ------
         ConfigError
-            If there is none of that name.
+            If `given` has no table of that name.
         SchemaError
-            If a column is absent or of another kind.
+            If a column is missing or has another kind.
         """
         from gpupipe.table.encode import encode_served
 
         if name not in given:
             raise ConfigError(
-                f"the model needs a further table: {name} (columns {', '.join(self.inputs)})",
-                fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
+                f"the model requires the table {name!r} with columns {', '.join(self.inputs)}",
+                fix=f"pass it with --table {name}=FILE, or tables={{{name!r}: ...}}",
             )
         try:
             table = encode_served(given[name], backend, self.schema)
@@ -165,14 +165,14 @@ class DerivedTable:
 
 
 def derived_ops(ops: Iterable[FeatureOp]) -> tuple[DerivedOp, ...]:
-    """Return those of `ops` that run before the split."""
+    """Return the ops that run before the split."""
     return tuple(op for op in ops if isinstance(op, DerivedOp))
 
 
 def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the key columns of `ops` and the `further` ones, without those that an op names as its column.
+    """Return the key columns of `ops` and the `further` ones, which identify a row and are not features.
 
-    They identify a row and are not features.
+    Columns that another op selects by name are excluded.
     """
     ops = tuple(ops)
     keys = dict.fromkeys([*further, *(name for op in derived_ops(ops) for name in op.key_columns())])
@@ -183,19 +183,19 @@ def key_columns(ops: Iterable[FeatureOp], further: Iterable[str] = ()) -> tuple[
 def derive(
     ops: Sequence[DerivedOp], sources: DerivationSources, places: Sequence[str] = ()
 ) -> tuple[Table, Derivation]:
-    """Run `ops` in order; return the table with their columns, and the derivation that repeats it.
+    """Run `ops` in order; return the table with the new columns, and the derivation for serving.
 
     Parameters
     ----------
     ops : sequence of DerivedOp
     sources : DerivationSources
     places : sequence of str, optional
-        Where each op stands in the configuration, for errors: ``features[2].lag``.
+        The position of each op in the configuration, for errors: ``features[2].lag``.
 
     Raises
     ------
     ConfigError
-        If an op does not fit the columns, or makes one that is there already.
+        If an op does not apply to the columns, or its new column already exists.
     """
     from gpupipe.table.arrange import append
 
@@ -207,8 +207,8 @@ def derive(
             for column in op.run(sources):
                 if column.name in main.table.schema or column.name in made:
                     raise ConfigError(
-                        f"there is a column {column.name!r} already",
-                        fix="give the op another prefix",
+                        f"column {column.name!r} already exists",
+                        fix="set another prefix",
                         names=[column.name],
                     )
                 made[column.name] = column.inputs

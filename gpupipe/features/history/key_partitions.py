@@ -1,6 +1,6 @@
-"""Partitions of the keys of a history, for when memory runs out: an op then runs on some keys at a time.
+"""Run a history op on partitions of the keys, if memory runs out.
 
-What an op derives for a row depends on the rows of its key only, so the result is that of all keys at once.
+The features of a row depend on the rows of its key only, so the result does not depend on the partitions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 KeyPartition = tuple["Array | None", Sequence[DerivedColumn]]
-"""The rows of the main table with some of the keys, None for all rows; and the columns that an op derived for them."""
+"""Rows of the main table with some of the keys (None: all rows), and the columns derived for them."""
 
 
 class HistoryRowSubset(HistoryRows):
-    """Some rows of a `HistoryRows`, which records the columns that are read; encoded columns only."""
+    """A subset of the rows of a `HistoryRows`, which records the columns read; encoded columns only."""
 
     def __init__(self, of: HistoryRows, rows: Array) -> None:
         super().__init__(of.table, {}, of.label, of.unknown)
@@ -43,7 +43,7 @@ class HistoryRowSubset(HistoryRows):
 
 
 def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedColumn]:
-    """Return the columns of `op`: of all keys at once, or of fewer at a time, with a note, if memory runs out.
+    """Return the columns of `op`, computed for fewer keys at a time, with a note, if memory runs out.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedC
     def work(start: int, stop: int) -> KeyPartition:
         if stop - start >= keys.size:
             return None, list(op.derive(sources))
-        sources.memory.clear()  # release the histories of all keys, which earlier ops have cached
+        sources.memory.clear()  # free the histories of all keys, cached by earlier ops
         return derive_partition(op, sources, keys, start, stop)
 
     what = f"the history of {op.table or 'the table'}"
@@ -63,7 +63,7 @@ def derive_by_keys(op: KeyedOp, sources: DerivationSources) -> Sequence[DerivedC
 
 
 def derive_partition(op: KeyedOp, sources: DerivationSources, keys: EntityKeys, start: int, stop: int) -> KeyPartition:
-    """Return the columns of `op` for the rows with keys ``start:stop``; rows without a key belong to the first ones."""
+    """Return the columns of `op` for the rows with keys ``start:stop``; null keys belong to the first partition."""
     xp = sources.backend.xp
     rows = xp.flatnonzero((keys.main < stop) & (keys.main >= (start or -1)))
     seen = rows if op.table is None else xp.flatnonzero((keys.events < stop) & (keys.events >= start))
@@ -78,7 +78,7 @@ def derive_partition(op: KeyedOp, sources: DerivationSources, keys: EntityKeys, 
 
 
 def merge_partitions(parts: Sequence[KeyPartition], sources: DerivationSources) -> Sequence[DerivedColumn]:
-    """Return the columns for all rows."""
+    """Return the columns of all rows from those of the partitions."""
     first, derived = parts[0]
     if first is None:
         return derived

@@ -1,4 +1,4 @@
-"""Encode entity keys as integer codes, and sort events by key and time: by Arrow and NumPy, or by CuPy on a device."""
+"""Encode entity keys as integer codes, and sort events by key and time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class EntityKeys:
     Attributes
     ----------
     main, events : array of int32, shape (rows,)
-        Codes of the main table and of the event table, which may be the same one; -1 for a null key.
+        Codes of the main table and of the event table, which may be the same table; -1 for a null key.
     size : int
-        An upper bound of the codes of events, exclusive.
+        An exclusive upper bound of the event codes.
     """
 
     main: Array
@@ -33,7 +33,7 @@ class EntityKeys:
 
 
 def encode_own_keys(main: HistoryRows, names: Sequence[str], backend: Backend) -> EntityKeys:
-    """Return the keys of a table whose rows are the events themselves; without `names` all rows have the same key."""
+    """Return the keys of a table whose own rows are the events; without `names`, all rows have the same key."""
     if not names:
         codes = backend.xp.zeros(main.n_rows, "int32")
         return EntityKeys(codes, codes, min(main.n_rows, 1))
@@ -51,7 +51,7 @@ def encode_own_keys(main: HistoryRows, names: Sequence[str], backend: Backend) -
 
 
 def encode_shared_keys(main: HistoryRows, further: EventTable, backend: Backend) -> EntityKeys:
-    """Return the keys of the main table and of a further one whose rows are the events.
+    """Return the keys of the main table and of a further table of events.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def encode_shared_keys(main: HistoryRows, further: EventTable, backend: Backend)
 def order_events(keys: EntityKeys, times: Array, backend: Backend, n_events: int) -> Any:
     """Return the events as a `gpupipe_kernels.keyed.History`; `times` are int64 microseconds, shape (events,).
 
-    `n_events` are those of all keys, where these are the events of some: one engine computes all parts.
+    `n_events` is the number of events of all keys, so that each partition of the keys uses the same engine.
     """
     from gpupipe_kernels import keyed
 
@@ -91,7 +91,7 @@ def order_events(keys: EntityKeys, times: Array, backend: Backend, n_events: int
 
 
 def _on_device(columns: Sequence[Any], backend: Backend) -> list[Any]:
-    """Return columns on the device; those that the host has read are moved as codes."""
+    """Return columns on the device; columns on the host are moved as codes."""
     import pyarrow as pa
 
     from gpupipe.table.device.keys import dictionary_to_device

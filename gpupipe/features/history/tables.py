@@ -1,4 +1,4 @@
-"""Inputs of derived ops: the main table and event tables, both encoded and as they were read."""
+"""Inputs of derived ops: the main table and event tables, both encoded and raw."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class HistoryRows:
-    """A table as derived ops see it: encoded, and as it was read. It records the columns that are read.
+    """A table as derived ops see it, encoded and raw. It records the columns that are read.
 
     Parameters
     ----------
     table : Table
     raw_columns : mapping of str to (ChunkedArray, DeviceNumbers or DeviceDictionary)
-        The same rows as they were read, for keys and texts: their values, not their codes. Of a table that a device has
-        read, only these columns.
+        The same rows as they were read, for keys and texts: values instead of codes. For a table that was read on the
+        device, only the columns that ops may need.
     label : str
-        What the table is called in messages.
+        The name of the table in messages.
     unknown : sequence of str
-        Columns that are not known when a model serves.
+        Columns that are not known when a model serves, such as the target.
     """
 
     def __init__(
@@ -54,21 +54,21 @@ class HistoryRows:
         ----------
         name : str
         *kinds : str
-            The kinds that it may have.
+            The accepted kinds.
         past : bool
-            Whether each row uses only values of rows that were known by its time: then the target may be used.
+            Whether each row uses only values that were known at its time; then the target may be used.
 
         Raises
         ------
         ConfigError
-            If there is none of that name, or it is of none of these kinds.
+            If the column does not exist, or has another kind.
         """
         self._require(name, self.table.schema.names, past)
         column = self.table.schema[name]
         if column.kind not in kinds:
             raise ConfigError(
-                f"column {name!r} of {self.label} is {column.kind}; {' or '.join(kinds)} is needed",
-                fix=f"declare it, if its values are: schema: {{{name}: {' or '.join(kinds)}}}",
+                f"column {name!r} of {self.label}: expected {' or '.join(kinds)}, found {column.kind}",
+                fix=f"if its values allow it, declare schema: {{{name}: {' or '.join(kinds)}}}",
                 names=[name],
             )
         if not column.derived:
@@ -77,7 +77,7 @@ class HistoryRows:
 
     @classmethod
     def of_arrow(cls, table: Table, arrow: pa.Table, label: str, unknown: Sequence[str] = ()) -> HistoryRows:
-        """Return rows that the host has read."""
+        """Return the rows of a table that was read on the host."""
         return cls(table, dict(zip(arrow.column_names, arrow.columns, strict=True)), label, unknown)
 
     def raw(self, name: str) -> RawColumn:
@@ -86,14 +86,14 @@ class HistoryRows:
         Raises
         ------
         ConfigError
-            If there is none of that name.
+            If the column does not exist.
         """
         self._require(name, list(self.raw_columns))
         self._raw[name] = None
         return self.raw_columns[name]
 
     def host_columns(self, names: Sequence[str]) -> pa.Table:
-        """Return columns that the host has read as a table."""
+        """Return raw columns on the host, as a table."""
         import pyarrow as pa
 
         return pa.table({name: self.raw_columns[name] for name in names})
@@ -101,9 +101,9 @@ class HistoryRows:
     def _require(self, name: str, names: Sequence[str], past: bool = False) -> None:
         if name in self.unknown and not past:
             raise ConfigError(
-                f"{name!r} is the target: it is not known when the model serves",
-                fix="use other columns; or its past values, in an op over the history of this table, without `as_of`: "
-                "`gap` says how old a value must be to be known, such as gap: 7d (gap: 0 if it is known at once)",
+                f"{name!r} is the target, which is not known when the model serves",
+                fix="use other columns; or, for past values in a history of this table without `as_of`, set `gap` to "
+                "the delay after which they are known, such as gap: 7d (gap: 0 if they are known at once)",
                 names=[name],
             )
         if name not in names:
@@ -113,24 +113,24 @@ class HistoryRows:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The columns of the input that were read."""
+        """The input columns that have been read."""
         return tuple(dict.fromkeys((*self._encoded, *self._raw)))
 
     @property
     def schema(self) -> Schema:
-        """The columns whose encoded values were read."""
+        """The columns whose encoded values have been read."""
         return Schema(tuple(column for column in self.table.schema if column.name in self._encoded))
 
 
 @dataclass(frozen=True)
 class EventTable:
-    """A further table: its rows are the events of the entities of the main table.
+    """A further table, whose rows are events of the entities of the main table.
 
     Attributes
     ----------
     rows : HistoryRows
     left, right : tuple of str
-        The key columns of the main table, and of this one.
+        The key columns of the main table and of this table.
     """
 
     rows: HistoryRows
@@ -140,7 +140,7 @@ class EventTable:
 
 @dataclass
 class DerivationSources:
-    """The inputs of derived ops, and what they share during one derivation.
+    """The inputs of derived ops, and the results that they share.
 
     Attributes
     ----------
@@ -148,13 +148,13 @@ class DerivationSources:
     events : mapping of str to EventTable
     backend : Backend
     as_of : int, optional
-        A time in microseconds that overrides every cut-off date of an op: "today", when a model serves.
+        A time in microseconds since 1970 that overrides the cut-off dates of the ops when a model serves.
     memory : dict
-        Results that ops share, such as the order of a history.
+        Results that ops share, such as a sorted history.
     engines : dict of str to None
-        The engines that computed over histories (numpy, numba, cuda), for the timeline.
+        The engines that have been used (numpy, numba, cuda), for the timeline.
     n_events : int, optional
-        The events of all keys, where these are the rows of some keys.
+        The number of events of all keys, if this is a partition of the keys.
     """
 
     main: HistoryRows
@@ -166,7 +166,7 @@ class DerivationSources:
     n_events: int | None = None
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return the cached result of `make` under `key`; call it if there is none."""
+        """Return the cached result for `key`; call `make` on the first access."""
         if key not in self.memory:
             self.memory[key] = make()
         return self.memory[key]
@@ -177,11 +177,11 @@ class DerivationSources:
         Raises
         ------
         ConfigError
-            If there is none of that name whose rows are events.
+            If there is no event table of that name.
         """
         if name not in self.events:
             raise ConfigError(
-                f"there is no table {name!r} of events",
+                f"no event table {name!r}",
                 fix=did_you_mean(name, self.events)
                 or f"declare it: tables: {{{name}: {{path: ..., on: KEY, cardinality: one_to_many}}}}",
                 names=[name],

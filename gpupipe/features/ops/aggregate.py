@@ -1,4 +1,4 @@
-"""Aggregates over the history of a key: counts, sums, means, extremes, first and last values."""
+"""Aggregates of a key's history: counts, sums, means, extremes, first and last values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gpupipe.table.schema import Column
 
 Function = Literal["count", "sum", "mean", "min", "max", "std", "nunique", "first", "last"]
-OF_CODES = ("count", "nunique", "first", "last")
-OF_ROWS = "*"
+CATEGORY_FUNCTIONS = ("count", "nunique", "first", "last")
+ROWS = "*"
 
 
 Functions = Annotated[tuple[Function, ...], OneOrMore()]
@@ -28,36 +28,65 @@ Functions = Annotated[tuple[Function, ...], OneOrMore()]
 
 @OPS.register("aggregate")
 class Aggregate(HistoryOp):
-    """Join back what the history of a row's key comes to: ``spend_sum``, ``country_last``, ``count``.
+    """Add aggregates of a key's history: count, sum, mean, min, max, std, nunique, first and last.
 
-    ``columns`` is a list, each of whose columns gets all `functions`, or a mapping of column to function or functions,
-    in which ``"*"`` counts rows. Null values are left out: a count is of values, a sum of none is 0, a mean of none is
-    null; the standard deviation is that of a sample. Categorical columns have count, nunique, first and last, and
-    first and last of them are categorical again. `gaps` are functions of the time between one row and the next, in
-    `unit`: ``gap_mean``.
+    Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off.
+    `columns` is a list, each column of which gets all `functions`, or a mapping of column to function(s), in which
+    ``"*": count`` counts rows. `gaps` aggregates the time between consecutive rows, in `unit`.
+
+    Null values are ignored: ``count`` counts values, the sum of no values is 0, and their mean, min, max, first and
+    last are null. ``std`` is the sample standard deviation (``ddof=1``), null for fewer than two values. Categorical
+    columns have ``count``, ``nunique``, ``first`` and ``last``.
+
+    Output: ``spend_mean``, ``count``, ``gap_mean``, ... with the prefix ``TABLE_`` for a further table; float32.
+    ``first`` and ``last`` of a categorical column are categorical again.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> columns = {"*": "count", "spend": ["mean", "max"]}
+        >>> ops = [{"aggregate": {"key": "customer", "time": "day", "columns": columns}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  count  spend_mean  spend_max
+        0   10.0    0.0         NaN        NaN
+        1   30.0    1.0        10.0       10.0
+        2    5.0    0.0         NaN        NaN
+        3   20.0    2.0        20.0       30.0
     """
 
-    columns: dict[str, Functions] | Names = Field({}, description="Columns, or column to functions.")
-    functions: Functions = Field(("mean",), description="Functions of columns that are listed without any.")
-    gaps: tuple[Literal["mean", "min", "max", "std"], ...] = Field((), description="Of the times between the rows.")
-    unit: TimeUnit = Field("days", description="Of gaps.")
+    columns: dict[str, Functions] | Names = Field(
+        {}, description="Columns, or a mapping of columns to functions; '*' stands for rows."
+    )
+    functions: Functions = Field(("mean",), description="Functions for columns that are listed without functions.")
+    gaps: tuple[Literal["mean", "min", "max", "std"], ...] = Field(
+        (), description="Functions of the time between consecutive rows."
+    )
+    unit: TimeUnit = Field("days", description="Unit of gaps.")
 
     @model_validator(mode="after")
-    def _asks_for_something(self) -> Aggregate:
-        wrong = [f for f in self.wanted().get(OF_ROWS, ()) if f != "count"]
+    def _check_row_functions(self) -> Aggregate:
+        wrong = [f for f in self.functions_by_column().get(ROWS, ()) if f != "count"]
         if wrong:
-            raise ValueError(f"rows can be counted; {wrong[0]} is of a column")
+            raise ValueError(f"'*' supports count only; {wrong[0]} requires a column")
         return self
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
+        """True if the op requires event times."""
         return bool(self.gaps) or super().needs_time
 
-    def wanted(self) -> dict[str, tuple[Function, ...]]:
-        """Return the functions of each column; rows are counted where nothing is asked for."""
+    def functions_by_column(self) -> dict[str, tuple[Function, ...]]:
+        """Return the functions of each column; by default, count rows."""
         if isinstance(self.columns, dict):
-            return self.columns or ({} if self.gaps else {OF_ROWS: ("count",)})
+            return self.columns or ({} if self.gaps else {ROWS: ("count",)})
         return dict.fromkeys(require_names(self.columns), self.functions)
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -65,15 +94,17 @@ class Aggregate(HistoryOp):
         from gpupipe_kernels import keyed
 
         view = self.view(sources)
-        for name, functions in self.wanted().items():
-            if name == OF_ROWS:
-                yield view.made(self.named("count"), keyed.count(view.queries))
+        for name, functions in self.functions_by_column().items():
+            if name == ROWS:
+                yield view.new_column(self.column_name("count"), keyed.count(view.queries))
             else:
                 yield from self._of(name, functions, view)
         if self.gaps:
             gaps = keyed.gaps(view.history, TIME_UNITS_US[self.unit])
             for function in self.gaps:
-                yield view.made(self.named(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function))
+                yield view.new_column(
+                    self.column_name(f"gap_{function}"), keyed.aggregate(gaps, view.queries, function)
+                )
 
     def _of(self, name: str, functions: tuple[Function, ...], view: HistoryView) -> Iterator[DerivedColumn]:
         from gpupipe_kernels import keyed
@@ -82,11 +113,13 @@ class Aggregate(HistoryOp):
         if kind not in ("categorical", "boolean"):
             values = view.numbers(name)
             for function in functions:
-                yield view.made(self.named(f"{name}_{function}"), keyed.aggregate(values, view.queries, function), name)
+                yield view.new_column(
+                    self.column_name(f"{name}_{function}"), keyed.aggregate(values, view.queries, function), name
+                )
             return
         column, codes = view.codes(name)
         for function in functions:
-            made = self.named(f"{name}_{function}")
+            made = self.column_name(f"{name}_{function}")
             yield from _of_codes(function, made, column, codes, view)
 
 
@@ -95,14 +128,14 @@ def _of_codes(function: Function, made: str, column: Column, codes: Any, view: H
     from gpupipe_kernels import keyed
 
     if function in ("first", "last"):
-        yield view.made(made, keyed.pick(codes, view.queries, function, NULL), column.name, like=column)
+        yield view.new_column(made, keyed.pick(codes, view.queries, function, NULL), column.name, like=column)
     elif function in ("count", "nunique"):
-        yield view.made(made, keyed.aggregate_codes(codes, view.queries, function, NULL), column.name)
+        yield view.new_column(made, keyed.aggregate_codes(codes, view.queries, function, NULL), column.name)
     elif column.kind == "boolean":
-        yield view.made(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)
+        yield view.new_column(made, keyed.aggregate(view.numbers(column.name), view.queries, function), column.name)
     else:
         raise ConfigError(
-            f"aggregate: {column.name!r} is categorical and has no {function}",
-            fix=f"use {', '.join(OF_CODES)}",
+            f"aggregate: {function} does not apply to {column.name!r}, which is categorical",
+            fix=f"use {', '.join(CATEGORY_FUNCTIONS)}",
             names=[column.name],
         )

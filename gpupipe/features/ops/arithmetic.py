@@ -1,4 +1,4 @@
-"""Sums, differences, products and ratios of columns."""
+"""Ratios, differences, products and sums of columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpupipe.units import TIME_UNITS_US, TimeUnit
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
-# what is made: (instruction, word in the name of the new column)
+# kind -> (instruction, word in the default name of the new column)
 KINDS = {
     "ratio": ("DIVIDE", "per"),
     "difference": ("SUBTRACT", "minus"),
@@ -34,36 +34,53 @@ def _selection(description: str) -> str | list[str] | None:
 
 @OPS.register("arithmetic")
 class Arithmetic(FeatureOp):
-    """Make one number of others: ``arithmetic: {ratio: [income, persons], as: income_per_head}``.
+    """Compute one ratio, difference, product or sum of columns.
 
-    Give one of ratio, difference, product and sum. Its columns stay features of their own. Null where one of them is,
-    in a ratio where the divisor is 0, and where the result is too large for float32 (3.4e38). Without `as` the new
-    column is called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or ``adults_plus_children``.
+    Give exactly one of `ratio`, `difference`, `product` and `sum`. The difference of two times is in `unit`. Null where
+    an input is null, where the divisor of a ratio is 0, and where the result exceeds float32 (3.4e38).
+
+    Output: one column, float32, called ``income_per_persons``, ``paid_minus_due``, ``width_times_height`` or
+    ``adults_plus_children`` unless ``as`` names it. The inputs remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"income": [3000.0, 4500.0], "persons": [1, 3]})
+        >>> ops = [{"arithmetic": {"ratio": ["income", "persons"], "as": "income_per_head"}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           income  persons  income_per_head
+        0  3000.0      1.0           3000.0
+        1  4500.0      3.0           1500.0
     """
 
-    ratio: str | list[str] | None = _selection("Two columns: the first divided by the second.")
-    difference: str | list[str] | None = _selection("Two columns, numbers or times: the first less the second.")
-    product: str | list[str] | None = _selection("Two columns or more.")
-    sum: str | list[str] | None = _selection("Two columns or more.")
-    unit: TimeUnit | None = Field(None, description="Of the difference of two times; days if not given.")
-    name: str | None = Field(None, alias="as", description="Name of the new column.")
+    ratio: str | list[str] | None = _selection("Divide the first of two columns by the second.")
+    difference: str | list[str] | None = _selection(
+        "Subtract the second of two columns, numbers or times, from the first."
+    )
+    product: str | list[str] | None = _selection("Multiply two or more columns.")
+    sum: str | list[str] | None = _selection("Add two or more columns.")
+    unit: TimeUnit | None = Field(None, description="Unit of the difference of two times; default: days.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: see the op.")
 
     @model_validator(mode="after")
     def _one_of_four(self) -> Arithmetic:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValueError(f"give one of {', '.join(KINDS)}" + (f"; got {' and '.join(given)}" if given else ""))
+            raise ValueError(
+                f"expected exactly one of {', '.join(KINDS)}" + (f"; got {' and '.join(given)}" if given else "")
+            )
         if self.unit is not None and self.difference is None:
-            raise ValueError(f"unit goes with the difference of two times, not with a {given[0]}")
+            raise ValueError(f"unit applies to the difference of two times, not to a {given[0]}")
         return self
 
     @property
     def _kind(self) -> str:
-        """Name of the given one of the four."""
+        """The operation that is set."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     def named_inputs(self) -> tuple[str, ...]:
-        """Return the columns that are combined."""
+        """Return the selection of columns that are combined."""
         selection = getattr(self, self._kind)
         return (selection,) if isinstance(selection, str) else tuple(selection)
 
@@ -79,16 +96,17 @@ class Arithmetic(FeatureOp):
             if len(times) != 2:
                 other = next(column for column in columns if column not in times)
                 raise ConfigError(
-                    f"arithmetic: difference of {times[0].name!r}, a time, and {other.name!r}, which is {other.kind}",
-                    fix=f"give two times, or two numbers; declare: schema: {{{other.name}: datetime}}",
+                    f"arithmetic: expected two times or two numbers for difference; got {times[0].name!r} (datetime) "
+                    f"and {other.name!r} ({other.kind})",
+                    fix=f"select other columns, or declare: schema: {{{other.name}: datetime}}",
                     names=[times[0].name, other.name],
                 )
             builder.add(_between(name, times[0], times[1], self.unit or "days"))
             return
         if self.unit is not None:
             raise ConfigError(
-                f"unit: {self.unit} is for times; {columns[0].name!r} is {columns[0].kind}",
-                fix=f"leave unit out, or declare: schema: {{{columns[0].name}: datetime}}",
+                f"unit: {self.unit} applies to times; {columns[0].name!r} is {columns[0].kind}",
+                fix=f"remove unit, or declare: schema: {{{columns[0].name}: datetime}}",
                 names=[columns[0].name],
             )
         builder.add(_made(name, kind, builder.select_numbers(selection, op), builder.statistics))
@@ -99,17 +117,17 @@ class Arithmetic(FeatureOp):
         Raises
         ------
         ConfigError
-            If the number of columns does not fit, or is too large for a name of them all.
+            If the number of columns is wrong, or too large for a default name.
         """
         n = len(names)
         if n < 2 or (n > 2 and kind in ("ratio", "difference")):
-            takes = "two columns" if kind in ("ratio", "difference") else "two columns or more"
+            takes = "two columns" if kind in ("ratio", "difference") else "two or more columns"
             raise ConfigError(
-                f"arithmetic: a {kind} takes {takes}, got {n}: {', '.join(names[:20])}",
-                fix="polynomial has the squares" if kind == "product" and n == 1 else "",
+                f"arithmetic: {kind} takes {takes}; got {n}: {', '.join(names[:20])}",
+                fix="use polynomial for squares" if kind == "product" and n == 1 else "",
             )
         if self.name is None and n > MOST_IN_A_NAME:
-            raise ConfigError(f"arithmetic: the {kind} of {n} columns needs a name", fix="as: ...")
+            raise ConfigError(f"arithmetic: the {kind} of {n} columns needs a name", fix="set as: NAME")
         return self.name or f"_{KINDS[kind][1]}_".join(names)
 
 
@@ -128,9 +146,9 @@ def _made(name: str, kind: str, columns: list[NumericExpr], statistics: Statisti
 
 
 def center_jointly(columns: list[NumericExpr], statistics: Statistics) -> list[NumericExpr]:
-    """Return two columns less a number in the middle of both, where 9 in 10 values are nearer to it than to 0.
+    """Return two columns minus a common origin, if 90 % of their values are closer to the origin than to 0.
 
-    Their difference then keeps digits that float32 would lose: of seconds since 1970 it holds no more than the minute.
+    Their difference then keeps digits that float32 would lose: it resolves seconds since 1970 only to about a minute.
     """
     places = statistics.table.places
     if not all(column.producer.op == "LOAD" and places[column.producer.source][0] == "float64" for column in columns):
@@ -139,7 +157,7 @@ def center_jointly(columns: list[NumericExpr], statistics: Statistics) -> list[N
     low, high = min(bounds), max(bounds)
     if low * high <= 0 or (high - low) / 2 > min(abs(low), abs(high)):
         return columns
-    # Ten binary digits: float32 holds such an origin exactly.
+    # Ten binary digits: float32 represents such an origin exactly.
     digits, exponent = math.frexp((low + high) / 2)
     origin = math.ldexp(round(math.ldexp(digits, 10)), exponent - 10)
     return [column.then("CENTER", origin, 1.0) for column in columns]

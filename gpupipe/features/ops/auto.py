@@ -1,4 +1,4 @@
-"""The default treatment of each column: the ops that suit its kind and the model."""
+"""Default treatment of columns, by kind and view."""
 
 from __future__ import annotations
 
@@ -20,26 +20,54 @@ YEAR_US = 365 * DAY_US
 
 @OPS.register("auto")
 class Auto(Op[Expr]):
-    """Do what suits each column and each model; columns that no other op names are handled so too.
+    """Apply the default treatment for a column's kind and the model's view.
 
-    Trees get numbers as they are, categories as ids, times as their parts. All others get numbers imputed by the
-    median (with an indicator where nulls were seen) and standardized, categories one-hot or target-encoded, times on
-    a circle. Free text is dropped with a warning.
+    Columns that no op selects are handled by `auto` as well, so it rarely needs to be written down.
+
+    ==================  ========================================  =================================================
+    kind                dense and embedding view                  codes view (trees)
+    ==================  ========================================  =================================================
+    numeric             imputed by the median, standardized       unchanged, nulls included
+    categorical         as in `encode`                            as in `encode`
+    boolean             0 or 1                                    0 or 1
+    datetime            elapsed days, weekend flag, and `cyclic`  `datetime_parts`: elapsed days, month, day, weekday;
+                        weekday, hour and month                   and the hour
+    text                dropped with a warning                    dropped with a warning
+    ==================  ========================================  =================================================
+
+    The dense and embedding views add an indicator column ``age_missing`` to a numeric column that has nulls in the
+    training rows. The hour is added if any time is not midnight, the cyclic month if the times span more than a quarter
+    of a year. All output columns are float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [20.0, None, 40.0], "plan": ["basic", "plus", None]})
+        >>> program = FeatureProgram([{"auto": "@all"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+                age  age_missing  plan=basic  plan=plus  plan=(null)
+        0 -1.224745          0.0         1.0        0.0          0.0
+        1  0.000000          1.0         0.0        1.0          0.0
+        2  1.224745          0.0         0.0        0.0          1.0
     """
 
-    max_one_hot: int = Field(64, ge=1, description="See encode.")
-    max_levels: int = Field(250, ge=1, description="See encode.")
+    max_one_hot: int = Field(
+        64,
+        ge=1,
+        description="Maximum number of one-hot columns for each column; with more levels it is target-encoded.",
+    )
+    max_levels: int = Field(
+        250, ge=1, description="Maximum number of integer ids for each column; with more levels it is target-encoded."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[Expr]:
         return builder.select_any(self.columns, "auto")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Hand each column to the ops that suit it."""
+        """Apply the suitable ops to each column."""
         for column in self.select(builder):
             if isinstance(column, TextExpr):
-                builder.warn(
-                    f"{column.name}: text, so not among the features; {advise_texts(column, builder.statistics)}"
-                )
+                builder.warn(f"text column {column.name!r} dropped; {advise_texts(column, builder.statistics)}")
             elif isinstance(column, TimeExpr):
                 self._times(column, builder)
             elif isinstance(column, CategoryExpr) and column.kind == "boolean":
@@ -50,7 +78,7 @@ class Auto(Op[Expr]):
                 self._numbers(column, builder)
 
     def _codes(self, column: CategoryExpr, builder: ProgramBuilder) -> None:
-        folds = {"folds": builder.n_folds} if builder.n_folds else {}  # a row belongs to one fold
+        folds = {"folds": builder.n_folds} if builder.n_folds else {}  # each row has one fold
         Encode(
             columns=[column.name], max_one_hot=self.max_one_hot, max_levels=self.max_levels, **folds
         ).apply(builder)  # fmt: skip
@@ -59,9 +87,9 @@ class Auto(Op[Expr]):
         if builder.view == "codes":
             builder.put(column, "auto")
             return
-        # A product or a distance is null where its columns are, and they have indicators of their own.
-        tells_more = not column.producer.operands or column.producer.op == "CALL"
-        has_nulls = tells_more and builder.statistics.null_counts([column])[0] > 0
+        # A product or a distance is null where its inputs are, and these have their own indicators.
+        is_informative = not column.producer.operands or column.producer.op == "CALL"
+        has_nulls = is_informative and builder.statistics.null_counts([column])[0] > 0
         Impute(columns=[column.name], indicator=has_nulls).apply(builder)
         Standardize(columns=[column.name]).apply(builder)
 
@@ -79,4 +107,4 @@ class Auto(Op[Expr]):
         Cyclic(columns=names, parts=parts).apply(builder)
 
     def emit(self, column: Expr, state: State, builder: ProgramBuilder) -> None:
-        """Do nothing: the chosen ops have emitted the column."""
+        """Do nothing: the chosen ops emit the column."""

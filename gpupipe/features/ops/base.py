@@ -1,4 +1,4 @@
-"""Base classes of the feature ops: settings, a fit that asks for statistics, and emitted expressions."""
+"""Base classes of the feature ops: settings, fit and emitted expressions."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ if TYPE_CHECKING:
 
 OPS: Registry[type[FeatureOp]] = Registry("feature op")
 
-Column = TypeVar("Column", bound="Expr")  # the kind of expression that an op takes
+Column = TypeVar("Column", bound="Expr")  # kind of expression that an op takes
 
 State = dict[str, Any]
-"""What an op learned of one column: JSON values, kept in the model for people to read."""
+"""State that an op learned from one column: JSON values, stored in the model for users to read."""
 
 
 class FeatureOp(Settings):
-    """One entry of ``features:``. What an op is, is one of three:
+    """One entry of ``features:``.
 
-    - `Op` works on each column of a selection, row by row;
-    - an op of several columns (a distance, a ratio) is its own subclass of this, row by row as well;
-    - `DerivedOp` makes columns that cannot be computed from a row alone: of a history, of a text.
+    There are three families of ops:
+
+    - `Op` transforms each column of a selection, row by row;
+    - an op that combines several columns (a distance, a ratio) subclasses `FeatureOp` directly, row by row as well;
+    - `DerivedOp` adds columns that cannot be computed from a row alone: from a history, or from texts.
     """
 
     @abstractmethod
     def apply(self, builder: ProgramBuilder) -> None:
-        """Add the op's expressions and columns of the matrix to `builder`."""
+        """Add the expressions and matrix columns of the op to `builder`."""
 
     @classmethod
     def title(cls) -> str:
-        """Return the name of the op in a configuration."""
+        """Return the configuration name of the op."""
         return next((name for name, op in OPS.items() if op is cls), cls.__name__)
 
     def named_inputs(self) -> tuple[str, ...]:
-        """Return the columns that the op names as its inputs; globs and selectors are among them, as written."""
+        """Return the input columns as written, globs and selectors included."""
         return ()
 
 
 class SelectingOp(FeatureOp):
-    """A feature op of the columns that a selection names.
+    """A feature op with a selection of columns.
 
-    A list or a string in place of the settings is the selection alone: ``standardize: [tenure, age]``.
+    A list or a string instead of the settings is the selection alone: ``standardize: [tenure, age]``.
     """
 
     columns: str | list[str] = Field(
-        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name leaves one out."
+        description="Names, globs (usage_*), @numeric @categorical @datetime @boolean @text @all; !name excludes one."
     )
 
     def named_inputs(self) -> tuple[str, ...]:
@@ -76,29 +78,30 @@ class SelectingOp(FeatureOp):
 class Op(SelectingOp, Generic[Column]):
     """A feature op that is applied to each column of a selection.
 
-    ``Op[NumericExpr]`` is an op of numbers. A subclass names the columns it takes in `select`, learns in `fit`, and
-    adds expressions in `emit`. None of them ever sees a row: `fit` asks `Statistics` for reductions over the training
-    rows, `emit` adds expressions to the `ProgramBuilder`. So the same op works on a device, and on a cluster.
+    ``Op[NumericExpr]`` takes numeric columns. A subclass selects columns in `select`, learns a state in `fit`, and adds
+    expressions in `emit`. None of these methods accesses rows: `fit` requests reductions over the training rows from
+    `Statistics`, and `emit` adds expressions to the `ProgramBuilder`. The same op therefore runs on a GPU and on a
+    cluster.
     """
 
     @abstractmethod
     def select(self, builder: ProgramBuilder) -> list[Column]:
-        """Return the columns to work on, checked to be of the kind that the op takes."""
+        """Return the selected columns; raise `ConfigError` if the op does not take their kind."""
 
     def fit(self, columns: list[Column], statistics: Statistics) -> list[State]:
-        """Return what was learned of each column; ops that learn nothing keep this."""
+        """Return the learned state of each column; by default there is none."""
         return [{} for _ in columns]
 
     @abstractmethod
     def emit(self, column: Column, state: State, builder: ProgramBuilder) -> None:
-        """Add the expressions that the op makes of `column` to `builder`."""
+        """Add the expressions for `column` to `builder`."""
 
     def summary(self, state: State) -> State:
-        """Return what of a state people should read; kept with the model."""
+        """Return the part of a state that is stored in the model for users to read."""
         return state
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Select, fit and emit."""
+        """Select columns, fit, and emit expressions."""
         columns = self.select(builder)
         states = self.fit(columns, builder.statistics)
         for column, state in zip(self.results(columns, builder), states, strict=True):
@@ -106,38 +109,38 @@ class Op(SelectingOp, Generic[Column]):
             self.emit(column, state, builder)
 
     def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:
-        """Return the columns that `emit` writes to: those that were selected."""
+        """Return the columns that `emit` receives: by default, the selected ones."""
         return columns
 
 
 class InPlaceOp(Op[Column]):
-    """A feature op whose result replaces the column, or is added beside it with ``as``.
+    """A feature op whose result replaces the column, or with ``as`` is added as a new column.
 
-    ``log1p: {columns: fare, as: fare_log}`` keeps ``fare``. Results of several columns take ``as: "{column}_log"``.
+    ``log1p: {columns: fare, as: fare_log}`` keeps ``fare``. For several columns, use ``as: "{column}_log"``.
     """
 
     name: str | None = Field(
         None,
         alias="as",
         min_length=1,
-        description="Add the result under this name and keep the column; {column} stands for the name of the column.",
+        description="Keep the column and add the result under this name; {column} stands for the name of the column.",
     )
 
     def results(self, columns: list[Column], builder: ProgramBuilder) -> list[Column]:
-        """Return the columns themselves, or with ``as`` a copy of each under its new name.
+        """Return the columns, or with ``as`` a copy of each under its new name.
 
         Raises
         ------
         ConfigError
-            If two results would have the same name, or one has the name of a column.
+            If two results would have the same name, or the name of an existing column.
         """
         if self.name is None:
             return columns
         names = [self.name.replace("{column}", column.name) for column in columns]
         if len(set(names)) < len(names):
             raise ConfigError(
-                f"{self.title()}: {len(names)} columns cannot all be called {self.name!r}",
-                fix=f"name each by its column, as: '{{column}}_{self.title()}', or select one column",
+                f"{self.title()}: {len(names)} columns cannot all be named {self.name!r}",
+                fix=f"use {{column}} in the name, as: '{{column}}_{self.title()}', or select one column",
                 names=[self.name],
             )
         return [builder.copy(column, name) for column, name in zip(columns, names, strict=True)]

@@ -1,4 +1,4 @@
-"""Initial course from one point to another."""
+"""Initial bearing between two points on the earth."""
 
 from __future__ import annotations
 
@@ -15,17 +15,30 @@ from gpupipe.features.program.expressions import combine
 
 @OPS.register("bearing")
 class Bearing(TwoPoints):
-    """Make the initial course from one point to another, in degrees clockwise from north, 0 to 360.
+    """Compute the initial bearing from one point on the earth to another, in degrees clockwise from north, in [0, 360).
 
-    The new column is ``bearing`` unless `as` names it; null where a coordinate is, 0 where the points are the same.
-    As 359 lies beside 1, `cyclic` makes the sine and the cosine of the course in its place: ``bearing_sin`` (east) and
-    ``bearing_cos`` (north).
+    With latitude φ and longitude λ, ``atan2(sin(λ2 - λ1) * cos(φ2), cos(φ1) * sin(φ2) - sin(φ1) * cos(φ2) * cos(λ2 -
+    λ1))``. Null where a coordinate is null; 0 where the points are equal. 359 degrees are next to 1: with `cyclic`, the
+    op gives sine and cosine instead.
+
+    Output: one column, ``bearing`` unless ``as`` names it; with `cyclic`, ``bearing_sin`` (east) and ``bearing_cos``
+    (north); float32. The coordinates remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"lat": [52.5], "lon": [13.375], "to_lat": [48.125], "to_lon": [11.5]})
+        >>> ops = [{"bearing": {"from": ["lat", "lon"], "to": ["to_lat", "to_lon"]}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+            lat     lon  to_lat  to_lon     bearing
+        0  52.5  13.375  48.125    11.5  196.033066
     """
 
-    cyclic: bool = Field(False, description="Make the sine and the cosine of the course, in place of degrees.")
+    cyclic: bool = Field(False, description="Add sine and cosine of the bearing instead of degrees.")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Add the course, or its sine and cosine."""
+        """Add the bearing, or its sine and cosine."""
         points, origin = self.points(builder, "bearing")
         course = combine(self.name or "bearing", "BEARING", points, 1.0, origin)
         if not self.cyclic:

@@ -1,4 +1,4 @@
-"""Numbers to bins."""
+"""Binning of numbers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,41 @@ if TYPE_CHECKING:
 
 @OPS.register("bucketize")
 class Bucketize(InPlaceOp[NumericExpr]):
-    """Cut a number into bins, at given edges, of equal width, or with equal shares of the training rows.
+    """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
 
-    A value belongs to the bin whose left edge it has reached. The column becomes categorical (labels are the bins'
-    bounds), so that one_hot, target_encode or cross can take it; left alone it is the number of its bin, 0 the lowest.
+    A bin includes its left edge and excludes its right one; the first and the last bin are open. Nulls belong to no bin
+    and stay null.
+
+    Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
+    cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each
+    selected column, or adds one with ``as``. Equal quantiles share one edge, so there may be fewer bins than requested.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [12.0, 35.0, 65.0, None]})
+        >>> ops = [{"bucketize": {"columns": "age", "edges": [18, 65]}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           age
+        0  0.0
+        1  1.0
+        2  2.0
+        3  NaN
     """
 
-    edges: list[float] | None = Field(None, description="Inner edges, ascending; the outer bins are open.")
-    bins: int | None = Field(None, ge=2, le=1024, description="Or how many bins.")
-    strategy: Literal["uniform", "quantile"] = "quantile"
+    edges: list[float] | None = Field(None, description="Inner edges of the bins, ascending.")
+    bins: int | None = Field(None, ge=2, le=1024, description="Number of bins, if no edges are given.")
+    strategy: Literal["uniform", "quantile"] = Field(
+        "quantile", description="Bins of equal width (uniform), or with equal shares of the training rows (quantile)."
+    )
 
     @model_validator(mode="after")
     def _edges_or_bins(self) -> Bucketize:
         if (self.edges is None) == (self.bins is None):
-            raise ValueError("give edges, or bins")
+            raise ValueError("set either edges or bins")
         if self.edges is not None and (not self.edges or sorted(set(self.edges)) != self.edges):
-            raise ValueError("edges must be ascending, each once")
+            raise ValueError("edges must be strictly ascending")
         return self
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
@@ -42,8 +61,8 @@ class Bucketize(InPlaceOp[NumericExpr]):
             if column.producer.op != "LOAD" or any(step.op != "FILL" for step in column.transforms):
                 by = builder.changed.get(column.name, "an earlier op")
                 raise ConfigError(
-                    f"bucketize takes a column as it was read, imputed at most; {column.name!r} was changed by {by}",
-                    fix=f"put bucketize before it, or keep the number there, with as: {column.name}_scaled",
+                    f"bucketize takes input columns, unchanged or imputed; {column.name!r} has been changed by {by}",
+                    fix=f"move bucketize before that op, or keep the number by giving that op as: {column.name}_scaled",
                     names=[column.name],
                 )
         return list(columns)
@@ -51,7 +70,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         if self.edges is not None:
             return [{"edges": self.edges} for _ in columns]
-        assert self.bins is not None  # one of the two is given
+        assert self.bins is not None  # the validator requires edges or bins
         shares = [i / self.bins for i in range(1, self.bins)]
         if self.strategy == "quantile":
             found = statistics.quantiles(columns, shares)
@@ -74,21 +93,21 @@ class Bucketize(InPlaceOp[NumericExpr]):
 
 
 def deduplicate_edges(edges: list[float]) -> list[float]:
-    """Return ascending edges, each once as float32: that is what values are compared in."""
+    """Return ascending edges that differ as float32, in which values are compared."""
     import numpy as np
 
     return list({float(np.float32(edge)): edge for edge in sorted(edges)}.values())
 
 
 def find_bin(value: float, edges: list[float]) -> int:
-    """Return the bin of a value, compared as the program compares."""
+    """Return the bin of a value, compared in float32 as in the program."""
     import numpy as np
 
     return int(np.searchsorted(np.array(edges, np.float32), np.float32(value), side="right"))
 
 
 def format_edges(edges: list[float]) -> list[str]:
-    """Return the edges with as many digits as tell them apart, six at least."""
+    """Return the edges as text, with at least six digits and as many as needed to differ."""
     for digits in range(6, 17):
         texts = [f"{edge:.{digits}g}" for edge in edges]
         if len(set(texts)) == len(texts):

@@ -1,4 +1,4 @@
-"""Integer ids for levels."""
+"""Integer ids of levels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,34 @@ if TYPE_CHECKING:
 
 @OPS.register("categorify")
 class Categorify(Op[CategoryExpr]):
-    """Give each level an integer id: 0 null, 1 unseen, 2 rare, from 3 on the levels in their order.
+    """Replace each level by an integer id: 0 null, 1 unseen, 2 rare, and from 3 the levels of the training rows in
+    order.
 
-    The ids are the same at fit and at serve, on every device. Models with native categories take them as such.
+    Ids are the same on every device, at fit and when the model serves. Rare levels are those that exceed
+    `max_categories` or have fewer rows than `min_frequency`.
+
+    Output: one column of the same name for each selected column, float32 holding integers. Models with native
+    categories treat it as categorical, neural networks embed it.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus", None, "basic"]})
+        >>> program = FeatureProgram([{"categorify": "plan"}]).set_output(transform="pandas")
+        >>> program.fit(frame).transform(pd.DataFrame({"plan": ["basic", "plus", None, "pro"]}))
+           plan
+        0   3.0
+        1   4.0
+        2   0.0
+        3   1.0
     """
 
-    max_categories: int | None = Field(None, ge=1, description="Keep the most frequent levels; the rest are rare.")
-    min_frequency: int | None = Field(None, ge=1, description="Levels with fewer training rows are rare.")
+    max_categories: int | None = Field(
+        None, ge=1, description="Maximum number of levels with their own id, the most frequent ones; null: no limit."
+    )
+    min_frequency: int | None = Field(
+        None, ge=1, description="Minimum number of training rows of a level with its own id."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "categorify")
@@ -35,7 +56,7 @@ class Categorify(Op[CategoryExpr]):
             counts = count.tolist()
             kept = select_frequent(column, counts, self.max_categories, self.min_frequency)
             place = {code: FIRST_LEVEL + i for i, code in enumerate(kept)}
-            # A pair of levels that no training row holds is unseen, not rare.
+            # A level (or combination) that is not in the training rows is unseen, not rare.
             others = range(FIRST_LEVEL, column.n_codes)
             ids = [NULL, UNSEEN, RARE, *(place.get(c, RARE if counts[c] else UNSEEN) for c in others)]
             states.append({"levels": [column.labels[c - FIRST_LEVEL] for c in kept], "ids": ids})
@@ -53,17 +74,17 @@ class Categorify(Op[CategoryExpr]):
 def select_frequent(
     column: CategoryExpr, counts: Sequence[int], max_categories: int | None, min_frequency: int | None
 ) -> list[int]:
-    """Return the codes of the levels that are frequent, in order; the remaining ones share the reserved code RARE.
+    """Return the codes of the frequent levels, in order.
 
     Parameters
     ----------
     column : CategoryExpr
     counts : sequence of int
-        Training rows per code.
+        Number of training rows of each code.
     max_categories : int, optional
-        Maximum number to keep: the most frequent ones, ties to the lower code.
+        Maximum number of levels to keep: the most frequent ones; ties go to the lower code.
     min_frequency : int, optional
-        Minimum number of training rows of a category to keep.
+        Minimum number of training rows of a level to keep.
     """
     codes = [c for c in range(3, column.n_codes) if counts[c] >= max(1, min_frequency or 0)]
     if max_categories is not None and len(codes) > max_categories:

@@ -1,4 +1,4 @@
-"""Bounds on a number."""
+"""Clipping of numbers to bounds."""
 
 from __future__ import annotations
 
@@ -17,22 +17,41 @@ if TYPE_CHECKING:
 
 @OPS.register("clip")
 class Clip(InPlaceOp[NumericExpr]):
-    """Pull values beyond a bound to it; the bounds are values, or quantiles of the training rows. Null stays null."""
+    """Limit numbers to bounds, given as values or as quantiles of the training rows: ``min(max(x, lower), upper)``.
 
-    lower_bound: float | None = Field(None, alias="lower", description="Least value.")
-    upper_bound: float | None = Field(None, alias="upper", description="Largest value.")
-    quantiles: tuple[float, float] | None = Field(None, description="Or two quantiles in 0..1, such as [0.01, 0.99].")
+    Nulls stay null.
+
+    Output: replaces each selected column, or adds one with ``as``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"fare": [3.0, 250.0, None]})
+        >>> ops = [{"clip": {"columns": "fare", "upper": 100}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+            fare
+        0    3.0
+        1  100.0
+        2    NaN
+    """
+
+    lower_bound: float | None = Field(None, alias="lower", description="Lower bound.")
+    upper_bound: float | None = Field(None, alias="upper", description="Upper bound.")
+    quantiles: tuple[float, float] | None = Field(
+        None, description="Bounds as two quantiles of the training rows, each in [0, 1]: [0.01, 0.99]."
+    )
 
     @model_validator(mode="after")
     def _bounds(self) -> Clip:
         values = self.lower_bound is not None or self.upper_bound is not None
         if values == (self.quantiles is not None):
-            raise ValueError("give lower and/or upper, or quantiles")
+            raise ValueError("set either lower and/or upper, or quantiles")
         low, high = self.quantiles or (self.lower_bound, self.upper_bound)
         if low is not None and high is not None and low > high:
-            raise ValueError(f"the lower bound {low} lies above the upper bound {high}")
+            raise ValueError(f"expected lower <= upper; got {low} and {high}")
         if self.quantiles and not (self.quantiles[0] >= 0 and self.quantiles[1] <= 1):
-            raise ValueError(f"quantiles lie in 0..1, got {list(self.quantiles)}")
+            raise ValueError(f"quantiles: expected values in [0, 1]; got {list(self.quantiles)}")
         return self
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:

@@ -1,4 +1,4 @@
-"""Combinations of categories as one category."""
+"""Combinations of categorical columns as one column."""
 
 from __future__ import annotations
 
@@ -17,44 +17,62 @@ if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
 MOST_COMBINATIONS = 2**24
-RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader can deliver as a level
+RESERVED = ("\0null", "\0unseen", "\0rare")  # texts that no reader returns as a level
 
 
 @OPS.register("cross")
 class Cross(Op[CategoryExpr]):
-    """Make one categorical column of two or more: its levels are the combinations that the training rows hold.
+    """Combine two or more categorical columns into one, whose levels are the combinations in the training rows.
 
-    ``cross: {columns: [City, Contract], as: city_contract}`` names the new column (``City_x_Contract`` without `as`),
-    which later ops select like any other: ``target_encode: city_contract``, or ``encode: "@categorical"``. If none
-    does, `auto` encodes it. The crossed columns stay features of their own.
+    Later ops select the new column like any other: ``target_encode: city_plan``, or ``encode: "@categorical"``. If no
+    op selects it, `auto` encodes it. The crossed columns remain features.
 
-    A null makes the combination null, a level or a combination never seen makes it unseen. With `buckets` the
-    combinations, null and unseen levels included, are hashed to so many levels instead; combinations of levels are
-    hashed, not rows. One of the columns may be made by an op (bucketize, another cross), the others are columns that
-    were read or hashed.
+    A null in any column makes the combination null; otherwise an unseen level or a combination that is not in the
+    training rows makes it unseen. With `buckets`, the combinations (of null and unseen levels as well) are hashed to
+    that many levels instead. At most one of the columns may be made by bucketize or another cross.
+
+    Output: a categorical column, ``city_x_plan`` unless ``as`` names it, with levels such as ``Rome|basic``.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"city": ["Rome", "Rome", "Oslo"], "plan": ["basic", "plus", "basic"]})
+        >>> both = ["city", "plan"]
+        >>> ops = [{"cross": {"columns": both, "as": "deal"}}, {"one_hot": "deal"}, {"drop": both}]
+        >>> program = FeatureProgram(ops).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           deal=Oslo|basic  deal=Rome|basic  deal=Rome|plus
+        0              0.0              1.0             0.0
+        1              0.0              0.0             1.0
+        2              1.0              0.0             0.0
     """
 
-    name: str | None = Field(None, alias="as", description="Name of the new column.")
-    buckets: int | None = Field(None, ge=2, le=2**20, description="Hash the combinations to so many levels.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: A_x_B.")
+    buckets: int | None = Field(
+        None,
+        ge=2,
+        le=2**20,
+        description="Number of levels to hash the combinations to; default: one level for each combination.",
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "cross")
         if len(columns) < 2:
             raise ConfigError(
-                f"cross takes two columns or more, got {len(columns)}",
+                f"cross takes two or more columns; got {len(columns)}",
                 fix="columns: [City, Contract]",
             )
         made = [column for column in columns if not _is_plain(column)]
         if len(made) > 1:
             raise ConfigError(
-                f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops, and only one may be",
-                fix="cross the columns that were read first, then the result with the other one",
+                f"cross: {made[0].name!r} and {made[1].name!r} are both made by ops; at most one may be",
+                fix="cross the input columns first, then the result with the other column",
                 names=[made[0].name, made[1].name],
             )
         if (n := prod(column.size for column in columns)) > MOST_COMBINATIONS:
             raise LimitError(
                 f"cross of {' and '.join(repr(c.name) for c in columns)} has {n:,} combinations of levels",
-                fix=f"{MOST_COMBINATIONS:,} is the most: hash_bucket a column first, or cross fewer",
+                fix=f"at most {MOST_COMBINATIONS:,}: hash_bucket a column first, or cross fewer columns",
             )
         builder.consumed.update(column.name for column in columns)
         name = self.name or "_x_".join(column.name for column in columns)
@@ -69,7 +87,7 @@ def _is_plain(column: CategoryExpr) -> bool:
 
 
 def _crossed(columns: list[CategoryExpr], name: str, buckets: int | None, statistics: Statistics) -> CategoryExpr:
-    # The index is computed from left to right, so the column that needs more than one step for its own comes first.
+    # The index is computed from left to right, so a column whose index takes several steps must be first.
     ordered = sorted(columns, key=_is_plain)
     first, *others = ordered
     index = (*first.index, *(IndexTerm("INDEX_PAIR", c.index[0].source, stride=c.size) for c in others))
@@ -90,18 +108,19 @@ def _codes(column: CategoryExpr) -> Any:
 
 
 def _seen(columns: list[CategoryExpr], ordered: list[CategoryExpr], counts: Any) -> tuple[tuple[str, ...], Any]:
-    """Return the combinations of levels that rows hold, written, and the code of each raw index.
+    """Return the labels of the combinations that occur in the rows, and the code of each raw index.
 
-    Combinations are in the order of the levels of `columns`; of several reserved codes the least wins: null.
+    Combinations are in the order of the levels of `columns`. A combination of reserved codes has the smallest of them:
+    null before unseen before rare.
 
     Parameters
     ----------
     columns : list of CategoryExpr
-        As they were named.
+        In the order of the selection.
     ordered : list of CategoryExpr
-        As the index counts them.
+        In the order of the index.
     counts : array of int, shape (size,)
-        Rows per raw index.
+        Number of rows of each raw index.
     """
     import numpy as np
 
@@ -127,7 +146,7 @@ def _seen(columns: list[CategoryExpr], ordered: list[CategoryExpr], counts: Any)
 
 
 def _written(label: str) -> str:
-    """Return a label so that two combinations are never written alike."""
+    """Return a label escaped so that labels of different combinations differ."""
     return label.replace("\\", "\\\\").replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""Sine and cosine of what comes round again."""
+"""Sine and cosine of periodic values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
 
-# part → (the calendar part that is looked up, its values' phase in 0..1)
+# part -> (calendar part, period, first value)
 PERIODS = {
     "minute": (CalendarPart.MINUTE, 60, 0),
     "hour": (CalendarPart.HOUR, 24, 0),
@@ -30,25 +30,45 @@ PERIODS = {
 
 @OPS.register("cyclic")
 class Cyclic(Op[TimeExpr | NumericExpr]):
-    """Put a number or a part of a time on a circle: ``signup_ts_hour_sin`` and ``signup_ts_hour_cos``.
+    """Map periodic values to a circle, as sine and cosine, so that 23:00 is next to 0:00.
 
-    So 23 o'clock lies beside 0. For a time give `parts`, for a number its `period` (24 for an hour). A null time lies
-    in the middle of the circle, as far from every hour.
+    ``sin(2 π x / period)`` and ``cos(2 π x / period)``, where x is a part of a time (see `parts`), or a number with the
+    given `period`, such as 24 for an hour. A null time becomes (0, 0), the center of the circle; a null number stays
+    null.
+
+    Output: ``signup_hour_sin`` and ``signup_hour_cos`` for each part of a time, ``angle_sin`` and ``angle_cos`` for a
+    number; float32. They represent the column: `auto` adds nothing for it.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"signup": pd.to_datetime(["2024-03-01 00:00", "2024-03-01 03:00", None])})
+        >>> ops = [{"cyclic": {"columns": "signup", "parts": ["hour"]}}]
+        >>> program = FeatureProgram(ops).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           signup_hour_sin  signup_hour_cos
+        0         0.000000         1.000000
+        1         0.707107         0.707107
+        2         0.000000         0.000000
     """
 
-    parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = ["hour", "weekday"]  # noqa: RUF012
-    period: float | None = Field(None, gt=0, description="Of a numeric column, in its own units.")
+    parts: list[Literal["minute", "hour", "weekday", "day", "month", "day_of_year"]] = Field(
+        ["hour", "weekday"], description="Parts of a time, in UTC, two columns for each."
+    )
+    period: float | None = Field(None, gt=0, description="Period of a numeric column, in the units of the column.")
 
     def select(self, builder: ProgramBuilder) -> list[TimeExpr | NumericExpr]:
         columns: list[TimeExpr | NumericExpr] = []
         for column in builder.select_any(self.columns, "cyclic"):
             if not isinstance(column, (TimeExpr, NumericExpr)):
                 raise ConfigError(
-                    f"cyclic needs times or numbers; {column.name!r} is {column.kind}", names=[column.name]
+                    f"cyclic takes datetime or numeric columns; {column.name!r} is {column.kind}", names=[column.name]
                 )
             if isinstance(column, NumericExpr) and self.period is None:
                 raise ConfigError(
-                    f"cyclic needs the period of the number {column.name!r}", fix="period: 24", names=[column.name]
+                    f"cyclic needs a period for the numeric column {column.name!r}",
+                    fix="such as period: 24",
+                    names=[column.name],
                 )
             columns.append(column)
         return columns
@@ -59,17 +79,17 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
         return [{"origin": self._origin(lows[c.name])} if isinstance(c, NumericExpr) else {} for c in columns]
 
     def _origin(self, low: float) -> float:
-        """Return a start of a turn near the data: what float32 cannot hold of a large number is whole turns."""
+        """Return a multiple of the period near the data, so that float32 keeps the phase of large numbers."""
         assert self.period is not None
         return math.floor(low / self.period) * self.period
 
     def emit(self, column: TimeExpr | NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, NumericExpr):
-            self._lower_number(column, state["origin"], builder)
+            self._emit_number(column, state["origin"], builder)
             return
         for name in self.parts:
             which, period, first = PERIODS[name]
-            # Hour and weekday are read off one table of 168, at one index.
+            # Hour and weekday share one index of 168 values.
             shared = CalendarPart.HOUR_OF_WEEK if {"hour", "weekday"} <= set(self.parts) else which
             part = shared if name in ("hour", "weekday") else which
             codes = part_codes(column, part)
@@ -78,7 +98,7 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
                 table = [0.0, 0.0, 0.0, *(wave(2 * math.pi * v / period) for v in values)]
                 builder.put(builder.look_up(codes, table, f"{column.name}_{name}_{label}"), "cyclic")
 
-    def _lower_number(self, column: NumericExpr, origin: float, builder: ProgramBuilder) -> None:
+    def _emit_number(self, column: NumericExpr, origin: float, builder: ProgramBuilder) -> None:
         assert self.period is not None
         for label, phase in (("sin", 0.0), ("cos", math.pi / 2)):
             wave = column.then("CENTER", origin, 1.0).then("SINE", 2 * math.pi / self.period, phase)
@@ -92,7 +112,7 @@ def _value(name: str, part: CalendarPart, index: int) -> int:
 
 
 def part_codes(column: TimeExpr, part: CalendarPart) -> CategoryExpr:
-    """Return a part of a time as a categorical column: null, or one of the part's values."""
+    """Return a part of a time as a categorical column."""
     import numpy as np
 
     size = PART_SIZES[part]

@@ -1,4 +1,4 @@
-"""Change of a value since an earlier row of its key."""
+"""Changes of a value since an earlier row of its key."""
 
 from __future__ import annotations
 
@@ -19,14 +19,36 @@ Periods = Annotated[tuple[Period, ...], Field(min_length=1), OneOrMore()]
 
 @OPS.register("difference")
 class Difference(HistoryOp):
-    """Join back the newest value less the one `periods` rows before it: ``spend_difference_1``; null if either is.
+    """Add the change of a value since an earlier row of its key: the newest value minus the one `periods` rows before
+    it.
 
-    The newest value is that of the row itself in a history of its own table, as pandas' ``groupby().diff()`` has it;
-    of another table, or with `as_of` or `gap`, it is the last one that is seen.
+    In a history of the main table the newest value is that of the row itself, as in pandas' ``groupby().diff()``. With
+    `table`, `as_of` or `gap` it is the last value that the row sees. Null if either value is null or missing.
+
+    Output: ``spend_difference_1``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> ops = [{"difference": {"key": "customer", "time": "day", "columns": "spend"}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  spend_difference_1
+        0   10.0                 NaN
+        1   30.0                20.0
+        2    5.0                 NaN
+        3   20.0               -10.0
     """
 
     columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
-    periods: Periods = Field((1,), description="How many rows of the key back; a list for several.")
+    periods: Periods = Field((1,), description="Number of rows back; one or a list.")
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each period of each column."""
@@ -38,4 +60,4 @@ class Difference(HistoryOp):
             values = view.numbers(name)
             for k in self.periods:
                 newest, earlier = (view.array(keyed.lag(values, view.queries, back)) for back in (1, k + 1))
-                yield view.made(self.named(f"{name}_difference_{k}"), newest - earlier, name)
+                yield view.new_column(self.column_name(f"{name}_difference_{k}"), newest - earlier, name)

@@ -1,4 +1,4 @@
-"""Columns that others were made of, and that are no features themselves."""
+"""Removal of columns from the features."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ if TYPE_CHECKING:
 
 @OPS.register("drop")
 class Drop(SelectingOp):
-    """Leave columns out of the matrix: coordinates of which only the distance is wanted.
+    """Remove columns from the features, for example coordinates of which only the distance is needed.
 
-    Later ops cannot select them. ``source: {drop: ...}`` does not even read a column.
+    Later ops cannot select them. To not read a column at all, use ``source: {drop: ...}``. Adds no columns.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"width": [2.0, 3.0], "height": [4.0, 5.0]})
+        >>> ops = [{"arithmetic": {"product": ["width", "height"], "as": "area"}}, {"drop": ["width", "height"]}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           area
+        0   8.0
+        1  15.0
     """
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Forget the columns, and what stands for them in the matrix."""
+        """Remove the columns, and the matrix columns that represent them."""
         builder.drop(self.columns, "drop")

@@ -1,4 +1,4 @@
-"""Categories in the way that suits each model."""
+"""Encoding of categories by the view of the model."""
 
 from __future__ import annotations
 
@@ -15,28 +15,45 @@ from gpupipe.features.program.expressions import CategoryExpr
 
 @OPS.register("encode")
 class Encode(Op[CategoryExpr]):
-    """Encode categories as each model likes them.
+    """Encode categories in the way that suits the model: integer ids for trees and embeddings, one-hot columns for
+    others.
 
-    Trees get integer ids with native categorical support, neural models ids to embed, all others one-hot columns. A
-    column with more than `max_levels` levels is target-encoded where it would be ids, and beyond `max_one_hot` where it
-    would be one-hot (frequency-encoded where there is no target).
+    A column with more than `max_one_hot` levels (one-hot) or `max_levels` levels (ids) is target-encoded, or, without a
+    target, frequency-encoded. Nulls and unseen levels are handled by the chosen op: `one_hot`, `categorify`,
+    `target_encode` or `frequency_encode`. Output columns are those of that op, float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus", "basic"]})
+        >>> program = FeatureProgram([{"encode": "plan"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           plan=basic  plan=plus
+        0         1.0        0.0
+        1         0.0        1.0
+        2         1.0        0.0
+        >>> program.set_params(view="codes").fit_transform(frame)
+           plan
+        0   3.0
+        1   4.0
+        2   3.0
     """
 
-    max_one_hot: int = Field(64, ge=1, description="Most one-hot columns of one column.")
-    max_levels: int = Field(250, ge=1, description="Most native categories of one column.")
-    folds: int = Field(5, ge=2, le=100, description="Folds of the target encoding.")
-    smoothing: float = Field(20.0, ge=0.0, description="Smoothing of the target encoding, in rows.")
+    max_one_hot: int = Field(64, ge=1, description="Maximum number of one-hot columns for each column.")
+    max_levels: int = Field(250, ge=1, description="Maximum number of integer ids for each column.")
+    folds: int = Field(5, ge=2, le=100, description="Number of folds of the target encoding.")
+    smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior in the target encoding, in rows.")
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "encode")
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Hand each column to the op that suits it."""
+        """Apply the suitable op to each column."""
         for column in self.select(builder):
             self.choose(column, builder).apply(builder)
 
     def choose(self, column: CategoryExpr, builder: ProgramBuilder) -> Op[CategoryExpr]:
-        """Return the op for one column."""
+        """Return the suitable op for a column."""
         limit = self.max_one_hot if builder.view == "dense" else self.max_levels
         if len(column.labels) > limit and builder.statistics.target is not None:
             return TargetEncode(columns=[column.name], folds=self.folds, smoothing=self.smoothing)
@@ -47,4 +64,4 @@ class Encode(Op[CategoryExpr]):
         return Categorify(columns=[column.name])
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
-        """Do nothing: the chosen op has emitted the column."""
+        """Do nothing: the chosen op emits the column."""

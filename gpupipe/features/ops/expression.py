@@ -1,4 +1,4 @@
-"""New columns by arithmetic expressions."""
+"""Columns computed from arithmetic expressions."""
 
 from __future__ import annotations
 
@@ -23,32 +23,48 @@ MOST_COLUMNS = 256
 
 
 def _parsed(text: str) -> str:
-    """Return an expression that can be parsed; raise FormulaError, which is a ValueError, for any other."""
+    """Return `text`; raise FormulaError, a ValueError, if it cannot be parsed."""
     Formula(text)
     return text
 
 
 @OPS.register("expression")
 class Expression(FeatureOp):
-    """Make columns by arithmetic: ``expression: {spend_per_visit: "spend / (1 + visits)"}``.
+    """Compute columns from arithmetic expressions: ``expression: {spend_per_visit: "spend / (1 + visits)"}``.
 
-    An expression has numbers, columns, ``+ - * /``, ``**`` with a whole number, comparisons (1 or 0), ``and or not``,
-    and the functions abs(x), clip(x, low, high), fillna(x, number), isnull(column), log(x), log1p(x), max(x, y),
-    min(x, y) and where(condition, x, y). Names with blanks or signs go in backticks. Without a name the column is
-    called as the expression is written. The columns that it reads stay features of their own. It is computed in
-    float32: null where a column that it reads is null, where a divisor is 0, where a logarithm is undefined, and where
-    a result on the way is too large (3.4e38).
+    Expressions consist of numbers, column names (names with spaces or symbols in backticks), ``+ - * /``, ``**`` with a
+    whole number, comparisons (1 or 0), ``and``, ``or``, ``not``, and these functions: ``abs(x)``, ``clip(x, low,
+    high)``, ``fillna(x, number)``, ``isnull(column)``, ``log(x)``, ``log1p(x)``, ``max(x, y)``, ``min(x, y)`` and
+    ``where(condition, x, y)``. An expression may use the columns of the expressions before it.
+
+    Null where a column that it uses is null (unless ``fillna`` or ``isnull`` handles it), where a divisor is 0, where a
+    logarithm is undefined, and where an intermediate result exceeds float32 (3.4e38).
+
+    Output: one column for each expression, float32, with the given name or else the text of the expression. The columns
+    that it uses remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"spend": [30.0, 50.0, None], "visits": [2, 0, 4]})
+        >>> ops = [{"expression": {"per_visit": "spend / visits", "is_regular": "visits >= 2"}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  visits  per_visit  is_regular
+        0   30.0     2.0       15.0         1.0
+        1   50.0     0.0        NaN         0.0
+        2    NaN     4.0        NaN         1.0
     """
 
     expressions: dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_parsed)]] = Field(
-        min_length=1, max_length=MOST_COLUMNS, description="New column to its expression."
+        min_length=1, max_length=MOST_COLUMNS, description="New column names, each with its expression."
     )
 
     @model_validator(mode="before")
     @classmethod
     def _accept_short_forms(cls, value: Any) -> Any:
         if isinstance(value, dict) and set(value) == {"columns"} and isinstance(value["columns"], str | list):
-            value = value["columns"]  # what a configuration makes of a word or a list
+            value = value["columns"]  # the loader's form of a string or a list
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list):
@@ -65,7 +81,7 @@ class Expression(FeatureOp):
         return {"title": full.get("title", cls.__name__), "description": cls.__doc__ or "", "anyOf": forms}
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Add a column for each expression, in their order: one may read those before it."""
+        """Add a column for each expression in order; each may use the columns before it."""
         for name, text in self.expressions.items():
             where = f"features: expression: {name}"
             reader, centred = _Reader(builder, where), partial(center_jointly, statistics=builder.statistics)
@@ -78,7 +94,7 @@ class Expression(FeatureOp):
 
 
 class _Reader:
-    """Finds the columns that an expression reads, as earlier ops left them."""
+    """Columns that an expression uses, as earlier ops left them."""
 
     def __init__(self, builder: ProgramBuilder, where: str) -> None:
         self.builder, self.where = builder, where
@@ -88,9 +104,9 @@ class _Reader:
         column = self._column(name)
         if isinstance(column, TimeExpr):
             raise ConfigError(
-                f"an expression takes numbers; {name!r} is a time",
+                f"expressions take numeric columns; {name!r} is datetime",
                 where=self.where,
-                fix=f"first - arithmetic: {{difference: [{name}, other], unit: days, as: …}}, or datetime_parts",
+                fix=f"convert it first: - datetime_parts: {name}, or - arithmetic: {{difference: [{name}, OTHER]}}",
                 names=[name],
             )
         return self.builder.select_numbers([name], "expression")[0]
@@ -105,9 +121,9 @@ class _Reader:
         if isinstance(column, CategoryExpr):
             return self.builder.look_up(column, [1.0] + [0.0] * (column.n_codes - 1), name)
         raise ConfigError(
-            f"isnull does not take text; {name!r} is text",
+            f"isnull does not apply to text; {name!r} is text",
             where=self.where,
-            fix=f"schema: {{{name}: categorical}}",
+            fix=f"declare it: schema: {{{name}: categorical}}",
             names=[name],
         )
 
@@ -116,7 +132,7 @@ class _Reader:
         if column is None:
             marked = [f"`{other}`" for other in self.builder.columns if name in other and not other.isidentifier()]
             listed = f"the columns are {', '.join(list(self.builder.columns)[:20])}"
-            fix = f"names with blanks or signs go in backticks: {', '.join(marked[:5])}" if marked else listed
+            fix = f"put names with spaces or symbols in backticks: {', '.join(marked[:5])}" if marked else listed
             hint = "" if marked else did_you_mean(name, self.builder.columns)
             raise ConfigError(f"no column {name!r}", where=self.where, fix=hint or fix, names=[name])
         return column

@@ -1,4 +1,4 @@
-"""Frequency of a level in the training rows."""
+"""Frequency encoding of categories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ if TYPE_CHECKING:
 
 @OPS.register("frequency_encode")
 class FrequencyEncode(Op[CategoryExpr]):
-    """Replace a level by its share of the training rows, in 0..1; null has its own share, a level never seen has 0."""
+    """Replace each level by its share of the training rows, in [0, 1].
+
+    Nulls have their own share. A level that is not in the training rows becomes 0.
+
+    Output: ``plan_frequency``, float32, never null.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus", None, "basic"]})
+        >>> program = FeatureProgram([{"frequency_encode": "plan"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           plan_frequency
+        0            0.50
+        1            0.25
+        2            0.25
+        3            0.50
+    """
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "frequency_encode")

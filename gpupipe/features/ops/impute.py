@@ -1,11 +1,11 @@
-"""Fill nulls, with or without a column that says where."""
+"""Imputation of nulls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, InPlaceOp, State
@@ -18,20 +18,38 @@ if TYPE_CHECKING:
 
 @OPS.register("impute")
 class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
-    """Fill nulls: numbers by median, mean or a constant, categories by the most frequent level or a constant.
+    """Fill nulls: numbers with the median, the mean, the mode or a constant; categories with the mode or a constant.
 
-    >>> Impute(columns="@numeric", strategy="median", indicator=True).strategy
-    'median'
+    The statistics are those of the training rows. Ties of ``most_frequent`` go to the smallest number or the first
+    level. A constant for a category must be one of its levels.
+
+    Output: replaces each selected column, or adds one with ``as``; with ``indicator``, also ``age_missing``, which is 1
+    where the value was null. Filled numbers are float32. A category stays categorical, for a later op to encode; a
+    level that was not in the training rows stays unseen.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [20.0, None, 40.0, 60.0]})
+        >>> program = FeatureProgram([{"impute": {"columns": "age", "indicator": True}}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+            age  age_missing
+        0  20.0          0.0
+        1  40.0          1.0
+        2  40.0          0.0
+        3  60.0          0.0
     """
 
-    strategy: Literal["median", "mean", "most_frequent", "constant"] = "median"
-    value: bool | FiniteFloat | str | None = None
-    indicator: bool = False
+    strategy: Literal["median", "mean", "most_frequent", "constant"] = Field(
+        "median", description="Value that replaces nulls; categories take most_frequent or constant."
+    )
+    value: bool | FiniteFloat | str | None = Field(None, description="The constant, for strategy: constant.")
+    indicator: bool = Field(False, description="Add the column NAME_missing, 1 where the value was null, else 0.")
 
     @model_validator(mode="after")
     def _constant_has_a_value(self) -> Impute:
         if (self.strategy == "constant") != (self.value is not None):
-            raise ValueError("strategy: constant goes with value: …, and value: … with strategy: constant")
+            raise ValueError("strategy: constant requires value, and value requires strategy: constant")
         return self
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr | CategoryExpr]:
@@ -42,7 +60,7 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
                 not numeric and self.strategy in ("median", "mean")
             ):
                 raise ConfigError(
-                    f"impute by {self.strategy} does not fit {column.name!r}, which is {column.kind}",
+                    f"impute: strategy {self.strategy} does not apply to {column.name!r}, which is {column.kind}",
                     fix="select @numeric, or use strategy: most_frequent",
                     names=[column.name],
                 )
@@ -71,8 +89,8 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
             return float(self.value or 0)
         except ValueError:
             raise ConfigError(
-                f"impute: {self.value!r} is not a number, and {column.name!r} is numeric",
-                fix="value: 0, for example",
+                f"impute: expected a number for the numeric column {column.name!r}; got {self.value!r}",
+                fix="such as value: 0",
                 names=[column.name],
             ) from None
 
@@ -84,20 +102,20 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
 
     def emit(self, column: NumericExpr | CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, CategoryExpr):
-            self._lower_codes(column, state["value"], builder)
+            self._emit_codes(column, state["value"], builder)
             return
         builder.replace(column.then("FILL", state["value"]), "impute")
         if self.indicator:
             builder.put(null_indicator(column, f"{column.name}_missing"), "impute")
 
-    def _lower_codes(self, column: CategoryExpr, level: str | None, builder: ProgramBuilder) -> None:
+    def _emit_codes(self, column: CategoryExpr, level: str | None, builder: ProgramBuilder) -> None:
         if level is None:
-            builder.note(f"{column.name}: nothing but nulls, so there is no level to impute")
+            builder.note(f"{column.name}: all values are null, so nothing is imputed")
             return
         if level not in column.labels:
             error = ConfigError(
                 f"impute: {level!r} is not a level of {column.name!r}",
-                fix=f"one of {', '.join(column.labels[:20])}",
+                fix=f"use one of {', '.join(column.labels[:20])}",
                 names=[column.name],
             )
             error.depends_on_rows = True
@@ -106,11 +124,11 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
         if self.indicator:
             name = f"{column.name}_missing"
             made = builder.look_up(column, [1.0] + [0.0] * (column.n_codes - 1), name)
-            builder.put(replace(made, root=name), "impute")  # beside the category, which is still to be encoded
+            builder.put(replace(made, root=name), "impute")  # the category itself is still to be encoded
 
 
 def _as_level(value: object) -> str:
-    """Return a constant as a level is written: 17850.0 is the level ``17850``."""
+    """Return a constant in the text form of a level: 17850.0 becomes ``17850``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -121,14 +139,14 @@ def _as_level(value: object) -> str:
 def null_indicator(column: NumericExpr, name: str) -> NumericExpr:
     """Return the column `name` that is 1 where `column` was null before any op filled it, else 0."""
     start = column.producer
-    if start.operands or start.other:  # no source alone tells: whatever is a number becomes 0, and the rest 1
-        beside = replace(column, name=name, transforms=(), root=name)
-        return beside.then("CLIP", 0.0, 0.0).then("FILL", 1.0)
+    if start.operands or start.other:  # several sources: map numbers to 0 and nulls to 1
+        indicator = replace(column, name=name, transforms=(), root=name)
+        return indicator.then("CLIP", 0.0, 0.0).then("FILL", 1.0)
     if start.op != "TAKE":
         return NumericExpr(name, column.inputs, Producer("IS_NULL", start.source), may_be_null=False, root=name)
 
     import numpy as np
 
-    assert start.table is not None  # TAKE reads one
+    assert start.table is not None  # TAKE has a table
     nulls = np.isnan(start.table).astype(np.float32)
     return NumericExpr(name, column.inputs, replace(start, table=nulls), may_be_null=False, root=name)

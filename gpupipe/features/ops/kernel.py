@@ -1,4 +1,4 @@
-"""A user's own function of numbers as a feature."""
+"""Feature computed by a user's kernel."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from gpupipe.references import split_reference
 from gpupipe_kernels.user.file import declared
 from gpupipe_kernels.user.kernel import MOST_INPUTS, KernelError, UserKernel, load
 
-OBJECT = "python object "  # in a configuration that is written: the kernel had no file
+OBJECT = "python object "  # written instead of a file, for a kernel passed from Python
 
 
 def read_use(value: Any) -> str | UserKernel:
-    """Return what ``use:`` names, after a look at the file, which is not run.
+    """Return the reference or kernel of ``use:``, after checking the file without running it.
 
     Raises
     ------
     ValueError
-        If there is no such file, or no kernel of that name in it.
+        If the file does not exist, or does not define a kernel of that name.
     """
     if isinstance(value, UserKernel):
         return value
     if not isinstance(value, str):
         raise ValueError(f"expected file.py:function, got {value!r}")
     if value.startswith(OBJECT):
-        raise ValueError("this kernel was given in Python; name a file: that of the run's model, model/kernel_….py")
+        raise ValueError(
+            "this kernel was passed as a Python object; use a file, such as model/kernel_NAME.py of the run"
+        )
     declared(*split_reference(value))
     return value
 
 
 def write_use(use: str | UserKernel) -> str:
-    """Return what stands for ``use:`` in a configuration that is written."""
+    """Return the text of ``use:`` in a written configuration."""
     return use if isinstance(use, str) else f"{OBJECT}{use.name}, sha256 {use.sha256}"
 
 
@@ -48,22 +50,48 @@ Use = Annotated[
 
 @OPS.register("kernel")
 class Kernel(FeatureOp):
-    """Make one number of others by a function of your own: ``kernel: {use: "my_kernels.py:loyalty", inputs: [a, b]}``.
+    """Compute one column from others with your own Python function, compiled by Numba for the CPU or the GPU.
 
-    The file has ``@gp.kernel`` above the function, which is compiled for the processor that the run uses. Inputs are
-    numbers or booleans, as earlier ops left them, and stay features of their own. The model keeps the text of the
-    function; whoever loads it must allow that.
+    The file defines the function with the decorator ``@gp.kernel``; each parameter is one float32 input. Inputs are
+    numeric or boolean columns, as earlier ops left them, and remain features. A null input gives null; with
+    ``@gp.kernel(nulls="pass")`` the function receives NaN instead. Null where it returns NaN. The model contains the
+    source of the function; loading it requires the user's permission.
+
+    Output: one column, named like the function unless ``as`` names it; float32.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> source = '''
+        ... import gpupipe as gp
+        ...
+        ... @gp.kernel
+        ... def loyalty(months, spend):
+        ...     return spend / (1.0 + months)
+        ... '''
+        >>> Path("my_kernels.py").write_text(source) > 0
+        True
+        >>> frame = pd.DataFrame({"months": [1, 9], "spend": [20.0, 50.0]})
+        >>> ops = [{"kernel": {"use": "my_kernels.py:loyalty", "inputs": ["months", "spend"]}}]
+        >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           months  spend  loyalty
+        0     1.0   20.0     10.0
+        1     9.0   50.0      5.0
     """
 
-    use: Use = Field(description="file.py:function, relative to the configuration; in Python also a kernel itself.")
+    use: Use = Field(description="file.py:function, relative to the configuration; in Python also a kernel object.")
     inputs: list[str] = Field(
-        min_length=1, max_length=MOST_INPUTS, description="A column for each parameter of the function, in their order."
+        min_length=1,
+        max_length=MOST_INPUTS,
+        description="Input columns, one for each parameter of the function, in order.",
     )
-    name: str | None = Field(None, alias="as", description="Name of the new column; default: that of the function.")
+    name: str | None = Field(None, alias="as", description="Name of the new column; default: the name of the function.")
 
     @field_validator("inputs")
     @classmethod
-    def _one_for_each_parameter(cls, inputs: list[str], info: ValidationInfo) -> list[str]:
+    def _check_n_inputs(cls, inputs: list[str], info: ValidationInfo) -> list[str]:
         use = info.data.get("use")
         parameters = use.parameters if isinstance(use, UserKernel) else None
         if isinstance(use, str):
@@ -73,18 +101,18 @@ class Kernel(FeatureOp):
         return inputs
 
     def named_inputs(self) -> tuple[str, ...]:
-        """Return the columns that the function is given."""
+        """Return the input columns."""
         return tuple(self.inputs)
 
     @cached_property
     def kernel(self) -> UserKernel:
-        """The kernel; its file is run once, when it is first needed."""
+        """The kernel; its file is run once, on first access."""
         if isinstance(self.use, UserKernel):
             return self.use
         return load(*split_reference(self.use))
 
     def apply(self, builder: ProgramBuilder) -> None:
-        """Add the column; the kernel is compiled here, so whatever is wrong with it shows before it meets a row."""
+        """Compile the kernel, so that its errors surface before any row is computed, and add the column."""
         try:
             kernel = self.kernel
             kernel.compile()
@@ -99,11 +127,11 @@ class Kernel(FeatureOp):
 
 
 def _miscounted(parameters: tuple[str, ...], inputs: list[str]) -> str:
-    return f"the kernel takes {len(parameters)} inputs ({', '.join(parameters)}), got {len(inputs)}"
+    return f"kernel inputs: expected {len(parameters)} ({', '.join(parameters)}); got {len(inputs)}"
 
 
 def _number(name: str, builder: ProgramBuilder) -> NumericExpr:
-    """Return the numeric column of a name, as it is after the ops so far."""
+    """Return a numeric column, as earlier ops left it."""
     if name not in builder.columns:
         raise builder.missing_column(name, "kernel")
     return builder.select_numbers([name], "kernel")[0]

@@ -1,9 +1,9 @@
-"""Base of the ops over the history of a key: its key, table, order and cut-off.
+"""Base classes of the ops over the history of an entity key: its table, order and cut-off.
 
-A *history* is the rows of one key in the order of their time; rows of the same time stand as they stand in the table.
-Each row of the main table *sees* a part of one history: what was before it, never what comes after. So nothing leaks
-from the future, however the rows are split later. Past values of the target are seen only if the configuration says how
-old they must be to be known (`gap`).
+A *history* is the rows of one key, sorted by time; rows with equal times keep their order in the table. Each row of the
+main table *sees* the part of one history before its cut-off and never a later event, so nothing leaks from the future,
+however the rows are split. Past values of the target are visible only if the configuration states the delay after which
+they are known (`gap`).
 """
 
 from __future__ import annotations
@@ -28,66 +28,72 @@ if TYPE_CHECKING:
 
 
 class KeyedOp(DerivedOp):
-    """An op over the history of a key: of earlier rows of this table, or of the events of another one."""
+    """An op over the history of a key: earlier rows of the main table, or events of a further table."""
 
-    table: str | None = Field(None, description="A one_to_many table of `tables:`; without, the main table itself.")
+    table: str | None = Field(None, description="Name of a one_to_many table of `tables:`; default: the main table.")
     key: Names | None = Field(
-        None, description="Whose history: key columns of the main table itself; [] if it is a single series."
+        None, description="Key columns of the main table that identify the entity; [] for a single time series."
     )
     time: str | None = Field(
-        None, description="The datetime column that orders the history; default: the `time` of the further table."
+        None, description="Datetime column that orders the history; default: the `time` of the further table."
     )
     as_of: TimeText | None = Field(
         None,
-        description="Up to when, exclusively: a date, or a datetime column of the main table. Default: in a history of "
-        "the main table each row sees those before it; for a further table the cut-off of `source.entities`.",
+        description="Cut-off, exclusive: a date, or a datetime column of the main table. Default: in a history of the "
+        "main table, each row sees the rows before it; for a further table, the cut-off of `source.entities`.",
     )
-    current: bool = Field(False, description="Whether a row sees itself as well, at the end of its history.")
-    prefix: str | None = Field(None, description="Put before the names of the new columns; default: TABLE_ if any.")
+    current: bool = Field(False, description="Include the row itself at the end of its history.")
+    prefix: str | None = Field(
+        None, description="Prefix of the new column names; default: TABLE_ for a further table, else none."
+    )
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events, which a further table may lack."""
+        """True if the op requires event times, which a further table may lack."""
         return False
 
     @model_validator(mode="after")
-    def _says_whose_history(self) -> KeyedOp:
+    def _check_key_and_table(self) -> KeyedOp:
         if self.table is None and (self.key is None or self.time is None):
-            raise ValueError("give key and time (of this table; key: [] for a single series), or table (of `tables:`)")
+            raise ValueError(
+                "set key and time (columns of the main table; key: [] for a single series), or table (of `tables:`)"
+            )
         if self.table is not None and self.key is not None:
-            raise ValueError("the key of another table is what `tables:` says: leave key out")
+            raise ValueError("a further table has its key in `tables:`; remove key here")
         if self.current and (self.table is not None or self.as_of is not None or self.gap_us is not None):
-            raise ValueError("current is for a history in the main table, without as_of and gap")
+            raise ValueError("current requires a history in the main table without as_of and gap")
         return self
 
     @property
     def gap_us(self) -> int | None:
-        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
+        """Minimum age of the events that a row sees, in microseconds; by default, there is none."""
         return None
 
     def key_columns(self) -> tuple[str, ...]:
         """Return the key columns of the main table."""
         return self.key or ()
 
-    def named(self, name: str) -> str:
-        """Return the name of a new column."""
-        return f"{f'{self.table}_' if self.table and self.prefix is None else self.prefix or ''}{name}"
+    def column_name(self, name: str) -> str:
+        """Return the name of a new column, with the prefix."""
+        if self.prefix is not None:
+            return f"{self.prefix}{name}"
+        return f"{self.table}_{name}" if self.table else name
 
     def run(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
-        """Return the columns, derived for some keys at a time if memory runs out."""
+        """Return the derived columns; if memory runs out, compute them for fewer keys at a time."""
         return derive_by_keys(self, sources)
 
     def view(self, sources: DerivationSources) -> HistoryView:
-        """Return the view of each row of the main table on its history; cached for ops with the same settings."""
+        """Return the part of its history that each row of the main table sees; cached by settings."""
         order = ("history", self.table, self.key, self.time)
         events, history = sources.once(order, lambda: self._order(sources))
-        asked = (*order, self.as_of, self.current, self.gap_us)
-        queries = sources.once(asked, lambda: self._queries(sources, history))
+        query_key = (*order, self.as_of, self.current, self.gap_us)
+        queries = sources.once(query_key, lambda: self._queries(sources, history))
         past = self.gap_us is not None and self.as_of is None
         return HistoryView(self.table, events, history, queries, tuple(self._inputs(sources)), sources, past)
 
     def seen_before(self, sources: DerivationSources, history: Any, age_us: int) -> Any:
-        """Return the queries by which each row sees the events that are at least `age_us` microseconds old."""
+        """Return queries of the events that are at least `age_us` microseconds old at each row's cut-off."""
         from gpupipe_kernels import keyed
 
         cut_off = subtract_age(self._cut_off(sources), age_us)
@@ -95,7 +101,7 @@ class KeyedOp(DerivedOp):
 
     @property
     def key_id(self) -> tuple[str | None, ...]:
-        """The identity of the keys in the cache: ops with the same one share the keys."""
+        """The cache key of the entity keys: ops with equal ones share them."""
         return "keys", self.table, *(self.key or ())
 
     def keys(self, sources: DerivationSources) -> EntityKeys:
@@ -131,11 +137,11 @@ class KeyedOp(DerivedOp):
         return self.seen_before(sources, history, self.gap_us or 0)
 
     def _cut_off(self, sources: DerivationSources) -> Array:
-        """Return the cut-off of each row of the main table, int64 microseconds."""
+        """Return the exclusive cut-off of each row of the main table, int64 microseconds since 1970."""
         xp, n_rows = sources.backend.xp, sources.main.n_rows
         if self.as_of is None and self.table is None:
             return sources.main.column(self.time or "", "datetime")[1]
-        if self.as_of is None:  # a table without times: all of it is seen
+        if self.as_of is None:  # a table without times: every event is visible
             return xp.full(n_rows, 1, "int64")
         if is_time(self.as_of):
             return xp.full(n_rows, parse_time_us(self.as_of) if sources.as_of is None else sources.as_of, "int64")
@@ -149,29 +155,29 @@ class KeyedOp(DerivedOp):
 
 
 class HistoryOp(KeyedOp):
-    """An op over the values of a history, which may be known some time after their rows only."""
+    """An op over the values of a history, which may become known some time after the event."""
 
     gap: DurationOrZero | None = Field(
         None,
-        description="How old an event must be to be seen: a row at T sees those up to T - gap; with 0, those before T. "
-        "The target may be used with a gap only, which says when its values become known.",
+        description="Minimum age of the events that a row sees: a row at time T sees events up to T - gap; with 0, "
+        "those before T. Required for the target, as the delay after which its values are known.",
     )
 
     @property
     def gap_us(self) -> int | None:
-        """Minimum age of the events that a row sees, in microseconds; None: no minimum."""
+        """Minimum age of the events that a row sees, in microseconds, or None."""
         return None if self.gap is None else parse_duration_us(self.gap, allow_zero=True)
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
+        """True if the op requires event times."""
         return self.gap is not None
 
 
 def subtract_age(times: Array, age_us: int) -> Array:
-    """Return the cut-offs, exclusive, by which events are seen that were `age_us` old or older at `times`.
+    """Return the exclusive cut-offs before which events are at least `age_us` microseconds old at `times`.
 
-    With an age of 0 events of that very time are not seen. NAT stays NAT, which sees nothing.
+    With an age of 0, events at exactly that time are excluded. NAT stays NAT and sees no events.
     """
     from gpupipe.table.schema import NAT
 
@@ -189,16 +195,16 @@ class HistoryView:
     Attributes
     ----------
     table : str, optional
-        The further table that the events are in; None for the main one.
+        The further table that contains the events; None for the main table.
     events : HistoryRows
     history, queries : History, Queries
         See `gpupipe_kernels.keyed`.
     inputs : tuple of str
-        The columns that order and end the history.
+        The columns that give the order and the cut-off of the history.
     sources : DerivationSources
-        Caches the columns that have been put in the order of the history.
+        Caches the columns in the order of the history.
     past : bool
-        Whether rows see only values that are known by their time, so that the target may be one of them.
+        Whether rows see only values that are known at their time, so that the target may be used.
     """
 
     table: str | None
@@ -210,11 +216,11 @@ class HistoryView:
     past: bool = False
 
     def kind(self, name: str) -> str:
-        """Return the kind of a column of the events."""
+        """Return the kind of an event column."""
         return self.events.table.schema[name].kind if name in self.events.table.schema else "numeric"
 
     def numbers(self, name: str) -> Any:
-        """Return a numeric or boolean column of the events as a `gpupipe_kernels.keyed.KeyedColumn`, NaN where null."""
+        """Return a numeric or boolean event column as a `gpupipe_kernels.keyed.KeyedColumn`, NaN where null."""
         return self.sources.once(("column", id(self.history), name, self.past), lambda: self._numbers(name))
 
     def _numbers(self, name: str) -> Any:
@@ -229,7 +235,7 @@ class HistoryView:
         return keyed.column(self.history, self._in_order(values))
 
     def codes(self, name: str) -> tuple[Column, Array]:
-        """Return a categorical column of the events, its codes in the order of the history."""
+        """Return a categorical event column and its codes in the order of the history."""
         column, codes = self.events.column(name, "categorical", "boolean", past=self.past)
         return column, self._in_order(codes).astype("int32")
 
@@ -237,28 +243,28 @@ class HistoryView:
         ordered: Array = values[self.array(self.history.order)]
         return ordered
 
-    def array(self, made: Array) -> Array:
-        """Return what a kernel made as an array of the backend, which has operators; nothing is copied."""
-        return self.sources.backend.xp.asarray(made)
+    def array(self, values: Array) -> Array:
+        """Return the result of a kernel as an array of the backend, without a copy."""
+        return self.sources.backend.xp.asarray(values)
 
-    def made(self, name: str, values: Array, *columns: str, like: Column | None = None) -> DerivedColumn:
-        """Return a new column that is made of some of the events' columns."""
+    def new_column(self, name: str, values: Array, *columns: str, like: Column | None = None) -> DerivedColumn:
+        """Return a column derived from the given event columns."""
         sources = [f"{self.table}.{column}" if self.table else column for column in columns]
         return DerivedColumn(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
 
 
 def require_names(columns: Iterable[str] | str) -> tuple[str, ...]:
-    """Return names as a tuple; one name stands for itself.
+    """Return column names as a tuple; a single name becomes a tuple of one.
 
     Raises
     ------
     ConfigError
-        If one is a pattern: a table has its columns by name.
+        If one of them is a pattern.
     """
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     for name in names:
         if name.startswith("@") or "*" in name:
             raise ConfigError(
-                f"{name!r}: ops over a history take columns by their names", fix="list them", names=[name]
+                f"{name!r} is a pattern; history ops take column names", fix="list the columns by name", names=[name]
             )
     return names

@@ -1,4 +1,4 @@
-"""Earlier values of a key."""
+"""Earlier values of a key: the lag op."""
 
 from __future__ import annotations
 
@@ -20,26 +20,49 @@ Periods = Annotated[tuple[Period | Duration, ...], Field(min_length=1), OneOrMor
 
 @OPS.register("lag")
 class Lag(HistoryOp):
-    """Join back the value of the row before (``spend_lag_1``), or of an earlier one; null where there is none.
+    """Add earlier values of a key: the value n rows back, or the newest one of at least a given age.
 
-    A period of 3 is the third row back. A period of 7d is the newest row that is at least 7 days old. Rows are counted,
-    not values: the lag of a null value is null. With `current` the row itself is lag 0, so that lag 1 is the row before
-    it all the same. With `gap`, lag 1 is the newest row that is at least so old.
+    Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off. A
+    period of 3 is the third row back; a period of ``7d`` is the newest row that is at least 7 days old. Rows are
+    counted, not values: the lag of a null value is null, as is the lag where there is no such row. With `current`, the
+    row itself is lag 0, so lag 1 is still the row before it. With `gap`, lag 1 is the newest row that is at least that
+    old.
+
+    Output: ``spend_lag_1``, ``spend_lag_7d``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> ops = [{"lag": {"key": "customer", "time": "day", "columns": "spend", "periods": [1, "7d"]}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  spend_lag_1  spend_lag_7d
+        0   10.0          NaN           NaN
+        1   30.0         10.0           NaN
+        2    5.0          NaN           NaN
+        3   20.0         30.0          30.0
     """
 
     columns: Names = Field(min_length=1, description="Numeric or boolean columns.")
-    periods: Periods = Field((1,), description="How many rows back (3), or how long ago (7d); a list for several.")
+    periods: Periods = Field((1,), description="Number of rows back (3) or minimum age (7d); one or a list.")
 
     @model_validator(mode="after")
-    def _sees_nothing_younger_than_the_gap(self) -> Lag:
+    def _check_periods(self) -> Lag:
         young = [k for k in self.periods if isinstance(k, str) and parse_duration_us(k) < (self.gap_us or 0)]
         if young:
-            raise ValueError(f"a value {young[0]} old is not known yet: the gap is {self.gap}")
+            raise ValueError(f"periods: values {young[0]} old are not known yet; expected at least the gap, {self.gap}")
         return self
 
     @property
     def needs_time(self) -> bool:
-        """True if the op needs the times of events."""
+        """True if the op requires event times."""
         return super().needs_time or any(isinstance(k, str) for k in self.periods)
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -54,4 +77,4 @@ class Lag(HistoryOp):
                     lag = keyed.lag(values, view.queries, k + int(self.current))
                 else:
                     lag = keyed.lag(values, self.seen_before(sources, view.history, parse_duration_us(k)), 1)
-                yield view.made(self.named(f"{name}_lag_{k}"), lag, name)
+                yield view.new_column(self.column_name(f"{name}_lag_{k}"), lag, name)

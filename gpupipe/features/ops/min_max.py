@@ -1,4 +1,4 @@
-"""Scaling of the range of a number to 0..1."""
+"""Min-max scaling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,24 @@ if TYPE_CHECKING:
 
 @OPS.register("min_max")
 class MinMax(Scaling):
-    """Map the training rows' smallest and largest value to 0 and 1; what lies beyond at serve lies beyond."""
+    """Scale numbers so that the training rows span 0 to 1: ``(x - min) / (max - min)``.
+
+    As scikit-learn's MinMaxScaler: later values outside the training range give results outside [0, 1]. Nulls stay
+    null. A constant column becomes 0.
+
+    Output: replaces each selected column, or adds one with ``as``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"age": [20.0, 30.0, 40.0]})
+        >>> program = FeatureProgram([{"min_max": "age"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           age
+        0  0.0
+        1  0.5
+        2  1.0
+    """
 
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:
         extremes = statistics.extremes(columns)

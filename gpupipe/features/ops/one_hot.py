@@ -1,4 +1,4 @@
-"""A column of 0 and 1 for each level."""
+"""One-hot encoding of categories."""
 
 from __future__ import annotations
 
@@ -20,14 +20,32 @@ RARE_LABEL, NULL_LABEL = "(rare)", "(null)"
 
 @OPS.register("one_hot")
 class OneHot(Op[CategoryExpr]):
-    """Make a column of 0 and 1 for each level: ``Contract=Two year``.
+    """Add an indicator column for each level: 1 in its rows, 0 elsewhere.
 
-    Levels beyond `max_categories` or below `min_frequency` share the column ``Contract=(rare)``; nulls have
-    ``Contract=(null)`` where the training rows hold any; a level that was never seen is 0 everywhere.
+    Levels that exceed `max_categories` or have fewer rows than `min_frequency` share the column ``plan=(rare)``. Nulls
+    have the column ``plan=(null)`` if the training rows contain any. A level that is not in the training rows is 0 in
+    all columns.
+
+    Output: ``plan=basic``, ``plan=plus``, ...; float32, never null.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus", None]})
+        >>> program = FeatureProgram([{"one_hot": "plan"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           plan=basic  plan=plus  plan=(null)
+        0         1.0        0.0          0.0
+        1         0.0        1.0          0.0
+        2         0.0        0.0          1.0
     """
 
-    max_categories: int | None = Field(64, ge=1, description="Keep the most frequent levels; null keeps all.")
-    min_frequency: int | None = Field(None, ge=1, description="Keep levels with at least so many training rows.")
+    max_categories: int | None = Field(
+        64, ge=1, description="Maximum number of levels with their own column, the most frequent ones; null: no limit."
+    )
+    min_frequency: int | None = Field(
+        None, ge=1, description="Minimum number of training rows of a level with its own column."
+    )
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         return builder.select_categories(self.columns, "one_hot")
@@ -44,7 +62,7 @@ class OneHot(Op[CategoryExpr]):
         return states
 
     def summary(self, state: State) -> State:
-        """Return the levels that have a column, and whether rare ones and nulls have."""
+        """Return the levels with their own column, and whether rare levels and nulls have a column."""
         return {"levels": state["levels"], "rare": bool(state["rare"]), "null": state["null"]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
@@ -58,7 +76,7 @@ class OneHot(Op[CategoryExpr]):
 
 
 def indicator(column: CategoryExpr, codes: list[int], label: str, builder: ProgramBuilder) -> NumericExpr:
-    """Return the column that is 1 where `column` has one of `codes`."""
+    """Return the column that is 1 where `column` has one of `codes`, else 0."""
     name = f"{column.name}={label}"
     step = column.index[0]
     if len(codes) == 1 and len(column.index) == 1 and step.op == "INDEX" and column.remap is None:

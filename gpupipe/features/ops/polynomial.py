@@ -1,4 +1,4 @@
-"""Products of columns with each other and with themselves."""
+"""Products and powers of columns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,28 @@ MOST_TERMS = 1024
 
 @OPS.register("polynomial")
 class Polynomial(SelectingOp):
-    """Make every product of up to `degree` columns: ``a^2``, ``a b``, ``b^2``.
+    """Add every product of up to `degree` columns: ``a^2``, ``a b``, ``b^2``.
 
-    Names and order are those of scikit-learn's PolynomialFeatures, without the constant; the columns stay features of
-    their own. Null where one of them is, and where the product is too large for float32 (3.4e38). Standardize the
-    columns before, and a product is of what two columns deviate together.
+    Names and order are those of scikit-learn's PolynomialFeatures without the constant. Null where a factor is null,
+    and where the product exceeds float32 (3.4e38). Standardize the columns first to get products of deviations, which
+    correlate less with the columns themselves.
+
+    Output: one column for each product, float32; at most 1,024. The columns remain features.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]})
+        >>> program = FeatureProgram([{"polynomial": "@numeric"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+             a    b  a^2   a b   b^2
+        0  1.0  4.0  1.0   4.0  16.0
+        1  2.0  5.0  4.0  10.0  25.0
+        2  3.0  6.0  9.0  18.0  36.0
     """
 
-    degree: int = Field(2, ge=2, le=5, description="Most factors of a product.")
-    interaction_only: bool = Field(False, description="No column twice in a product.")
+    degree: int = Field(2, ge=2, le=5, description="Maximum number of factors in a product.")
+    interaction_only: bool = Field(False, description="Use each column at most once in a product: no powers.")
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Add all products."""
@@ -36,15 +49,17 @@ class Polynomial(SelectingOp):
             builder.add(_product(factors))
 
     def _check(self, n: int) -> None:
-        """Raise unless there is at least one product, and not too many."""
+        """Raise if there is no product, or more than `MOST_TERMS`."""
         degrees = range(2, self.degree + 1)
         n_terms = sum(comb(n if self.interaction_only else n + degree - 1, degree) for degree in degrees)
         if not n_terms:
-            raise ConfigError(f"polynomial of {n} columns has no products", fix="select more columns")
+            raise ConfigError(
+                f"polynomial of {n} columns with interaction_only has no products", fix="select more columns"
+            )
         if n_terms > MOST_TERMS:
             raise LimitError(
-                f"polynomial of {n} columns has {n_terms:,} products up to degree {self.degree}, beyond {MOST_TERMS:,}",
-                fix="select fewer columns" + (", or a lower degree" if self.degree > 2 else ""),
+                f"polynomial: {n} columns have {n_terms:,} products; maximum {MOST_TERMS:,}",
+                fix="select fewer columns" + (" or a lower degree" if self.degree > 2 else ""),
             )
 
     def _terms(self, columns: list[NumericExpr]) -> Iterator[tuple[NumericExpr, ...]]:

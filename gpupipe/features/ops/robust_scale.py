@@ -1,4 +1,4 @@
-"""Scaling by median and quantile range."""
+"""Robust scaling by median and quantile range."""
 
 from __future__ import annotations
 
@@ -16,15 +16,34 @@ if TYPE_CHECKING:
 
 @OPS.register("robust_scale")
 class RobustScale(Scaling):
-    """Subtract the median and divide by the distance of two quantiles, as scikit-learn's RobustScaler."""
+    """Scale numbers by median and quantile range: ``(x - median) / (upper quantile - lower quantile)``.
 
-    quantiles: tuple[float, float] = Field((0.25, 0.75), description="Lower and upper quantile, in 0..1.")
+    As scikit-learn's RobustScaler. Outliers hardly change the statistics. Nulls are ignored in the statistics and stay
+    null. A column whose quantiles are equal is only centered.
+
+    Output: replaces each selected column, or adds one with ``as``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"income": [1.0, 2.0, 3.0, 4.0, 100.0]})
+        >>> program = FeatureProgram([{"robust_scale": "income"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           income
+        0    -1.0
+        1    -0.5
+        2     0.0
+        3     0.5
+        4    48.5
+    """
+
+    quantiles: tuple[float, float] = Field((0.25, 0.75), description="Lower and upper quantile, each in [0, 1].")
 
     @model_validator(mode="after")
     def _quantiles_in_order(self) -> RobustScale:
         low, high = self.quantiles
         if not 0 <= low < high <= 1:
-            raise ValueError(f"quantiles must be 0 <= low < high <= 1, got {low}, {high}")
+            raise ValueError(f"quantiles: expected 0 <= low < high <= 1; got {low}, {high}")
         return self
 
     def fit(self, columns: list[NumericExpr], statistics: Statistics) -> list[State]:

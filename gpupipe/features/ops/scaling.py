@@ -1,4 +1,4 @@
-"""Base of the ops that shift and scale a number."""
+"""Base class of the ops that shift and scale numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from gpupipe.features.ops.base import InPlaceOp, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import NumericExpr
 
-LEAST = 2.0**-126  # the least float32 of full precision
+SMALLEST_NORMAL = 2.0**-126  # of float32
 
 
 class Scaling(InPlaceOp[NumericExpr]):
-    """Base of the ops whose result is ``(x - center) * factor``."""
+    """Base class of the ops whose result is ``(x - center) * factor``."""
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
         return builder.select_numbers(self.columns, self.title())
@@ -20,5 +20,5 @@ class Scaling(InPlaceOp[NumericExpr]):
 
 
 def reciprocal(spread: float) -> float:
-    """Return 1 / spread, or 1 for a column without any that float32 can tell from none: it becomes 0, not NaN."""
-    return 1.0 / spread if spread > LEAST else 1.0
+    """Return 1 / spread, or 1 if float32 cannot represent the spread, so that a constant column becomes 0, not NaN."""
+    return 1.0 / spread if spread > SMALLEST_NORMAL else 1.0

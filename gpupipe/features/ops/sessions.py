@@ -1,4 +1,4 @@
-"""Sessions: rows of a key with no long gap between them."""
+"""Sessions: consecutive rows of a key without long pauses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,37 @@ Figure = Literal["count", "rows", "age"]
 
 @OPS.register("sessions")
 class Sessions(KeyedOp):
-    """Cut the history where a row comes more than `gap` after the one before it, and join back what is known of it.
+    """Split a key's history into sessions, at each pause longer than `gap`, and add figures of the newest session.
 
-    ``session_count``: sessions so far. ``session_rows``: rows of the newest one so far. ``session_age``: time since it
-    began, in `unit`; null where there is none.
+    Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off.
+    ``count`` is the number of sessions so far, ``rows`` the number of rows so far in the newest one, and ``age`` the
+    time since it began, in `unit`. A row without history has count 0, rows 0 and a null age.
+
+    Output: ``session_count``, ``session_rows``, ``session_age``; float32.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> ops = [{"sessions": {"key": "customer", "time": "day", "gap": "3d", "unit": "days"}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  session_count  session_rows  session_age
+        0   10.0            0.0           0.0          NaN
+        1   30.0            1.0           1.0          2.0
+        2    5.0            0.0           0.0          NaN
+        3   20.0            1.0           2.0          9.0
     """
 
-    gap: Duration = Field(description="The longest pause within a session: 30min, 1h.")
-    figures: tuple[Figure, ...] = Field(("count", "rows", "age"), min_length=1, description="What to join back.")
-    unit: TimeUnit = Field("minutes", description="Of session_age.")
+    gap: Duration = Field(description="Longest pause within a session: 30min, 1h.")
+    figures: tuple[Figure, ...] = Field(("count", "rows", "age"), min_length=1, description="Figures to add.")
+    unit: TimeUnit = Field("minutes", description="Unit of session_age.")
     needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -38,4 +60,4 @@ class Sessions(KeyedOp):
         count, rows, age = keyed.sessions(view.queries, parse_duration_us(self.gap), TIME_UNITS_US[self.unit])
         found = {"count": count, "rows": rows, "age": age}
         for figure in self.figures:
-            yield view.made(self.named(f"session_{figure}"), found[figure])
+            yield view.new_column(self.column_name(f"session_{figure}"), found[figure])

@@ -1,4 +1,4 @@
-"""The mean target of a level, cross-fitted."""
+"""Cross-fitted target encoding."""
 
 from __future__ import annotations
 
@@ -17,23 +17,51 @@ if TYPE_CHECKING:
 
 @OPS.register("target_encode")
 class TargetEncode(Op[CategoryExpr]):
-    """Replace a level by its smoothed mean target, ``(sum + smoothing * prior) / (count + smoothing)``.
+    """Replace each level by its smoothed mean target: ``(sum + smoothing * prior) / (count + smoothing)``.
 
-    A training row is encoded from the other folds alone, so a statistic never sees the row that it encodes; at serve
-    the statistics of all training rows are used. A level never seen has the prior, null a mean of its own. Beyond two
-    classes there is a column a class. After Micci-Barreca, "A preprocessing scheme for high-cardinality categorical
-    attributes" (2001).
+    A training row is encoded from the other folds alone, so a statistic never includes the row that it encodes; new
+    rows are encoded from the statistics of all training rows. The prior is the mean target. Nulls have their own mean;
+    a level that is not in the training rows becomes the prior.
+
+    Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
+    ``plan_target_0``, ``plan_target_1``, ...
+
+    After Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes in classification and
+    prediction problems", SIGKDD Explorations 3 (2001).
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"plan": ["basic", "plus"] * 4})
+        >>> y = [0, 1, 0, 1, 0, 1, 1, 0]
+        >>> ops = [{"target_encode": {"columns": "plan", "folds": 2, "smoothing": 4}}]
+        >>> program = FeatureProgram(ops).set_output(transform="pandas")
+        >>> program.fit_transform(frame, y)
+           plan_target
+        0     0.485714
+        1     0.733333
+        2     0.266667
+        3     0.388889
+        4     0.266667
+        5     0.388889
+        6     0.266667
+        7     0.733333
+        >>> program.transform(pd.DataFrame({"plan": ["basic", "plus", "pro"]}))
+           plan_target
+        0        0.375
+        1        0.625
+        2        0.500
     """
 
-    folds: int = Field(5, ge=2, le=100, description="Parts that the training rows are cut into.")
-    smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior, in rows.")
+    folds: int = Field(5, ge=2, le=100, description="Number of folds of the training rows.")
+    smoothing: float = Field(20.0, ge=0.0, description="Weight of the prior (the mean target), in rows.")
 
     def select(self, builder: ProgramBuilder) -> list[CategoryExpr]:
         columns = builder.select_categories(self.columns, "target_encode")
         if builder.statistics.target is None:
             raise ConfigError(
-                "target_encode needs a target",
-                fix="name one: source.target of a configuration, or y of FeatureProgram.fit(X, y)",
+                "target_encode requires a target",
+                fix="set source.target in the configuration, or pass y to FeatureProgram.fit(X, y)",
             )
         builder.use_folds(self.folds)
         return list(columns)
@@ -43,7 +71,7 @@ class TargetEncode(Op[CategoryExpr]):
         return [{"means": smoothed_means(counts, self.smoothing)} for counts in found]
 
     def summary(self, state: State) -> State:
-        """Return the means over all training rows, of each code; those of the folds have served their purpose."""
+        """Return the mean of each code over all training rows, without those of the folds."""
         return {"means": [table[0].tolist() for table in state["means"]]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:

@@ -1,4 +1,4 @@
-"""Counts of what is in texts, and flags of patterns."""
+"""Character and word counts of texts, and pattern flags."""
 
 from __future__ import annotations
 
@@ -22,19 +22,37 @@ CountName = Literal[
 
 @OPS.register("text_counts")
 class TextCounts(TextOp):
-    r"""Count what is in a text: ``note_characters``, ``note_words``, …; and flag `patterns`: 1 if one is found, else 0.
+    """Count characters, words, digits and others in texts, and flag regular expressions: 1 if `patterns` match, else 0.
 
-    A word is a run of letters, digits and ``_``; punctuation includes symbols; spaces are white space of any kind. All
-    alphabets count. A null has no counts and no flags: it stays null.
+    A word is a run of letters, digits and ``_``; punctuation includes symbols; spaces are white space of any kind.
+    Letters and digits are those of Unicode, in any script. All columns are null where the text is null.
+
+    Output: ``note_characters``, ``note_words``, ..., and ``note_has_url`` for the pattern ``has_url``; float32. Takes
+    text and categorical columns.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"note": ["late again", "see https://x.org", None]})
+        >>> settings = {"columns": "note", "counts": ["characters", "words"], "patterns": {"has_url": "https?://"}}
+        >>> ops = [{"text_counts": settings}]
+        >>> program = FeatureProgram(ops, view="codes", schema={"note": "text"}).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           note_characters  note_words  note_has_url
+        0             10.0         2.0           0.0
+        1             17.0         4.0           1.0
+        2              NaN         NaN           NaN
     """
 
     OP: ClassVar[str] = "text_counts"
     NULL: ClassVar[float] = float("nan")
 
-    counts: list[CountName] = ["characters", "words", "digits", "uppercase", "punctuation"]  # noqa: RUF012
+    counts: list[CountName] = Field(
+        ["characters", "words", "digits", "uppercase", "punctuation"], description="Counts to add, one column for each."
+    )
     patterns: dict[str, str] = Field(
         {},
-        description="Name to regular expression (RE2): {has_url: 'https?://'} makes note_has_url.",
+        description="Names and regular expressions (RE2): {has_url: 'https?://'} adds the column note_has_url.",
     )
 
     @field_validator("patterns")
@@ -44,14 +62,14 @@ class TextCounts(TextOp):
 
         for name, pattern in value.items():
             if name in get_args(CountName):
-                raise ValueError(f"{name} is the name of a count: call the pattern otherwise")
-            _found(pattern, pa.array([""]))  # pyarrow's error is a ValueError that says what is wrong with it
+                raise ValueError(f"{name} is the name of a count; rename the pattern")
+            _found(pattern, pa.array([""]))  # raises ValueError for an invalid pattern
         return value
 
     @model_validator(mode="after")
-    def _makes_something(self) -> TextCounts:
+    def _check_not_empty(self) -> TextCounts:
         if not self.counts and not self.patterns:
-            raise ValueError("name some counts or patterns")
+            raise ValueError("expected at least one count or pattern")
         return self
 
     def column_names(self) -> list[str]:
@@ -73,7 +91,7 @@ class TextCounts(TextOp):
 
 
 def _found(pattern: str, texts: pa.Array) -> Array:
-    """Return whether each text holds the pattern."""
+    """Return whether each text matches the pattern."""
     import pyarrow.compute as pc
 
     matches: Array = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Hashed n-grams of texts."""
+"""Feature hashing of text n-grams."""
 
 from __future__ import annotations
 
@@ -23,32 +23,53 @@ MOST_ITEMS = 16
 
 @OPS.register("text_hash")
 class TextHash(TextOp):
-    r"""Hash the n-grams of a text to `buckets` numbers: ``note_hash_0``, ``note_hash_1``, …
+    r"""Hash the n-grams of texts to `buckets` columns, without a vocabulary, as scikit-learn's HashingVectorizer.
 
-    The same numbers as scikit-learn's HashingVectorizer with the token pattern ``\w+``: no vocabulary, so nothing is
-    learned, and words that were never seen count as well. A null is an empty text: all zeros.
+    Equal to HashingVectorizer with the token pattern ``\w+`` (MurmurHash3, 32 bits, seed 0). Nothing is learned, so
+    words that are not in the training rows count as well. A null or empty text is 0 in all columns.
+
+    Output: ``note_hash_0``, ``note_hash_1``, ...; float32, never null. Takes text and categorical columns.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"note": ["late again", "paid", None]})
+        >>> ops = [{"text_hash": {"columns": "note", "buckets": 4}}]
+        >>> program = FeatureProgram(ops, view="codes", schema={"note": "text"}).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           note_hash_0  note_hash_1  note_hash_2  note_hash_3
+        0     0.707107    -0.707107          0.0          0.0
+        1    -1.000000     0.000000          0.0          0.0
+        2     0.000000     0.000000          0.0          0.0
     """
 
     OP: ClassVar[str] = "text_hash"
     NULL: ClassVar[float] = 0.0
 
-    buckets: int = Field(64, ge=2, le=2**14, description="Columns for each text.")
+    buckets: int = Field(64, ge=2, le=2**14, description="Number of columns for each text column.")
     analyzer: Literal["word", "char", "char_wb"] = Field(
-        "word", description="n-grams of words, of characters, or of the characters of each word with a blank around it."
+        "word", description="Units of the n-grams: words, characters, or characters within words padded by spaces."
     )
-    ngrams: tuple[int, int] = Field((1, 1), description="Words or characters of the shortest and the longest n-gram.")
-    lowercase: bool = True
-    alternate_sign: bool = Field(True, description="Half of the n-grams count -1, so that collisions cancel out.")
+    ngrams: tuple[int, int] = Field(
+        (1, 1), description="Minimum and maximum length of the n-grams, in words or characters."
+    )
+    lowercase: bool = Field(True, description="Convert texts to lower case first.")
+    alternate_sign: bool = Field(
+        True, description="Count about half of the n-grams as -1, so that collisions cancel out."
+    )
     value: Literal["count", "binary", "log"] = Field(
-        "count", description="Count n-grams; 1 if there is one, without signs; or log(1 + |count|) with its sign."
+        "count",
+        description="Value of a column: the count, 1 if it is not 0 (binary), or sign(count) * log(1 + |count|) (log).",
     )
-    norm: Literal["l2", "none"] = Field("l2", description="l2 gives each text the length 1.")
+    norm: Literal["l2", "none"] = Field(
+        "l2", description="Scale the columns of each text to Euclidean length 1 (l2), or not (none)."
+    )
 
     @field_validator("ngrams")
     @classmethod
     def _ascend(cls, value: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= value[0] <= value[1] <= MOST_ITEMS:
-            raise ValueError(f"expected two numbers from 1 to {MOST_ITEMS} that ascend, got {list(value)}")
+            raise ValueError(f"expected 1 <= minimum <= maximum <= {MOST_ITEMS}; got {list(value)}")
         return value
 
     def column_names(self) -> list[str]:
@@ -71,7 +92,9 @@ class TextHash(TextOp):
             return pc.utf8_lower(texts)
         except pa.ArrowInvalid as error:
             raise SchemaError(
-                f"column {name!r} holds text that is not UTF-8: {error}", fix="re-encode it", names=[name]
+                f"column {name!r} contains text that is not UTF-8: {error}",
+                fix="re-encode the file as UTF-8",
+                names=[name],
             ) from None
 
     def _grams(self) -> Grams:

@@ -1,4 +1,4 @@
-"""Base of the text ops: column selection, and features computed once per distinct text."""
+"""Base class of the text ops: column selection, and features computed once per distinct text."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
     from gpupipe.features.history.tables import RawColumn
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 
-MUCH = 1 << 26  # bytes: less needs no look at what is free
-FEW_ROWS = 10_000  # they are taken sooner than threads are started
+MIN_BYTES_CHECKED = 1 << 26  # smaller results are allocated without checking the free memory
+MIN_PARALLEL_ROWS = 10_000  # with fewer rows, starting threads costs more than it saves
 
 
 class TextOp(DerivedOp, SelectingOp):
-    """An op on what the texts of columns say: of free text or categories, as they were read.
+    """An op on the contents of text or categorical columns, as they were read.
 
-    Texts that were never seen in training are texts like any other.
+    It learns nothing, so texts that are not in the training rows are handled like all others.
     """
 
-    OP: ClassVar[str]  # its name in a configuration
-    NULL: ClassVar[float]  # its columns where there is no text
+    OP: ClassVar[str]  # configuration name
+    NULL: ClassVar[float]  # output value where the text is null
 
-    prefix: str = Field("", description="Put before the names of the new columns.")
+    prefix: str = Field("", description="Prefix of the new column names.")
 
     @abstractmethod
     def column_names(self) -> list[str]:
-        """Return the suffixes of the columns that are made of a text column."""
+        """Return the suffixes of the output columns of one text column."""
 
     @abstractmethod
     def values(self, texts: pa.Array, name: str, backend: Backend) -> Array:
-        """Return the columns of distinct texts, none of them null: float32, shape (len(column_names()), len(texts))."""
+        """Return the output values of non-null texts, float32, shape (len(column_names()), len(texts))."""
 
     def raw_columns(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that the selection may mean: those that it names, if it names columns only, or all."""
+        """Return the columns that the selection may match: the named ones if it has no patterns, else all."""
         listed = self._listed()
         return tuple(listed if set(listed) <= set(texts) else [*listed, *texts])
 
     def resolve(self, rows: HistoryRows) -> TextOp:
-        """Return the op with the names of its columns: there may be others where a model serves."""
+        """Return the op with its selection resolved to names, since served tables may have further columns."""
         return self.model_copy(update={"columns": self._columns(rows)})
 
     def derive(self, sources: DerivationSources) -> Iterator[DerivedColumn]:
-        """Yield the columns of each text, for every row."""
+        """Yield the output columns of each text column."""
         columns, names = self._columns(sources.main), self.column_names()
         self._require_room(len(columns) * len(names), sources)
         for column in columns:
@@ -68,19 +68,19 @@ class TextOp(DerivedOp, SelectingOp):
                 yield DerivedColumn(f"{self.prefix}{column}_{name}", rows, (column,))
 
     def _columns(self, rows: HistoryRows) -> list[str]:
-        """Return the columns that the selection means."""
+        """Return the columns that the selection matches."""
         listed = self._listed()
         schema = rows.table.schema
         selectable = [column for column in schema if not column.derived or column.name in listed]
         kinds: dict[str, str] = {column.name: column.kind for column in selectable if column.name not in rows.unknown}
-        # A name means the column of the input even where it is not among the encoded ones.
+        # A listed name refers to the input column even if that column is not encoded.
         kinds |= {name: "text" for name in listed if name in rows.raw_columns and name not in kinds}
         names = resolve(listed, kinds)
         for name in names:
             if kinds[name] not in ("text", "categorical") or name not in rows.raw_columns:
                 raise ConfigError(
-                    f"{self.OP} needs columns of text; {name!r} is {kinds[name]}",
-                    fix=f"select others, or declare it: schema: {{{name}: text}}",
+                    f"{self.OP} takes text columns; {name!r} is {kinds[name]}",
+                    fix=f"select other columns, or declare it: schema: {{{name}: text}}",
                     names=[name],
                 )
         return names
@@ -90,22 +90,22 @@ class TextOp(DerivedOp, SelectingOp):
 
     def _require_room(self, n_columns: int, sources: DerivationSources) -> None:
         n_bytes = 4 * n_columns * sources.main.n_rows
-        if n_bytes >= MUCH and 2 * n_bytes > (free := sources.backend.free_bytes()):
+        if n_bytes >= MIN_BYTES_CHECKED and 2 * n_bytes > (free := sources.backend.free_bytes()):
             raise LimitError(
-                f"{self.OP} would make {n_columns:,} columns of {sources.main.n_rows:,} rows: {n_bytes / 1e9:.1f} GB, "
-                f"and as much again to put them into the table; {free / 1e9:.1f} GB are free",
-                fix="take fewer columns or buckets, or fewer rows",
+                f"{self.OP} needs {2 * n_bytes / 1e9:.1f} GB of memory for {n_columns:,} columns of "
+                f"{sources.main.n_rows:,} rows; {free / 1e9:.1f} GB are free",
+                fix="select fewer columns, buckets or rows",
             )
 
 
 def encode_texts(column: RawColumn, backend: Backend) -> tuple[pa.Array, Array]:
-    """Return the distinct texts of a column with an empty one after them, and the position of the text of each row.
+    """Return the distinct texts of a column followed by an empty text, and the index of the text of each row.
 
     Returns
     -------
     texts : pyarrow.StringArray or pyarrow.LargeStringArray
-    codes : array of int32, shape (len(column),), where `backend` computes
-        Rows without a text have the position of the last one.
+    codes : array of int32, shape (len(column),), on the device of `backend`
+        Null rows have the index of the empty text.
     """
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ def encode_texts(column: RawColumn, backend: Backend) -> tuple[pa.Array, Array]:
 
 
 def _encode_on_device(column: DeviceNumbers | DeviceDictionary, backend: Backend) -> tuple[pa.Array, Array]:
-    """Return what `encode_texts` does; the distinct values of `column` are on the host already, or copied there."""
+    """Implement `encode_texts` for a device column; copy its distinct values to the host if they are not there."""
     from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
     from gpupipe.table.string_columns import format_values
 
@@ -156,17 +156,17 @@ def _with_empty(texts: pa.Array) -> pa.Array:
 
 
 def _compact(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return a chunk with int32 indices whose dictionary holds no null, and no more texts than the chunk has rows."""
+    """Return a chunk with int32 indices, and a dictionary without nulls and no longer than the chunk."""
     import pyarrow as pa
 
     dictionary = chunk.dictionary
-    if dictionary.null_count or len(dictionary) > len(chunk):  # as of a few rows of a long table
+    if dictionary.null_count or len(dictionary) > len(chunk):  # such as a slice of a long table
         return chunk.cast(dictionary.type).dictionary_encode()
     return pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int32()), dictionary)
 
 
 def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) -> Array:
-    """Return the result of `kernel` on the bytes and offsets of `texts`, computed where `backend` computes.
+    """Run `kernel` on the bytes and offsets of `texts`, on the device of `backend`, and return its result.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def run_kernel(kernel: Callable[..., Array], texts: pa.Array, backend: Backend) 
 
 
 def _buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
-    """Return the bytes of texts without nulls, uint8 and not copied, and their offsets, int64, shape (texts + 1,)."""
+    """Return the bytes of texts without nulls (uint8, not copied) and their offsets (int64, shape (n_texts + 1,))."""
     import numpy as np
     import pyarrow as pa
 
@@ -194,9 +194,9 @@ def _buffers(texts: pa.Array) -> tuple[HostArray, HostArray]:
 
 
 def _of_rows(values: Array, codes: Array, backend: Backend) -> Array:
-    """Return the values of every row, shape (columns, rows), of those of distinct texts."""
+    """Return the values of each row, shape (n_columns, n_rows), from the values of the distinct texts."""
     xp = backend.xp
-    if len(codes) < FEW_ROWS:
+    if len(codes) < MIN_PARALLEL_ROWS:
         of_rows: Array = values[:, codes]
         return of_rows
     rows = xp.empty((len(values), len(codes)), "float32")

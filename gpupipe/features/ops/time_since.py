@@ -1,4 +1,4 @@
-"""Time since the last or first event of a key."""
+"""Time since the last or first row of a key."""
 
 from __future__ import annotations
 
@@ -20,14 +20,39 @@ Which = Literal["last", "first"]
 
 @OPS.register("time_since")
 class TimeSince(HistoryOp):
-    """Join back how long ago the last (or first) row of the key was: ``time_since_last``; null where there is none.
+    """Add the time since the last or first row of a key.
 
-    With columns, it is the last row in which the column is neither null nor false: ``time_since_last_complaint``.
+    Each row sees the earlier rows of its `key`; with `table`, it sees the events of its entity before the cut-off. With
+    `columns`, only rows count in which the column is neither null nor 0 (false). Null where there is no such row.
+
+    Output: ``time_since_last``, ``time_since_first``, or ``time_since_last_complaint`` for a column; float32, in
+    `unit`.
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame(
+        ...     {
+        ...         "customer": ["ann", "ann", "bob", "ann"],
+        ...         "day": pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-10"]),
+        ...         "spend": [10.0, 30.0, 5.0, 20.0],
+        ...     }
+        ... )
+        >>> ops = [{"time_since": {"key": "customer", "time": "day", "of": ["last", "first"]}}]
+        >>> program = FeatureProgram([*ops, {"drop": "day"}], view="codes").set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+           spend  time_since_last  time_since_first
+        0   10.0              NaN               NaN
+        1   30.0              2.0               2.0
+        2    5.0              NaN               NaN
+        3   20.0              7.0               9.0
     """
 
-    columns: Names = Field((), description="Boolean or numeric columns; without any, every row counts.")
-    of: tuple[Which, ...] = Field(("last",), min_length=1, description="last, first or both.")
-    unit: TimeUnit = Field("days", description="Of the result.")
+    columns: Names = Field(
+        (), description="Boolean or numeric columns that must be neither null nor 0; default: every row counts."
+    )
+    of: tuple[Which, ...] = Field(("last",), min_length=1, description="Event to measure from: last, first or both.")
+    unit: TimeUnit = Field("days", description="Unit of the result.")
     needs_time: ClassVar[bool] = True
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
@@ -35,14 +60,16 @@ class TimeSince(HistoryOp):
         view = self.view(sources)
         for which in self.of:
             if not self.columns:
-                yield view.made(self.named(f"time_since_{which}"), compute_time_since(view, which, self.unit))
+                yield view.new_column(
+                    self.column_name(f"time_since_{which}"), compute_time_since(view, which, self.unit)
+                )
             for name in require_names(self.columns):
                 values = compute_time_since(view, which, self.unit, name)
-                yield view.made(self.named(f"time_since_{which}_{name}"), values, name)
+                yield view.new_column(self.column_name(f"time_since_{which}_{name}"), values, name)
 
 
 def compute_time_since(view: HistoryView, which: Which, unit: TimeUnit, column: str | None = None) -> Array:
-    """Return the time from the last or first row to the cut-off of each row, float32, NaN where there is none."""
+    """Return the time from the last or first event to the cut-off of each row, float32, NaN without events."""
     from gpupipe_kernels import keyed
 
     where = None

@@ -1,4 +1,4 @@
-"""A power transformation that brings a number nearest to a normal distribution."""
+"""Yeo-Johnson power transformation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,32 @@ if TYPE_CHECKING:
 
 @OPS.register("yeo_johnson")
 class YeoJohnson(InPlaceOp[NumericExpr]):
-    """Bend a skewed number, of either sign, towards a normal distribution, as scikit-learn's PowerTransformer.
+    """Transform skewed numbers of either sign towards a normal distribution, as scikit-learn's PowerTransformer.
 
-    The exponent is that of the greatest likelihood over the training rows (over some 131,000 of them where there are
-    more): 1 changes nothing, 0 is a logarithm. Null stays null, and so is what becomes too large for float32.
+    With exponent λ, ``y = ((1 + x)**λ - 1) / λ`` for x >= 0 (``log(1 + x)`` if λ is 0), and ``y = -((1 - x)**(2 - λ) -
+    1) / (2 - λ)`` for x < 0 (``-log(1 - x)`` if λ is 2). λ maximizes the likelihood of the training rows, or of a
+    sample of about 131,000 of them; 1 leaves the shape unchanged. Nulls stay null; so do results that exceed float32.
+
+    Output: replaces each selected column, or adds one with ``as``; float32.
+
+    After Yeo and Johnson, "A new family of power transformations to improve normality or symmetry", Biometrika 87
+    (2000).
+
+    Examples:
+        >>> import pandas as pd
+        >>> from gpupipe import FeatureProgram
+        >>> frame = pd.DataFrame({"income": [1.0, 2.0, 4.0, 8.0, 100.0]})
+        >>> program = FeatureProgram([{"yeo_johnson": "income"}]).set_output(transform="pandas")
+        >>> program.fit_transform(frame)
+             income
+        0 -1.317513
+        1 -0.692496
+        2 -0.066687
+        3  0.479856
+        4  1.596840
     """
 
-    standardize: bool = Field(True, description="Give the result mean 0 and standard deviation 1.")
+    standardize: bool = Field(True, description="Scale the result to mean 0 and standard deviation 1.")
 
     def select(self, builder: ProgramBuilder) -> list[NumericExpr]:
         return builder.select_numbers(self.columns, "yeo_johnson")
@@ -40,8 +59,8 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
     def emit(self, column: NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if state["is_limited"]:
             builder.note(
-                f"{column.name}: yeo_johnson with exponent {state['exponent']:.3g}: float32 does not hold the result of"
-                " the best one; standardize it before"
+                f"{column.name}: yeo_johnson uses exponent {state['exponent']:.3g}: float32 cannot represent the "
+                "result of the optimal one; standardize the column first"
             )
         transformed = _transform(column, state)
         if "center" in state:

@@ -1,4 +1,4 @@
-"""The state of one fit: expressions so far, columns of the matrix, notes and warnings."""
+"""State of one fit: expressions, matrix columns, notes and warnings."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ NAN = float("nan")
 
 
 class ProgramBuilder:
-    """Collects the expressions that the ops make for one view.
+    """Collects the expressions of the ops for one view.
 
     Parameters
     ----------
     statistics : Statistics
         Reductions over the training rows; shared by all views.
     view : {"codes", "dense", "embedding"}
-        The form that suits the model: integer ids; scaled numbers without nulls; or ids for categories and scaled
-        numbers for numeric columns.
+        The form that suits the model: integer ids and unscaled numbers; scaled numbers without nulls; or ids for
+        categories and scaled numbers for numeric columns.
     withheld : mapping of str to str, optional
-        Columns of the table that no op may select, each with the reason.
+        Columns that no op may select, each with the reason.
 
     Attributes
     ----------
     columns : dict of str to Expr
-        The columns that ops may select, by name, after the ops so far.
+        The columns that ops may select, by name, in their current state.
     made : dict of str to str
-        Columns that ops added, each with the op.
+        Columns that ops have added, each with the op.
     changed, dropped : dict of str to str
-        Columns that an op replaced by its result, or dropped, each with the op.
+        Columns that an op has changed or dropped, each with the op.
     consumed : set of str
-        Columns that were combined into others: categories among them that an op made need no feature.
+        Columns that have been combined into others; categories among them that an op added need no feature.
     outputs : dict of str to OutputColumn
-        The columns of the matrix.
+        The matrix columns, by name.
     notes, warnings : list of str
     """
 
@@ -71,7 +71,7 @@ class ProgramBuilder:
         self.warnings: list[str] = []
         self.n_folds = 0
         self.states: list[dict[str, object]] = []
-        self._op = "auto"  # the op that is being applied, as messages call it
+        self._op = "auto"  # the current op, as named in messages
 
     def apply(self, op: FeatureOp, place: str) -> None:
         """Apply an op.
@@ -80,12 +80,12 @@ class ProgramBuilder:
         ----------
         op : FeatureOp
         place : str
-            Where it stands in the configuration: ``features[2]``.
+            Its position in the configuration: ``features[2]``.
 
         Raises
         ------
         GpupipeError
-            Of the op, with `place` and the name of the op as its ``where``, unless it has one of its own.
+            Any error of the op, with `place` and the name of the op as ``where`` unless it has one.
         """
         self._op = f"{op.title()} ({place})"
         try:
@@ -100,7 +100,7 @@ class ProgramBuilder:
         Raises
         ------
         ConfigError
-            If a column that was named is of another kind.
+            If a selected column has another kind.
         """
         return [self._as_numbers(column, op) for column in self.select_any(selection, op)]
 
@@ -110,13 +110,15 @@ class ProgramBuilder:
         Raises
         ------
         ConfigError
-            If a column that was named is of another kind.
+            If a selected column has another kind.
         """
         columns: list[CategoryExpr] = []
         for column in self.select_any(selection, op):
             if not isinstance(column, CategoryExpr):
-                error = self._of_another_kind(column, op, "categorical", advise_categories(column))
-                error.depends_on_rows = isinstance(column, TextExpr)  # text is a category whose levels repeat
+                error = self._wrong_kind(column, op, "categorical", advise_categories(column))
+                error.depends_on_rows = isinstance(
+                    column, TextExpr
+                )  # with more repeated values, the column would be categorical
                 raise error
             columns.append(column)
         return columns
@@ -127,12 +129,12 @@ class ProgramBuilder:
         Raises
         ------
         ConfigError
-            If a column that was named is of another kind.
+            If a selected column has another kind.
         """
         columns: list[TimeExpr] = []
         for column in self.select_any(selection, op):
             if not isinstance(column, TimeExpr):
-                raise self._of_another_kind(column, op, "datetime", advise_times(column, self.statistics))
+                raise self._wrong_kind(column, op, "datetime", advise_times(column, self.statistics))
             columns.append(column)
         return columns
 
@@ -144,11 +146,11 @@ class ProgramBuilder:
                     f"{name!r} cannot be an input of {op}: {reason}", fix=f"remove it from {op}", names=[name]
                 )
             if fnmatchcase(column, name):
-                what = f"{name!r} matches nothing but {column!r}, which cannot be an input of {op}: {reason}"
+                what = f"{name!r} matches only {column!r}, which cannot be an input of {op}: {reason}"
                 return ConfigError(what, fix=f"remove it from {op}", names=[name, column])
         if name in self.dropped:
             by = self.dropped[name]
-            return ConfigError(f"no column {name!r}: {by} dropped it", fix=f"put {op} before {by}", names=[name])
+            return ConfigError(f"no column {name!r}: {by} has dropped it", fix=f"move {op} before {by}", names=[name])
         return no_column(name, self.columns)
 
     def select_any(self, selection: str | list[str], op: str) -> list[Expr]:
@@ -165,18 +167,18 @@ class ProgramBuilder:
             return column
         if isinstance(column, CategoryExpr) and column.kind == "boolean":
             return self.look_up(column, [NAN, NAN, NAN, 0.0, 1.0], column.name)
-        raise self._of_another_kind(column, op, "numeric", advise_numbers(column))
+        raise self._wrong_kind(column, op, "numeric", advise_numbers(column))
 
-    def _of_another_kind(self, column: Expr, op: str, wanted: str, fix: str) -> ConfigError:
+    def _wrong_kind(self, column: Expr, op: str, wanted: str, fix: str) -> ConfigError:
         is_a = f"is {column.kind}"
         by = self.changed.get(column.name)
         if by is not None and isinstance(column, CategoryExpr) and wanted == "numeric":
             is_a += f" since {by}"
-            fix = f"put {op} before it, or keep the number there, with as: {column.name}_bin"
-        return ConfigError(f"{op} needs {wanted} columns; {column.name!r} {is_a}", fix=fix, names=[column.name])
+            fix = f"move {op} before that op, or keep the number by giving that op as: {column.name}_bin"
+        return ConfigError(f"{op} takes {wanted} columns; {column.name!r} {is_a}", fix=fix, names=[column.name])
 
     def look_up(self, codes: CategoryExpr, table: object, name: str) -> NumericExpr:
-        """Return the expression that looks up `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
+        """Return the lookup of `codes` in `table`, shape (n_codes,) or (folds + 1, n_codes)."""
         import numpy as np
 
         values = np.asarray(table, np.float32)
@@ -187,19 +189,19 @@ class ProgramBuilder:
         return NumericExpr(name, codes.inputs, start, may_be_null=may_be_null, root=codes.root)
 
     def put(self, column: NumericExpr, op: str, n_codes: int = 0) -> None:
-        """Make `column` a column of the matrix, replacing one of the same name.
+        """Add `column` to the matrix, or replace the one of the same name.
 
         Raises
         ------
         ConfigError
-            If that name belongs to a feature of other columns.
+            If the name belongs to a feature of other input columns.
         """
         old = self.outputs.get(column.name)
         taken = self.columns.get(column.name) if old is None else old.column
         if taken is not None and taken.inputs != column.inputs:
+            first = "the column" if old is None else old.op
             raise ConfigError(
-                f"two features are called {column.name!r}: "
-                f"{'that' if old is None else old.op} of {', '.join(taken.inputs)}, "
+                f"two features are named {column.name!r}: {first} of {', '.join(taken.inputs)}, "
                 f"and {op} of {', '.join(column.inputs)}",
                 fix="rename or drop one of the columns",
                 names=[column.name],
@@ -207,12 +209,12 @@ class ProgramBuilder:
         self.outputs[column.name] = OutputColumn(column, op, n_codes)
 
     def replace(self, column: NumericExpr, op: str) -> None:
-        """Make `column` a column of the matrix, and have later ops see it under the name of its source."""
+        """Add `column` to the matrix, and replace the column of that name for later ops."""
         self.change(column)
         self.put(column, op)
 
     def change(self, column: Expr) -> None:
-        """Have later ops see `column` under its name."""
+        """Replace the column of the same name for later ops."""
         self.columns[column.name] = column
         self.changed[column.name] = self._op
 
@@ -222,37 +224,37 @@ class ProgramBuilder:
         Raises
         ------
         ConfigError
-            If there is a column of that name.
+            If a column of that name exists.
         """
         if column.name in self.columns or column.name in self.outputs:
             raise ConfigError(
-                f"there is a column {column.name!r} already",
-                fix="give the new one another name, with as: NAME",
+                f"column {column.name!r} already exists",
+                fix="give the new column another name, with as: NAME",
                 names=[column.name],
             )
         self.columns[column.name] = column
         self.made[column.name] = self._op
 
     def copy(self, column: Copied, name: str) -> Copied:
-        """Return a copy of a column under a new name, beside it.
+        """Add a copy of a column under a new name, and return it.
 
         Raises
         ------
         ConfigError
-            If there is a column of that name.
+            If a column of that name exists.
         """
-        assert isinstance(column, (NumericExpr, CategoryExpr))  # what in-place ops select
+        assert isinstance(column, (NumericExpr, CategoryExpr))  # the kinds that in-place ops select
         copied = replace(column, name=name, root=name)
         self.add(copied)
         return copied
 
     def drop(self, selection: str | list[str], op: str) -> None:
-        """Drop the columns of a selection, and the columns of the matrix that represent them.
+        """Drop the columns of a selection, and the matrix columns that represent them.
 
         Raises
         ------
         ConfigError
-            If there is no such column.
+            If a column does not exist.
         """
         gone = {column.name for column in self.select_any(selection, op)}
         self.columns = {name: column for name, column in self.columns.items() if name not in gone}
@@ -270,22 +272,25 @@ class ProgramBuilder:
         column = schema[source]
         if name in schema and schema[name].hash_of != source:
             raise ConfigError(
-                f"there is a column {name!r} already", fix="rename it, or use another number of buckets", names=[name]
+                f"column {name!r} already exists", fix="rename it, or use another number of buckets", names=[name]
             )
         hashed = Column(name, "categorical", column.dtype, hash_of=source, n_buckets=n_buckets)
         self.statistics.add_hashed(hashed)
         return name
 
     def use_folds(self, k: int) -> None:
-        """Request training rows in `k` folds.
+        """Divide the training rows into `k` folds for cross-fitting.
 
         Raises
         ------
         ConfigError
-            If another op has requested another number: a row belongs to one fold.
+            If another op uses another number of folds.
         """
         if self.n_folds not in (0, k):
-            raise ConfigError(f"target_encode with {self.n_folds} folds and with {k}", fix="use one number of folds")
+            raise ConfigError(
+                f"target_encode: {k} folds conflict with {self.n_folds} folds of an earlier op",
+                fix="use the same number of folds",
+            )
         self.n_folds = k
 
     def note(self, text: str) -> None:
@@ -299,12 +304,12 @@ class ProgramBuilder:
             self.warnings.append(text)
 
     def record_state(self, op: str, name: str, state: Mapping[str, object]) -> None:
-        """Record what an op learned of the column `name`, for people to read."""
+        """Record the state that an op learned from the column `name`, for users to read."""
         if state:
             self.states.append({"op": op, "column": name, **state})
 
     def impute_nulls(self) -> None:
-        """Impute nulls by the training median where the view is not codes, whose estimators take them; add a note."""
+        """Impute remaining nulls by the training median, with a note, unless the view is codes, which allows nulls."""
         open_ones = {name: out for name, out in self.outputs.items() if out.column.may_be_null}
         if self.view == "codes" or not open_ones:
             return
@@ -314,13 +319,13 @@ class ProgramBuilder:
         for (name, out), median, n in zip(open_ones.items(), medians, nulls, strict=True):
             self.outputs[name] = replace(out, column=out.column.then("FILL", median))
             if n:
-                self.note(f"{name}: {n:,} nulls imputed by the median, as the model takes none")
+                self.note(f"{name}: {n:,} nulls imputed by the median, since the model does not accept nulls")
 
     def unrepresented(self) -> list[str]:
-        """Return the columns that no feature represents: no op selected them, or only to derive others from them.
+        """Return the columns that no feature represents: not selected, or only used to derive other columns.
 
-        So the coordinates of a distance become features too, and so does the distance, though no op selects it. A
-        category that one op made and another combined into a third one does not.
+        For example, both the coordinates of a distance and the distance itself, if no op encodes them. A category that
+        one op added and another combined into a third column needs no feature and is excluded.
         """
         represented = {output.column.represents for output in self.outputs.values()}.union(self.outputs)
         merged = self.consumed.intersection(self.made)
@@ -342,7 +347,7 @@ def _source(column: Column) -> Expr:
 
 
 class _Kinds(Mapping[str, str]):
-    """The kinds of columns, each looked up when it is asked for: ops that select one column at a time stay linear."""
+    """The kinds of columns, looked up lazily so that ops that select one column at a time stay linear."""
 
     def __init__(self, columns: Mapping[str, Expr]) -> None:
         self._columns = columns

@@ -1,7 +1,7 @@
 """Arithmetic on numbers and expressions.
 
-A program has no instruction that compares. So a condition is a difference, stretched until all that is above 0 is 1 and
-the rest is 0, and the choice between two columns is a sum in which one of them is multiplied by 0.
+Programs have no comparison instruction. A condition is therefore a difference, scaled and clipped so that positive
+values become 1 and others 0; a choice between two columns is a sum in which one of them is multiplied by 0.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
-STRETCH = 2.0**100  # twice, it takes the least float32 above 0 beyond 1
-FLOAT32 = (2.0**-126, 3.4028234e38)  # the least and the greatest normal number
+STRETCH = 2.0**100  # applied twice, it maps the smallest positive float32 to more than 1
+FLOAT32 = (2.0**-126, 3.4028234e38)  # smallest and largest normal number
 MOST_POWER = 8
 INFINITE = math.inf
 
 
 class Unsupported(Exception):
-    """An operation that a program cannot do, or that has no result.
+    """Raised for an operation that programs do not support, or that has no result.
 
     Attributes
     ----------
@@ -42,14 +42,14 @@ class Unsupported(Exception):
 
 
 class ColumnArithmetic:
-    """Arithmetic in which each operand is a number or a column; of numbers alone the result is a number.
+    """Arithmetic on numbers and columns; if all operands are numbers, so is the result.
 
     Parameters
     ----------
     name : str
-        What intermediate columns are called.
+        Name of intermediate columns.
     centred : callable
-        Moves two columns whose difference is taken nearer to 0, both by the same number.
+        Shifts two columns, whose difference is computed, by a common number towards 0.
     """
 
     def __init__(self, name: str, centred: Callable[[list[NumericExpr]], list[NumericExpr]]) -> None:
@@ -84,48 +84,48 @@ class ColumnArithmetic:
             If y is the number 0.
         """
         if not isinstance(y, float):
-            return self._apply("DIVIDE", _constant_beside(y, x) if isinstance(x, float) else x, y)
+            return self._apply("DIVIDE", _constant_column(y, x) if isinstance(x, float) else x, y)
         if not y:
-            raise Unsupported("this divides by 0")
+            raise Unsupported("division by 0")
         return x / y if isinstance(x, float) else x.then("CENTER", 0.0, 1.0 / y)
 
     def power(self, x: Value, exponent: Value) -> Value:
-        """Return x to the power of a whole number.
+        """Return x to the power of an integer constant.
 
         Raises
         ------
         Unsupported
-            If the exponent is another number, or a column.
+            If the exponent is not an integer constant of absolute value 1 to `MOST_POWER`.
         """
         if not isinstance(exponent, float) or not exponent.is_integer() or not 1 <= abs(exponent) <= MOST_POWER:
             raise Unsupported(
-                "this exponent is not supported", f"whole numbers from 1 to {MOST_POWER}, and from -{MOST_POWER} to -1"
+                "this exponent is not supported", f"use an integer from 1 to {MOST_POWER}, or from -{MOST_POWER} to -1"
             )
         made = reduce(self.multiply, [x] * int(abs(exponent)))
         return made if exponent > 0 else self.divide(1.0, made)
 
     def clip(self, x: Value, low: float, high: float) -> Value:
-        """Return x, at least `low` and at most `high`."""
+        """Return x limited to [`low`, `high`]."""
         if low > high:
             raise Unsupported(f"the lower bound {low:g} is above the upper bound {high:g}")
         return min(max(x, low), high) if isinstance(x, float) else x.then("CLIP", low, high)
 
     def absolute(self, x: Value) -> Value:
-        """Return x without its sign."""
+        """Return the absolute value of x."""
         return self.add(self.clip(x, 0.0, INFINITE), self.clip(self.multiply(x, -1.0), 0.0, INFINITE))
 
     def log1p(self, x: Value) -> Value:
-        """Return the logarithm of 1 + x, null from -1 down."""
+        """Return the logarithm of 1 + x; null where x is -1 or less."""
         if not isinstance(x, float):
             return x.then("LOG1P")
         if x <= -1:
-            raise Unsupported(f"the logarithm of {1 + x:g} is not a number")
+            raise Unsupported(f"the logarithm of {1 + x:g} is undefined")
         return math.log1p(x)
 
     def log(self, x: Value) -> Value:
-        """Return the logarithm of x, null from 0 down.
+        """Return the logarithm of x; null where x is 0 or less.
 
-        It is that of x from 1 on, less that of 1 / x below 1: log1p loses digits of what is near -1.
+        Computed as log(x) for x >= 1 and -log(1 / x) for x < 1, since log1p loses digits close to -1.
         """
         if isinstance(x, float):
             return self.log1p(x - 1.0)
@@ -134,7 +134,7 @@ class ColumnArithmetic:
         return self.subtract(self.log1p(above), self.log1p(below))
 
     def fill(self, x: Value, value: float) -> Value:
-        """Return x, and `value` where it is null."""
+        """Return x with nulls replaced by `value`."""
         return x if isinstance(x, float) else x.then("FILL", value)
 
     def compare(self, op: type[ast.cmpop], x: Value, y: Value) -> Value:
@@ -152,29 +152,29 @@ class ColumnArithmetic:
         return differs if op is ast.NotEq else self.negate(differs)
 
     def negate(self, condition: Value) -> Value:
-        """Return 1 where a condition is 0, and 0 where it is 1."""
+        """Return 1 minus a condition."""
         return self.subtract(1.0, condition)
 
     def all(self, conditions: Sequence[Value]) -> Value:
-        """Return 1 where all conditions are 1."""
+        """Return 1 where all conditions are 1, else 0."""
         return reduce(self.multiply, conditions)
 
     def any(self, conditions: Sequence[Value]) -> Value:
-        """Return 1 where a condition is 1."""
+        """Return 1 where any condition is 1, else 0."""
         return self.negate(self.all([self.negate(condition) for condition in conditions]))
 
     def choose(self, condition: Value, x: Value, y: Value) -> Value:
-        """Return x where a condition is 1 and y where it is 0; null where one of the three is."""
+        """Return x where a condition is 1 and y where it is 0; null where any of the three is null."""
         return self.add(self.multiply(condition, x), self.multiply(self.negate(condition), y))
 
     def least(self, x: Value, y: Value) -> Value:
-        """Return the lesser of two values."""
+        """Return the minimum of two values."""
         if isinstance(x, float):
             x, y = y, x
         return self.clip(x, -INFINITE, y) if isinstance(y, float) else self.choose(self.compare(ast.Lt, x, y), x, y)
 
     def greatest(self, x: Value, y: Value) -> Value:
-        """Return the greater of two values."""
+        """Return the maximum of two values."""
         if isinstance(x, float):
             x, y = y, x
         return self.clip(x, y, INFINITE) if isinstance(y, float) else self.choose(self.compare(ast.Gt, x, y), x, y)
@@ -182,28 +182,28 @@ class ColumnArithmetic:
     def _apply(self, op: str, x: NumericExpr, y: NumericExpr) -> NumericExpr:
         if (n := max(count_registers(x), 1 + count_registers(y))) > N_REGISTERS:
             raise Unsupported(
-                f"this needs {n} intermediate results; there is room for {N_REGISTERS}",
-                "give a part of it as an expression before",
+                f"this needs {n} registers for intermediate results; a program has {N_REGISTERS}",
+                "compute a part of it in an earlier expression",
             )
         return combine(self.name, op, (x, y))
 
 
 def constant(value: float) -> float:
-    """Return a number that float32 can hold.
+    """Return `value`.
 
     Raises
     ------
     Unsupported
-        If it is too large, or too near to 0.
+        If float32 cannot represent it: it is too large, or too close to 0.
     """
     low, high = FLOAT32
     if value and not low <= abs(value) <= high:
-        raise Unsupported(f"the number {value:g} exceeds float32", f"between {low:.1e} and {high:.1e}")
+        raise Unsupported(f"the number {value:g} exceeds float32", f"use numbers between {low:.1e} and {high:.1e}")
     return value
 
 
 def n_instructions(column: NumericExpr) -> int:
-    """Return how many instructions write a column, an index counted as one."""
+    """Return the number of instructions of a column, with an index counted as one."""
     below = sum(n_instructions(operand) + 1 for operand in column.producer.operands)
     return below + len(column.transforms) + (2 if column.producer.codes is not None else 1)
 
@@ -222,8 +222,8 @@ def _positive(x: Value) -> Value:
     return x.then("CLIP", 0.0, 1.0)
 
 
-def _constant_beside(column: NumericExpr, value: float) -> NumericExpr:
-    """Return the column that has one value in every row; a program has no constants, so it begins with a source."""
+def _constant_column(column: NumericExpr, value: float) -> NumericExpr:
+    """Return a constant column, computed from a source of `column` since programs have no constants."""
     while column.producer.operands:
         column = column.producer.operands[0]
     return replace(column, transforms=()).then("FILL", value).then("CLIP", value, value)

@@ -1,4 +1,4 @@
-"""Compiler from expressions to a `Program`: the only place that writes instructions."""
+"""Compiler from expressions to a `Program`; no other module writes instructions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ KEEPS_SHIFT = ("FILL", "CLIP")
 def compile_program(
     columns: Iterable[NumericExpr], places: Mapping[str, tuple[str, int]], folds: bool = True
 ) -> Program:
-    """Return the program that writes `columns` in order.
+    """Return the program that computes `columns` in order.
 
     Parameters
     ----------
     columns : iterable of NumericExpr
     places : mapping of str to (str, int)
-        Block and row of each source column.
+        Block and row of each table column.
     folds : bool
-        Whether training rows read the lookup table of their own fold; False keeps the full statistics only, as in a
-        served model.
+        Whether each training row reads the lookup table of its fold; False includes the full statistics only, for
+        serving.
     """
     writer = _ProgramWriter(places, folds)
     width = 0
@@ -47,11 +47,11 @@ class _ProgramWriter:
         self.params: list[float] = []
         self.luts: list[np.ndarray] = []
         self.n_luts = 0
-        self.index: object = None  # what the index register holds at this point
+        self.index: object = None  # the current contents of the index register
         self.calls: list[Call] = []
 
     def column(self, column: NumericExpr, dst: int, register: int = 0) -> None:
-        """Write the instructions of a column; registers from `register` on are free."""
+        """Write the instructions of a column; registers from `register` onwards are free."""
         center = self._produce(column, dst, register)
         for transform in column.transforms:
             self._transform(transform, dst, center)
@@ -59,7 +59,7 @@ class _ProgramWriter:
                 center = 0.0
 
     def _produce(self, column: NumericExpr, dst: int, register: int) -> float:
-        """Write the first value; return the shift that has been subtracted from it already."""
+        """Write the producer; return the shift that it has already subtracted."""
         producer = column.producer
         op = Opcode[producer.op]
         if producer.operands:
@@ -69,10 +69,10 @@ class _ProgramWriter:
             self._take(producer.codes, producer.table, dst)  # type: ignore[arg-type]
             return 0.0
         if op is Opcode.LOAD:
-            # Centring in the source's precision keeps what float32 would lose of a large mean with a small spread.
+            # Centering in the precision of the source avoids the loss of a small spread around a large mean in float32.
             center = _center_of(column.transforms)
             if self.places[producer.source][0] == "float32":
-                center = float(np.float32(center))  # what it subtracts exactly; SCALE adds the rest
+                center = float(np.float32(center))  # subtracted exactly; SCALE adds the remainder
             self._put(op, dst, producer.source, params=(center,))
             return center
         arg = self.places[producer.other][1] if producer.other else producer.arg
@@ -80,7 +80,7 @@ class _ProgramWriter:
         return 0.0
 
     def _combine(self, op: Opcode, producer: Producer, dst: int, register: int) -> None:
-        """Write the operands, all but the last to registers, and the instruction that takes them."""
+        """Write the operands, the last one excepted to registers, and the instruction that combines them."""
         *stored, last = producer.operands
         for i, operand in enumerate(stored, start=register):
             self.column(operand, dst, i)
@@ -90,7 +90,7 @@ class _ProgramWriter:
         self._put(op, dst, arg=register, params=producer.params, size=size)
 
     def _call(self, call: Call) -> int:
-        """Return the number of a user's kernel in this program."""
+        """Return the position of a user's kernel in the program."""
         if call not in self.calls:
             self.calls.append(call)
         return self.calls.index(call)
@@ -114,7 +114,7 @@ class _ProgramWriter:
 
     def _index(self, terms: tuple[IndexTerm, ...], size: int, by_fold: bool) -> None:
         if self.index == (terms, by_fold):
-            return  # the register holds it already
+            return  # already in the register
         for term in terms:
             op = Opcode[term.op]
             if op is Opcode.INDEX_PART:
@@ -138,7 +138,7 @@ class _ProgramWriter:
         size: int = 0,
     ) -> None:
         if op in STARTS_SEGMENT:
-            self.index = None  # segments are independent: an index ends with its segment
+            self.index = None  # an index is valid within its segment only
         block, row = self.places[source] if source else ("", -1)
         param_at, lut_at = len(self.params), self.n_luts
         self.params += params
@@ -151,7 +151,7 @@ class _ProgramWriter:
 
 
 def _center_of(transforms: tuple[Transform, ...]) -> float:
-    """Return the center that a LOAD may subtract: that of the first CENTER, if only shifts precede it."""
+    """Return the center of the first CENTER if LOAD may subtract it, that is, if only FILL and CLIP precede it."""
     for transform in transforms:
         if transform.op == "CENTER":
             return transform.params[0]

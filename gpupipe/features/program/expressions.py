@@ -1,11 +1,11 @@
 """Expressions: virtual columns during a fit, before they are compiled to instructions. Standard library only.
 
-The program computes two kinds: `NumericExpr` (one float32 value per row) and `CategoryExpr` (one small integer per row,
-each with a label). `TimeExpr` and `TextExpr` only name columns of the input. Ops build new expressions from existing
-ones; nothing is computed until a statistic needs it or the program is compiled.
+A program computes two kinds: `NumericExpr` (one float32 value per row) and `CategoryExpr` (one labeled integer code per
+row). `TimeExpr` and `TextExpr` only name input columns. Ops build new expressions from existing ones; nothing is
+computed until a statistic is needed or the program is compiled.
 
-An expression represents the column that it alone is derived from (scaled, encoded, a part of it). An expression of
-several columns, or one added beside its source, represents itself. A column that is already represented in the matrix
+An expression of a single column (scaled, encoded, a part of it) represents that column. An expression of several
+columns, or one that is added next to its source, represents itself. A column that is already represented in the matrix
 gets no automatic encoding (`gpupipe.features.program.builder.ProgramBuilder.unrepresented`).
 """
 
@@ -47,15 +47,15 @@ class CategoryExpr:
     ----------
     name : str
     inputs : tuple of str
-        The input columns it is made of.
+        The input columns that it is computed from.
     index : tuple of IndexTerm
-        How the raw index of a row is computed.
+        The terms of the raw index of a row.
     size : int
         Number of raw indices.
     labels : tuple of str
         The label of code ``FIRST_LEVEL + i``.
     remap : array of int, shape (size,), optional
-        The code of each raw index; None where they are the same.
+        The code of each raw index; None if they are equal.
     kind : str
         ``"categorical"``, or ``"boolean"``.
     root : str
@@ -82,7 +82,7 @@ class CategoryExpr:
         return self.root or self.inputs[0]
 
     def with_null_as(self, code: int) -> CategoryExpr:
-        """Return the column with nulls counted as `code`."""
+        """Return the expression with nulls replaced by `code`."""
         import numpy as np
 
         remap = np.arange(self.size) if self.remap is None else np.array(self.remap)
@@ -104,14 +104,14 @@ class Producer:
     other : str
         The second column of BETWEEN.
     params : tuple of float
-        Of the instruction: origin (microseconds) and factor of ELAPSED...
+        Parameters of the instruction, such as origin (microseconds) and factor of ELAPSED.
     operands : tuple of NumericExpr
-        What an instruction of several operands takes, in order.
+        The operands, in order, of an instruction that takes several.
     call : Call, optional
         The user's kernel of CALL.
     table : array of float, shape (folds + 1, size) or (size,), optional
-        Lookup table of TAKE over the raw indices of `codes`; two axes where training rows read the table of their own
-        fold (row 0 holds the full statistics).
+        Lookup table of TAKE over the raw indices of `codes`. With two axes, each training row reads the
+        table of its fold; row 0 contains the full statistics.
     """
 
     op: str
@@ -136,17 +136,17 @@ class Transform:
 
 @dataclass(frozen=True)
 class NumericExpr:
-    """A numeric expression: a producer, and the transforms that are applied to its value in order.
+    """A numeric expression: a producer, and transforms that are applied to its value in order.
 
     Attributes
     ----------
     name : str
     inputs : tuple of str
-        The input columns it is made of.
+        The input columns that it is computed from.
     producer : Producer
     transforms : tuple of Transform
     may_be_null : bool
-        Whether a row can still be NaN. A scaled value that overflows float32 is ignored: no training row has one.
+        Whether a row can still be NaN. Overflow of scaled values is ignored: it does not occur in the training rows.
     root : str
         The column that it represents; ``""`` is its one input.
     """
@@ -176,17 +176,17 @@ def combine(
 ) -> NumericExpr:
     """Return the expression of an instruction that takes several operands; it represents itself.
 
-    It is null where an operand is null and where the result overflows float32, so it may be null whatever they are.
+    It is null where an operand is null or the result overflows float32, so it may be null even if no operand is.
 
     Raises
     ------
     ConfigError
-        If the operands are nested so deeply that a program has too few registers.
+        If the operands are nested too deeply for the registers of a program.
     """
     if (n := max(i + count_registers(operand) for i, operand in enumerate(operands))) > N_REGISTERS:
         raise ConfigError(
-            f"{name!r} is made of columns of columns with {n} intermediate results; there is room for {N_REGISTERS}",
-            fix="give the column that is itself made of others first",
+            f"{name!r} needs {n} registers for intermediate results; a program has {N_REGISTERS}",
+            fix="list the input that is itself computed from other columns first",
             names=[name],
         )
     inputs = tuple(dict.fromkeys(source for operand in operands for source in operand.inputs))
@@ -195,7 +195,7 @@ def combine(
 
 
 def count_registers(column: NumericExpr) -> int:
-    """Return how many intermediate results a program holds while it computes an expression."""
+    """Return the number of registers that a program needs to compute an expression."""
     return max((i + count_registers(operand) for i, operand in enumerate(column.producer.operands)), default=0)
 
 
@@ -212,7 +212,7 @@ class TimeExpr:
 
 @dataclass(frozen=True)
 class TextExpr:
-    """A column of free text. No op reads it in a program; text ops derive columns from it before the fit."""
+    """A text column. Programs do not read it; text ops derive columns from it before the fit."""
 
     name: str
     inputs: tuple[str, ...]
@@ -233,7 +233,7 @@ class OutputColumn:
     op : str
         The last op that changed it.
     n_codes : int
-        Where the values are integer ids: how many there are; 0 for numbers.
+        Number of codes if the values are integer ids; 0 for numbers.
     """
 
     column: NumericExpr

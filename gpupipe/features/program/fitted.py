@@ -1,4 +1,4 @@
-"""Fit ops to training rows; write the matrix of any rows."""
+"""Fit ops to training rows, and compute the feature matrix of any rows."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Feature:
     ----------
     name : str
     inputs : tuple of str
-        The input columns that it is made of.
+        The input columns that it is computed from.
     op : str
-        The op that made it.
+        The op that computes it.
     n_codes : int
-        Where its values are integer ids, how many there are; 0 for a number.
+        Number of codes if the values are integer ids; 0 for numbers.
     """
 
     name: str
@@ -54,31 +54,31 @@ class Feature:
 
 @dataclass(frozen=True)
 class FittedFeatures:
-    """The result of a fit: portable, and the same on every device.
+    """The result of a fit, portable between devices.
 
     Attributes
     ----------
     schema : Schema
-        The source columns that the program reads, with their levels.
+        The columns that the program reads, with their levels.
     program : Program
-        For rows outside the training: lookups hold the full statistics.
+        For rows that were not fitted: lookup tables contain the full statistics.
     training_program : Program, optional
-        For the training rows, each of which reads the statistics of the other folds; None where no op is cross-fitted,
+        For the training rows, each of which reads the statistics of the other folds; None if no op is cross-fitted,
         and in a loaded model.
     folds : array of int8, shape (training rows,), optional
         The fold of each training row.
     features : tuple of Feature
         The columns of the matrix, in order.
     notes : tuple of str
-        What was done without being asked for.
+        Automatic treatments, such as imputed nulls.
     warnings : tuple of str
-        Columns that are not among the features though nobody dropped them, each with what to do.
+        Columns that were dropped automatically, each with advice.
     states : tuple of dict
-        What each op learned of each column, for people to read.
+        State that each op learned from each column, for users to read.
     derivation : Derivation, optional
-        How the columns that are no column of the input are made; None where there are none.
+        Computation of the derived columns; None if there are none.
     training : TrainingSummary, optional
-        Nulls and ranges of the input columns over the training rows; None in a model of an earlier version.
+        Nulls and ranges of the input columns over the training rows; None in models of earlier versions.
     """
 
     schema: Schema
@@ -102,25 +102,25 @@ class FittedFeatures:
 
     @property
     def categorical(self) -> dict[int, int]:
-        """Column of the matrix to number of codes, for columns of integer ids."""
+        """Number of codes of each matrix column with integer ids, by position."""
         return {i: feature.n_codes for i, feature in enumerate(self.features) if feature.n_codes}
 
     @property
     def lineage(self) -> dict[str, list[str]]:
-        """Column of the matrix to the input columns that it is made of; ``table.column`` of a further table."""
+        """Input columns of each matrix column, by name; ``table.column`` for a further table."""
         made = {} if self.derivation is None else self.derivation.made
         sources = {f.name: [s for name in f.inputs for s in made.get(name, (name,))] for f in self.features}
         return {name: list(dict.fromkeys(inputs)) for name, inputs in sources.items()}
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The columns of the main table that are read, each once."""
+        """The columns of the main table that are read."""
         derived = () if self.derivation is None else self.derivation.inputs
         return tuple(dict.fromkeys((*(column.source for column in self.input_schema), *derived)))
 
     @property
     def input_schema(self) -> Schema:
-        """The columns of the main table that are encoded, with all the levels that any reader of them knows."""
+        """The columns of the main table that are encoded, with all levels that the program or the derivation uses."""
         if self.derivation is None:
             return self.schema
         columns = {column.name: column for column in self.schema if not column.derived}
@@ -129,23 +129,23 @@ class FittedFeatures:
     def encode(
         self, arrow: pa.Table, backend: Backend, events: Mapping[str, pa.Table] | None = None, as_of: int | None = None
     ) -> Table:
-        """Return rows as they were read as a table that `transform` takes.
+        """Encode raw rows as a table for `transform`.
 
         Parameters
         ----------
         arrow : pyarrow.Table
             Rows of the main table.
         events : mapping of str to pyarrow.Table, optional
-            The further tables that the features are made of.
+            The further tables that the features are computed from.
         as_of : int, optional
-            A time in microseconds since 1970, in place of the cut-off dates of the training.
+            A time in microseconds since 1970, instead of the cut-off dates of the training.
 
         Raises
         ------
         SchemaError
-            If a column is absent or of another kind.
+            If a column is missing or has another kind.
         ConfigError
-            If a table is absent.
+            If a table is missing.
         """
         table = encode_served(arrow, backend, self.input_schema)
         return table if self.derivation is None else self.derivation.run(table, arrow, events or {}, backend, as_of)
@@ -156,21 +156,21 @@ class FittedFeatures:
         Parameters
         ----------
         engine : {"numpy", "numba"}, optional
-            As in `Backend.run_program`: where `table` is a partition, that of the driver.
+            As in `Backend.run_program`; for a partition, the engine of the driver.
 
         Raises
         ------
         SchemaError
-            If the table lacks a column, or has one of another kind.
+            If a column is missing or has another kind.
         LimitError
             If the matrix does not fit into memory.
         DataError
-            If a user's kernel cannot compute a value.
+            If a user's kernel raises for a value.
         """
         return self._run(self.program, table, None, backend, engine)
 
     def transform_training(self, table: Table, backend: Backend) -> Array:
-        """Return the matrix of the very rows that were fitted: cross-fitted statistics do not see their own row."""
+        """Return the matrix of the rows that were fitted, in which cross-fitted statistics exclude their own row."""
         if self.training_program is None:
             return self.transform(table, backend)
         return self._run(self.training_program, table, self.folds, backend)
@@ -197,7 +197,7 @@ class FittedFeatures:
 
 @singledispatch
 def write_matrix(table: Any, features: FittedFeatures, backend: Backend, is_training: bool = False) -> Any:
-    """Return the feature matrix of an `EncodedTable`: an array, or of a partitioned table a partitioned matrix.
+    """Return the feature matrix of an `EncodedTable`: an array, or a partitioned matrix for a partitioned table.
 
     With `is_training` the rows are those of the fit: see `FittedFeatures.transform_training`.
     """
@@ -213,7 +213,7 @@ def _matrix(n_rows: int, n_columns: int, backend: Backend) -> Array:
 
 
 def _fits(table: Schema, schema: Schema) -> bool:
-    """Return whether a program for `schema` can read a table of schema `table` as it lies."""
+    """Return whether a program for `schema` can read a table of schema `table` without rearranging it."""
     return all(column.name in table and same_codes(table[column.name], column) for column in schema)
 
 
@@ -238,21 +238,21 @@ def fit_features(
     Parameters
     ----------
     ops : sequence of Op
-        In the order in which they apply; columns that no feature represents afterwards are handled by `Auto`.
+        In order of application; columns that no feature represents afterwards are handled by `Auto`.
     statistics : Statistics
-        May be used for several views: it remembers what it has reduced.
+        May be shared by several views: it caches its results.
     view : {"codes", "dense", "embedding"}
-        What the model likes. In the embedding view the numbers come first and the ids last, so that either are one
-        block of the column-major matrix.
+        The form that suits the model. In the embedding view, numbers come first and ids last, so that each is one block
+        of the column-major matrix.
     derivation : Derivation, optional
-        How those columns came about that are no columns of the input.
+        Computation of the derived columns.
     withheld : mapping of str to str, optional
-        As `ProgramBuilder` takes it.
+        As in `ProgramBuilder`.
 
     Raises
     ------
     ConfigError
-        If an op does not fit the columns, or no column is left.
+        If an op does not apply to the columns, or no feature remains.
     """
     builder = ProgramBuilder(statistics, view, withheld)
     for i, op in enumerate(ops):
@@ -261,12 +261,12 @@ def fit_features(
 
 
 def finish_features(builder: ProgramBuilder, derivation: Derivation | None = None) -> FittedFeatures:
-    """Return the features once all ops have been applied: columns that no op encoded are handled by `Auto`.
+    """Return the fitted features after all ops have been applied; `Auto` handles the remaining columns.
 
     Raises
     ------
     ConfigError
-        If no column is left.
+        If no feature remains.
     """
     read = () if derivation is None else derivation.inputs
     rest = [n for n in builder.unrepresented() if not (n in read and isinstance(builder.columns[n], TextExpr))]
@@ -274,13 +274,13 @@ def finish_features(builder: ProgramBuilder, derivation: Derivation | None = Non
         Auto(columns=rest).apply(builder)
     for name in builder.unrepresented():
         if not isinstance(builder.columns[name], TextExpr):
-            builder.warn(f"{name}: the training rows hold no value of it, so it is not among the features")
+            builder.warn(f"column {name!r} dropped: it has no values in the training rows")
     builder.impute_nulls()
     outputs = list(builder.outputs.values())
     if builder.view == "embedding":
         outputs.sort(key=lambda output: output.n_codes > 0)
     if not outputs:
-        raise ConfigError("no feature is left", where="features", fix="select columns that are not dropped or text")
+        raise ConfigError("no feature remains", where="features", fix="select columns that are not dropped or text")
     return _written(outputs, builder, derivation)
 
 

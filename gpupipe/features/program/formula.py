@@ -1,7 +1,7 @@
-"""Arithmetic expressions as text: parsed by `ast`, checked, and turned into expressions.
+"""Parser of arithmetic expressions in text form, which are converted to `NumericExpr`.
 
 The grammar is closed: numbers, columns, ``+ - * / **``, comparisons, ``and or not`` and the functions of `FUNCTIONS`.
-Anything else is refused with its place in the text. Nothing of a text is ever run.
+Anything else is rejected with its position in the text. The text is parsed by `ast` and never executed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FUNCTIONS = {
 
 
 class FormulaError(ValueError):
-    """Raised for a text that is not a numeric expression; the message has the position."""
+    """Raised if a text is not a valid expression; the message contains the position."""
 
 
 class Formula:
@@ -63,12 +63,12 @@ class Formula:
     Parameters
     ----------
     text : str
-        Python's syntax. Quote a column whose name is not an identifier: ```monthly charges` / tenure``.
+        In Python's syntax. Put column names that are not identifiers in backticks: ```monthly charges` / tenure``.
 
     Raises
     ------
     FormulaError
-        If the text is longer than `MOST_CHARACTERS`, or not in the grammar.
+        If the text is longer than `MOST_CHARACTERS`, or does not match the grammar.
     """
 
     def __init__(self, text: str) -> None:
@@ -86,28 +86,28 @@ class Formula:
         null: Callable[[str], NumericExpr],
         centred: Callable[[list[NumericExpr]], list[NumericExpr]] = lambda columns: columns,
     ) -> NumericExpr:
-        """Return the column that the expression makes.
+        """Return the column that the expression computes.
 
         Parameters
         ----------
         name : str
-            What it is called.
+            Name of the column.
         number : callable
-            Returns the numeric column of a name.
+            Returns the numeric column with a given name.
         null : callable
-            Returns the column that is 1 where the one of a name is null, else 0.
+            Returns the column that is 1 where the column with a given name is null, else 0.
         centred : callable
-            Moves two columns whose difference is taken nearer to 0, both by the same number.
+            Shifts two columns, whose difference is computed, by a common number towards 0.
 
         Raises
         ------
         FormulaError
-            If it reads no column, or needs more instructions or registers than a program has.
+            If it uses no column, or needs more instructions or registers than a program has.
         """
         made = _Translation(self, number, null, ColumnArithmetic(name, centred)).value(self._root, 0)
         if not isinstance(made, NumericExpr):
-            raise FormulaError(f"{self._shown} reads no column: it is {made:g} in every row")
-        # Any step may leave float32; one that is made of a single column stands beside it all the same.
+            raise FormulaError(f"{self._shown} uses no column: it is {made:g} in every row")
+        # Any step may overflow. The column represents itself even if it is computed from a single column.
         return replace(made, name=name, root=name, may_be_null=True)
 
     def error(self, node: ast.AST, what: str, fix: str = "") -> FormulaError:
@@ -123,13 +123,13 @@ class Formula:
     def _parsed(self) -> ast.expr:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of Python's own style; what is wrong here is said below
+                warnings.simplefilter("ignore")  # SyntaxWarning about style; errors are reported below
                 return ast.parse(self._source, mode="eval").body
         except SyntaxError as error:
             at = f" at character {error.offset}" if error.offset else ""
             raise FormulaError(
                 f"{self._shown} is not an expression{at}: {error.msg}; "
-                "names with blanks or signs, and keywords, go in backticks: `monthly charges`"
+                "put names with spaces or symbols, and keywords, in backticks: `monthly charges`"
             ) from None
         except (RecursionError, MemoryError):
             raise FormulaError("the expression is nested too deeply") from None
@@ -142,13 +142,13 @@ def _stand_in(name: str) -> NumericExpr:
 
 
 def _with_quoted_names(text: str) -> str:
-    """Return a text with names in backticks as Python's strings, which stand for columns as well."""
+    """Replace names in backticks by Python strings, which also denote columns."""
     parts = re.compile(r"'[^']*'|\"[^\"]*\"|`([^`]+)`")
     return parts.sub(lambda found: repr(found[1]) if found[1] else found[0], text).replace("\n", " ").strip()
 
 
 class _Translation:
-    """Turns the nodes of a formula into numbers and expressions."""
+    """Conversion of syntax nodes to numbers and expressions."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Translation:
         self.formula, self.number, self.null, self.arithmetic = formula, number, null, arithmetic
 
     def value(self, node: ast.expr, depth: int) -> Value:
-        """Return what a node stands for: a number, or a column."""
+        """Return the value of a node: a number or an expression."""
         if depth > MOST_DEPTH:
             raise FormulaError(f"the expression is nested more than {MOST_DEPTH} deep")
         try:
@@ -168,9 +168,9 @@ class _Translation:
             if isinstance(made, float):
                 return constant(made)
             if (n := n_instructions(made)) > MOST_INSTRUCTIONS:
-                raise Unsupported(f"this takes {n} instructions; at most {MOST_INSTRUCTIONS}", "split the expression")
+                raise Unsupported(f"this needs {n} instructions; at most {MOST_INSTRUCTIONS}", "split the expression")
         except OverflowError:
-            raise self.formula.error(node, "the number exceeds float32", "at most 3.4e38") from None
+            raise self.formula.error(node, "the number exceeds float32", "use at most 3.4e38") from None
         except Unsupported as error:
             raise self.formula.error(node, error.what, error.fix) from None
         return made
@@ -194,9 +194,9 @@ class _Translation:
                 return self._call(node, depth)
             case ast.Attribute():
                 dotted = ast.unparse(node)
-                raise Unsupported(f"{dotted!r} is not supported", f"as the name of a column: `{dotted}`")
+                raise Unsupported(f"{dotted!r} is not supported", f"put a column name in backticks: `{dotted}`")
             case ast.IfExp():
-                raise Unsupported("if / else is not supported", "where(condition, x, y) chooses")
+                raise Unsupported("if / else is not supported", "use where(condition, x, y)")
         raise _unsupported(node)
 
     def _literal(self, value: object) -> Value:
@@ -233,7 +233,7 @@ class _Translation:
         return self.arithmetic.all([self.arithmetic.compare(type(op), x, y) for op, x, y in pairs])
 
     def _condition(self, node: ast.expr, depth: int) -> Value:
-        """Return a value that is 1 or 0: a number is true where it is not 0, as in Python."""
+        """Return 1 where a value is not 0, else 0, as Python's truth value."""
         value = self.value(node, depth)
         is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
         if is_not or isinstance(node, ast.Compare | ast.BoolOp):
@@ -244,9 +244,9 @@ class _Translation:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         usage = FUNCTIONS.get(name)
         if usage is None:
-            raise Unsupported(f"the function {name!r} is not supported", f"one of {', '.join(FUNCTIONS)}")
+            raise Unsupported(f"the function {name!r} is not supported", f"use one of {', '.join(FUNCTIONS)}")
         if node.keywords or len(node.args) != usage.count(",") + 1:
-            raise Unsupported(f"{name} got other arguments than {usage}")
+            raise Unsupported(f"{name}: expected {usage}")
         arithmetic = self.arithmetic
         if name == "isnull":
             return self.null(_column_name(node.args[0], usage))
@@ -257,7 +257,7 @@ class _Translation:
         if name in ("clip", "fillna"):
             numbers = [value for value in values[1:] if isinstance(value, float)]
             if len(numbers) < len(values) - 1:
-                raise Unsupported(f"in {usage}, only x can have columns")
+                raise Unsupported(f"in {usage}, all arguments except x must be numbers")
             return (arithmetic.clip if name == "clip" else arithmetic.fill)(values[0], *numbers)
         functions: dict[str, Callable[..., Value]] = {
             "abs": arithmetic.absolute, "log": arithmetic.log, "log1p": arithmetic.log1p,
@@ -271,9 +271,9 @@ def _column_name(node: ast.expr, usage: str) -> str:
         return node.id
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
-    raise Unsupported(f"{usage} takes the name of a column")
+    raise Unsupported(f"{usage} takes a column name")
 
 
 def _unsupported(node: ast.AST) -> Unsupported:
     what = NAMED.get(type(node), type(node).__name__)
-    return Unsupported(f"{what} is not supported", "a kernel of your own can do more (kernel: {use: file.py:function})")
+    return Unsupported(f"{what} is not supported", "use a custom kernel (kernel: {use: file.py:function})")

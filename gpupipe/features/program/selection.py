@@ -1,4 +1,4 @@
-"""Column selections: names, globs, ``@kind``, and ``!`` to leave out."""
+"""Column selections: names, globs, ``@kind``, and ``!`` for exclusion."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def resolve(
     kinds: Mapping[str, str],
     absent: Callable[[str, bool], ConfigError | None] | None = None,
 ) -> list[str]:
-    """Return the names that `selection` means, each once, in the order in which it names them.
+    """Return the columns that `selection` matches, without duplicates, in the order of the selection.
 
     Parameters
     ----------
     selection : str or sequence of str
     kinds : mapping of str to str
-        The columns that there are, and their kinds.
+        The available columns and their kinds.
     absent : callable, optional
-        Given a name or glob that matches nothing, and whether it stands behind a ``!``: returns the error to raise, or
-        None where it may match nothing.
+        Called with a name or glob that matches nothing, and whether it is excluded by ``!``; returns the error to
+        raise, or None to ignore it.
 
     Raises
     ------
@@ -65,18 +65,18 @@ def resolve(
 def select_dropped(
     drop: Sequence[str], kinds: Mapping[str, str], target: str | None, kept: Sequence[str] = ()
 ) -> list[str]:
-    """Return the columns that selectors of kinds in ``drop:`` mean; never the target, nor those to be `kept` so far.
+    """Return the columns that ``@kind`` selectors in ``drop:`` match, except the target and the `kept` columns.
 
     Raises
     ------
     SchemaError
-        If no column would be left.
+        If no column would remain.
     """
     kinds = {name: kind for name, kind in kinds.items() if name != target}
     selectors = [name for name in drop if name.startswith("@")]
     gone = resolve(selectors, kinds) if selectors else []
     if len(gone) == len(kinds):
-        raise SchemaError("no column is left to learn from", where="source.drop", fix="drop fewer")
+        raise SchemaError("source.drop removes all columns", where="source.drop", fix="drop fewer columns")
     needed = frozenset(kept)
     return [name for name in gone if name not in needed]
 
@@ -86,11 +86,13 @@ def _is_exclusion(item: str, kinds: Mapping[str, str]) -> bool:
 
 
 def _matching(item: str, kinds: Mapping[str, str]) -> list[str] | None:
-    """Return the columns that one item means; None where a name or glob means none."""
-    if item in kinds:  # a column may have a *, an @ or a ! in its name
+    """Return the columns that one item matches, or None if a name or glob matches nothing."""
+    if item in kinds:  # column names may contain *, @ or !
         return [item]
     if item.startswith("@"):
         if item not in KINDS:
-            raise ConfigError(f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"one of {KINDS}")
+            raise ConfigError(
+                f"unknown selector {item!r}", fix=did_you_mean(item, KINDS) or f"use one of {', '.join(KINDS)}"
+            )
         return [name for name, kind in kinds.items() if item in ("@all", f"@{kind}")]
     return (list(filter(NamePatterns([item]).matches, kinds)) if is_glob(item) else None) or None

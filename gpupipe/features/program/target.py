@@ -13,10 +13,10 @@ class Target:
     Attributes
     ----------
     values : array of float64, shape (n_rows,)
-        Class codes 0..k-1, or the number to predict.
+        Class codes 0..k-1, or the numbers to predict.
     n_classes : int
-        0 for regression.
+        Number of classes; 0 for regression.
     """
 
-    values: Any  # an array; of rows in partitions, a list of handles of arrays
+    values: Any  # an array; for a partitioned table, a list of array handles
     n_classes: int

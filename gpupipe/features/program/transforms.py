@@ -1,4 +1,4 @@
-"""Properties of transform chains that follow without reading a row."""
+"""Properties of transform chains that are derived without reading rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpupipe.features.program.expressions import NumericExpr, Transform
 from gpupipe.features.statistics.moments import Moments
 from gpupipe_kernels.reference import yeo_johnson
 
-FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: some last digits, which rounding may have made
+FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: the last digits may be rounding errors
 
 
 def identity(column: NumericExpr) -> Any:
-    """Return a hashable key that is equal for expressions of the same values, whatever their names."""
+    """Return a hashable key that is equal for expressions with the same values, regardless of their names."""
     made = column.producer
     table = None if made.codes is None or made.table is None else (made.codes.index, made.table.tobytes())
     operands = tuple(identity(operand) for operand in made.operands)
@@ -23,7 +23,7 @@ def identity(column: NumericExpr) -> Any:
 
 
 def is_source(column: NumericExpr) -> bool:
-    """Return whether an expression is a column of the table, unchanged."""
+    """Return whether an expression is an unchanged column of the table."""
     return column.producer.op == "LOAD" and not column.transforms
 
 
@@ -36,7 +36,7 @@ def split_affine_tail(column: NumericExpr) -> tuple[NumericExpr, tuple[Transform
 
 
 def transform_moments(moments: Moments, column: NumericExpr, tail: Sequence[Transform]) -> Moments:
-    """Return the moments of `column` after the FILL and CENTER transforms of `tail`; `moments` are those before."""
+    """Return the moments of `column` after the FILL and CENTER transforms of `tail`, given those before."""
     resolution = 0.0 if is_source(column) else FLOAT32_RESOLUTION
     for transform in tail:
         if transform.op == "FILL":
@@ -52,7 +52,7 @@ def preserves_order(transform: Transform) -> bool:
 
 
 def apply_transforms(column: NumericExpr, value: float) -> float:
-    """Apply the transforms of an expression to one value that is not null, and return the result."""
+    """Return one non-null value after the transforms of an expression."""
     for transform in column.transforms:
         value = _apply(transform, value)
     return value

@@ -1,1 +1,1 @@
-"""Training statistics: numbers, categories and quantiles, on the host and on a device."""
+"""Training statistics of numbers and categories, on the CPU and the GPU."""

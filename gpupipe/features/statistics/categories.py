@@ -1,4 +1,4 @@
-"""Row counts and target sums per code, fold and class: every statistic of categories is computed from these tables."""
+"""Row counts and target sums per code, fold and class, from which all statistics of categories are computed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
 from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
-Tables = tuple[Array, Array]  # rows, and sums of the target
-TASKS_A_THREAD = 4  # so that threads end at about the same time
+Tables = tuple[Array, Array]  # row counts, target sums
+TASKS_PER_THREAD = 4  # so that threads finish at about the same time
 
 
 class CategoryCounter:
@@ -30,14 +30,14 @@ class CategoryCounter:
     backend : Backend
     engine : ReductionEngine
     first_row : int
-        The position of the first row among the rows that are fitted: a fold is a hash of it.
+        The position of the first row among all training rows, since the fold of a row is a hash of its position.
     """
 
     def __init__(self, table: Table, backend: Backend, engine: ReductionEngine, first_row: int = 0) -> None:
         self.table, self.backend, self.engine, self.first_row = table, backend, engine, first_row
 
     def codes(self, names: Sequence[str]) -> list[Array]:
-        """Return rows per code of columns of the table, int64, shape (n_codes,)."""
+        """Return the row counts per code of table columns, int64, shape (n_codes,)."""
         sizes = {name: self.table.schema[name].n_codes for name in names}
 
         def count(name: str, start: int, stop: int) -> Array:
@@ -50,14 +50,14 @@ class CategoryCounter:
         return [reduce(np.add, parts) for parts in found]
 
     def indices(self, columns: Sequence[CategoryExpr]) -> list[Array]:
-        """Return rows per raw index of each column, int64, shape (size,)."""
+        """Return the row counts per raw index of each column, int64, shape (size,)."""
         return [add_tables(parts)[0] for parts in self._tally([self._cells(column) for column in columns])]
 
     def groups(self, seed: int, n_folds: int, target: Target | None) -> tuple[Array, Array]:
-        """Return the fold of each row, int8 in 1..n_folds, and the number of its fold and class; shapes (n_rows,).
+        """Return the fold of each row, int8 in 1..n_folds, and its group, an integer; shapes (n_rows,).
 
-        The fold is a hash of seed and position. The other number is ``(fold - 1) * n_classes + class``, and without
-        classes ``fold - 1``.
+        The fold is a hash of seed and position. The group is ``(fold - 1) * n_classes + class``, or without classes
+        ``fold - 1``.
         """
         n_rows, n_classes, xp = self.table.n_rows, 0 if target is None else target.n_classes, self.backend.xp
         fold, group = xp.empty(n_rows, np.int8), xp.empty(n_rows, code_storage(n_folds * max(1, n_classes)))
@@ -74,10 +74,10 @@ class CategoryCounter:
         return fold, group
 
     def targets(self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int) -> list[Tables]:
-        """Return rows and target sums per raw index and fold of each column.
+        """Return row counts and target sums per raw index and fold of each column.
 
-        Of classes the rows of each, int64, shape (size, n_folds * n_classes); then there are no sums. Of a number rows,
-        shape (size, n_folds), and sums, float64, likewise.
+        For classes: row counts of each class, int64, shape (size, n_folds * n_classes), and no sums. For regression:
+        row counts, int64, and sums, float64, both of shape (size, n_folds).
 
         Parameters
         ----------
@@ -89,12 +89,12 @@ class CategoryCounter:
     def target_parts(
         self, columns: Sequence[CategoryExpr], target: Target, group: Array, n_folds: int, many: int
     ) -> list[list[Tables]]:
-        """Return the tables of `targets` for each block of rows, in order; `add_tables` merges them.
+        """Return the tables of `targets` for each row block, in order; `add_tables` merges them.
 
         Parameters
         ----------
         many : int
-            Rows per block for tables of many cells, which would not fit in memory side by side; 0: as for others.
+            Rows per block for large tables, to limit the memory of parallel tasks; 0 for the default.
         """
         n_groups = n_folds * max(1, target.n_classes)
         y = None if target.n_classes else target.values
@@ -104,19 +104,19 @@ class CategoryCounter:
         cells = [self._cells(column, (group, n_groups))._replace(y=y, largest=largest) for column in own]
         found = {column.index: parts for column, parts in zip(own, self._tally(cells, many), strict=True)}
         for column, other in zip(columns, wider, strict=True):
-            if other is not None:  # the sums over what the other adds to its index
+            if other is not None:  # sum over the further terms of the longer index
                 counts, totals = add_tables(found[other.index])
                 found[column.index] = [(sum_axis(counts.reshape(column.size, -1, n_groups), 1), totals)]
         return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
     def _largest(self, y: Array | None) -> float:
-        """Return the largest absolute value of a number, which reductions on a device ask for."""
+        """Return the largest absolute target value, which reductions on a GPU need."""
         if y is None or not len(y) or not is_on_device(self.backend):
             return 0.0
         return float(self.backend.to_host(abs(y).max()))
 
     def _cells(self, column: CategoryExpr, group: tuple[Array, int] | None = None) -> CellLayout:
-        """Return the cells of the raw indices of a column; of each index together with a group, if that is given."""
+        """Return the cells of the raw indices of a column, crossed with `group` if given."""
         first, *others = column.index
         steps = [(*self.table.places[step.source], step.stride) for step in others]
         made: dict[str, list[Array]] = {}
@@ -130,7 +130,7 @@ class CategoryCounter:
         return CellLayout(blocks, tuple(steps), column.size * (group[1] if group else 1))
 
     def _made(self, step: IndexTerm, size: int) -> Array:
-        """Return the index that a step computes of a number or a time, shape (n_rows,)."""
+        """Return the index that a term computes from a number or a time, shape (n_rows,)."""
         source = self.table.column(step.source)
         out = self.backend.xp.empty(len(source), code_storage(size))
 
@@ -145,7 +145,7 @@ class CategoryCounter:
         return map_row_blocks(self.backend, self._tally_parts, cells, self.table.n_rows, heights)
 
     def _tally_parts(self, cells: CellLayout, start: int, stop: int) -> Tables:
-        """Return the tables of some rows; sums are added up in parts that do not depend on how many rows they are."""
+        """Return the tables of some rows; sums are accumulated in blocks of fixed size, whatever the number of rows."""
         xp, to_host = self.backend.xp, self.backend.to_host
         counts, totals = xp.zeros(cells.size, np.int64), xp.zeros(0 if cells.y is None else cells.size)
         whole = cells.y is None or is_on_device(self.backend)
@@ -162,31 +162,31 @@ class CategoryCounter:
         return rows[0][None] if len(rows) == 1 else self.backend.xp.stack(rows)
 
     def _height(self, n_cells: int, n_columns: int) -> int:
-        """Return how many rows to count in one table: a part of the rows has its own, and they are added up."""
+        """Return the number of rows per task; each task counts in its own table, and the tables are added."""
         n_rows = max(1, self.table.n_rows)
-        wanted = -(-TASKS_A_THREAD * self.backend.n_threads // n_columns)
+        wanted = -(-TASKS_PER_THREAD * self.backend.n_threads // n_columns)
         return max(ROWS_PER_BLOCK // 4, -(-n_rows // max(1, min(wanted, n_rows // n_cells))))
 
 
 def _fixed_height(n_cells: int, many: int) -> int:
-    """Return how many rows to hand to a thread: all parts of a large table would not fit side by side."""
+    """Return the number of rows per task for float sums, with fewer tasks for large tables, to limit memory."""
     return ROWS_PER_BLOCK if 4 * n_cells <= ROWS_PER_BLOCK else max(ROWS_PER_BLOCK, many)
 
 
 def add_tables(parts: Iterable[Tables]) -> Tables:
-    """Return the sum of the tables of several blocks of rows; floats are added up in the order of the blocks."""
+    """Return the sum of the tables of row blocks; floats are added in the order of the blocks."""
     return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
 def _wider(column: CategoryExpr, columns: Sequence[CategoryExpr], most_cells: int) -> CategoryExpr | None:
-    """Return the column with the longest index that starts with that of `column`, if there is one of few cells."""
+    """Return the column with the longest index that starts with the index of `column` and has few cells, if any."""
     n = len(column.index)
     found = [c for c in columns if c.index[:n] == column.index and len(c.index) > n and c.size <= most_cells]
     return max(found, key=lambda c: len(c.index), default=None)
 
 
 def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
-    """Add a computed column to its block; return its block and row."""
+    """Add a computed column to its block, and return the block and row."""
     name = f"made_{column.dtype}"
     rows = made.setdefault(name, [])
     rows.append(column)
@@ -194,22 +194,22 @@ def _add(made: dict[str, list[Array]], column: Array) -> tuple[str, int]:
 
 
 def regroup(raw: Array, column: CategoryExpr) -> Array:
-    """Return sums per raw index, shape (size, ...), as sums per code, shape (n_codes, ...)."""
+    """Convert sums per raw index, shape (size, ...), to sums per code, shape (n_codes, ...)."""
     if column.remap is None or not raw.size:
         return raw
-    rows = np.ascontiguousarray(raw.reshape(len(raw), -1).T, np.float64)  # counts are exact to 2**53
+    rows = np.ascontiguousarray(raw.reshape(len(raw), -1).T, np.float64)  # counts are exact up to 2**53
     sums = [np.bincount(column.remap, row, minlength=column.n_codes) for row in rows]
     return np.stack(sums, axis=1).astype(raw.dtype).reshape(-1, *raw.shape[1:])
 
 
 def sum_axis(table: Array, axis: int) -> Array:
-    """Return the sums over a short axis: NumPy would add up few numbers at a time."""
+    """Return the sums over a short axis; faster than `numpy.sum`, which adds few numbers at a time there."""
     total: Array = reduce(np.add, np.moveaxis(np.asarray(table), axis, 0))
     return total
 
 
 def compute_index(step: IndexTerm, source: Array, backend: Backend) -> Array:
-    """Return the index of each value of a time or a number: its calendar part, or its bin."""
+    """Return the index of each value: the calendar part of a time, or the bin of a number."""
     xp = backend.xp
     if step.op == "INDEX_PART":
         return xp.where(source == NAT, PART_SIZES[CalendarPart(step.part)], part(source, step.part))

@@ -1,4 +1,4 @@
-"""Reductions of numeric columns on a device: moments by CUDA kernels, quantiles by sorting."""
+"""Reductions of numeric columns on a GPU: moments by CUDA kernels, quantiles by sorting."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
 
-MAX_PROGRAM_ROWS = 2**22  # by a program at once: 16 MiB a column
+MAX_PROGRAM_ROWS = 2**22  # per run of a program: 16 MiB per column
 
 
 class DeviceReducer(Reducer):
-    """The reductions of `Reducer` for columns on a device; `engine` is `gpupipe_kernels.reduce.cuda.engine`.
+    """The reductions of `Reducer` for columns on a GPU; `engine` is `gpupipe_kernels.reduce.cuda.engine`.
 
-    The same rows give the same bits at every call. Quantiles, extremes and counts equal those of the host to the last
-    bit; moments are added up in another order.
+    Results are reproducible bit by bit. Quantiles, extremes and counts are identical to those of the CPU; moments may
+    differ by rounding, as they are summed in another order.
     """
 
     engine: Any
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
-        """Return the moments of each column, and its quantiles, which are 0 if all is null."""
+        """Return the moments and quantiles of each column; quantiles are 0 if all values are null."""
         moments = self.moments(columns)
         return [(m, self._quantiles(x, len(x) - m.n_null, shares)) for x, m in zip(columns, moments, strict=True)]
 
@@ -62,7 +62,7 @@ class DeviceReducer(Reducer):
         return [[self._extremes(x) if len(x) else (np.inf, -np.inf)] for x in columns]
 
     def _sums(self, columns: Sequence[Array], pivots: Sequence[float]) -> Any:
-        """Return what `add_up` of the engine finds in each column, on the host, shape (columns, 4)."""
+        """Return the results of the engine's `add_up` for each column, on the host, shape (n_columns, 4)."""
         xp = self.backend.xp
         room, sums = xp.empty(self.engine.ROOM), xp.zeros((len(columns), 4))
         for x, pivot, out in zip(columns, pivots, sums, strict=True):
@@ -70,7 +70,7 @@ class DeviceReducer(Reducer):
         return self.backend.to_host(sums)
 
     def _brackets(self, x: Array, given: Array) -> list[Bracket]:
-        """Return the brackets of the limits in `given`, shape (k, 2), with their values on the host."""
+        """Return the brackets with the limits `given`, shape (k, 2), with their values on the host."""
         found, to_host = [], self.backend.to_host
         for low, high in given.tolist():
             n_below, values = int(to_host((x < low).sum())), x[(x >= low) & (x <= high)]
@@ -78,12 +78,12 @@ class DeviceReducer(Reducer):
         return found
 
     def _quantiles(self, x: Array, n: int, shares: Sequence[float]) -> list[float]:
-        """Return the quantiles of a column with `n` values that are not null; 0 if there are none."""
+        """Return the quantiles of a column with `n` non-null values; 0 if there are none."""
         if n == 0 or not shares:
             return [0.0 for _ in shares]
         at, pairs = quantile_positions(n, shares)
-        # CuPy sorts floats by their bits (CuPy 14.2, CUB's radix sort): a NaN with the sign bit set, as x86 makes of
-        # 0 / 0 and a GPU of any float64 operation, would come first. No rank below n is that of a null made infinite.
+        # CuPy sorts floats by their bits (CuPy 14.2, CUB's radix sort), so a NaN with the sign bit set, such as the
+        # result of 0 / 0 on x86, would come first. Nulls replaced by infinity have ranks from n.
         ordered = self.backend.xp.where(x == x, x, np.inf)
         ordered.sort()
         ends = self.backend.to_host(ordered[self.backend.to_device(np.array(pairs))])
@@ -98,7 +98,7 @@ class DeviceReducer(Reducer):
 
 
 def make_reducer(backend: Backend, engine: Any) -> Reducer:
-    """Return the reducer for columns that are where `backend` computes."""
+    """Return the reducer for columns on the device of `backend`."""
     return (DeviceReducer if is_on_device(backend) else Reducer)(backend, engine)
 
 

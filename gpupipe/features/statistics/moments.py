@@ -1,4 +1,4 @@
-"""Mean and spread of numbers, and what filling and scaling make of them."""
+"""Count, mean and variance of numbers, and how filling and scaling change them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FIRST_ROWS = 256
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and spread of the values of a column.
+    """Count, mean and sum of squared deviations of a column.
 
     Attributes
     ----------
     n : int
-        Values; those that float32 does not hold are no part of it.
+        Number of values, without those that exceed float32.
     n_null : int
-        NaN.
+        Number of NaN.
     mean : float
-        0 where there is no value.
+        The mean; 0 if there are no values.
     squares : float
-        The sum of the squares of the distances from the mean.
+        The sum of squared deviations from the mean.
     """
 
     n: int
@@ -37,23 +37,23 @@ class Moments:
 
     @classmethod
     def of_sums(cls, n: int, n_null: int, pivot: float, first: float, second: float) -> Moments:
-        """Return the moments of `n` values by the sums of their distances from `pivot` and of the squares of those."""
+        """Return the moments of `n` values, given the sums of their deviations from `pivot` and of the squares."""
         if n == 0:
             return cls(0, n_null, 0.0, 0.0)
         shift = first / n
         variance = second / n - shift * shift
-        # What is left of a constant is the rounding of the two terms.
+        # For a constant column, the variance is only the rounding error of the two terms.
         return cls(n, n_null, pivot + shift, variance * n if variance > 1e-13 * shift * shift else 0.0)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the population."""
+        """The population standard deviation."""
         return math.sqrt(self.squares / self.n) if self.n else 0.0
 
     def filled(self, value: float, resolution: float = 0.0) -> Moments:
-        """Return the moments with `value` in place of every null.
+        """Return the moments with every null replaced by `value`.
 
-        A difference between it and the mean that is less than `resolution` of it is none.
+        A difference between value and mean of at most ``resolution * abs(value)`` is ignored.
         """
         if self.n_null == 0:
             return self
@@ -71,25 +71,27 @@ class Moments:
 
 
 def find_pivot(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> float:
-    """Return a value near the first of `x`, 0 if none is finite: a large mean then does not drown a small spread.
+    """Return the median of the first finite values of `x`, or 0, to subtract before summation.
+
+    It preserves the precision of a small spread around a large mean.
 
     Parameters
     ----------
     x : array of float, shape (n,)
     to_host : callable
-        Brings rows of it to the host.
+        Copies rows of `x` to the host.
     """
     (value,) = find_pivots(lambda _, low, high: [first_finite(x[low:high], to_host)], 1, len(x))
     return value
 
 
 def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: int, n_rows: int) -> list[float]:
-    """Return the `find_pivot` of columns that lie elsewhere.
+    """Return the pivots (see `find_pivot`) of columns that are stored elsewhere.
 
     Parameters
     ----------
     first : callable
-        ``first(which, low, high)`` returns the `first_finite` values of the columns of these numbers in rows low..high.
+        ``first(which, low, high)`` returns the `first_finite` values of rows low..high of the columns `which`.
     n_columns, n_rows : int
     """
     values, left, low, size = [0.0] * n_columns, list(range(n_columns)), 0, FIRST_ROWS
@@ -104,7 +106,7 @@ def find_pivots(first: Callable[[list[int], int, int], list[Array]], n_columns: 
 
 
 def first_finite(x: Array, to_host: Callable[[Array], Any] = np.asarray) -> Array:
-    """Return the first finite values of some rows, `FIRST_ROWS` at most, on the host."""
+    """Return the first finite values of `x`, at most `FIRST_ROWS`, on the host."""
     values = to_host(x)
     finite: Array = values[np.isfinite(values)][:FIRST_ROWS]
     return finite

@@ -1,4 +1,4 @@
-"""Reductions of numbers over the training rows."""
+"""Reductions of numeric columns over the training rows."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from gpupipe.typing import Array, ArrayNamespace
 from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 
-EXPONENT_SAMPLE_ROWS = 2**17  # its standard error is then some thousandths, and more rows cost as much as a model
+EXPONENT_SAMPLE_ROWS = 2**17  # standard error of the exponent: some thousandths
 
 
 class NumberStatistics:
-    """Reductions of the numeric columns over the rows of `table`; what has been reduced is remembered.
+    """Reductions of numeric columns over the rows of `table`, with cached results.
 
     Parameters
     ----------
     table : Table
     backend : Backend
     engine : {"numpy", "numba"}, optional
-        What reduces; without it, compiled loops do where they pay.
+        The engine of the reductions; by default, compiled loops if they are faster for this table.
     """
 
     def __init__(self, table: Table, backend: Backend, engine: str | None = None) -> None:
@@ -54,11 +54,11 @@ class NumberStatistics:
 
     @property
     def n_rows(self) -> int:
-        """Training rows."""
+        """Number of training rows."""
         return self.table.n_rows
 
     def moments(self, columns: Sequence[NumericExpr]) -> list[tuple[float, float]]:
-        """Return mean and standard deviation (population) of each column, nulls left out; (0, 0) of an empty one."""
+        """Return mean and population standard deviation of each column, without nulls; (0, 0) if it is empty."""
         return [(found.mean, found.deviation) for found in self._moments(columns)]
 
     def null_counts(self, columns: Sequence[NumericExpr]) -> list[int]:
@@ -68,7 +68,7 @@ class NumberStatistics:
         return [0 if full else next(found).n_null for full in filled]
 
     def _moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
-        """Return the moments of each column: those of what its last steps fill and scale, filled and scaled."""
+        """Return the moments of each column, derived from those before its trailing FILL and CENTER transforms."""
         split = [split_affine_tail(column) for column in columns]
         bases = [base for base, _ in split]
         self._each([base for base in bases if is_source(base)], "moments", identity, self._read_moments)
@@ -79,21 +79,21 @@ class NumberStatistics:
         return self._reducer.moments(self._arrays(columns))
 
     def _made_moments(self, columns: Sequence[NumericExpr]) -> list[Moments]:
-        # They are moved to 0 first, while they have the precision of their sources.
+        # Shift to 0 first, in the precision of the sources.
         pivots = self._pivots(columns)
         moved = [column.then("CENTER", pivot, 1.0) for column, pivot in zip(columns, pivots, strict=True)]
         found = self._reducer.program_moments(compile_program(moved, self.table.places, folds=False), self.table)
         return [moments.centred(-pivot, 1.0) for moments, pivot in zip(found, pivots, strict=True)]
 
     def _pivots(self, columns: Sequence[NumericExpr]) -> list[float]:
-        """Return a float32 near the data of each, so that a large mean does not drown a small spread."""
+        """Return a float32 close to the data of each column, to preserve the precision of a small spread."""
         loaded = [replace(column, transforms=()) for column in columns if column.producer.op == "LOAD"]
         pivots = iter(self._reducer.find_pivots(self._arrays(loaded)))
         values = [apply_transforms(column, next(pivots)) if column.producer.op == "LOAD" else 0.0 for column in columns]
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
-        """Return the quantiles of each column, linearly interpolated, nulls left out; 0 of an empty one."""
+        """Return the quantiles of each column, linearly interpolated, without nulls; 0 if it is empty."""
 
         def reduce(missing: Sequence[NumericExpr]) -> list[list[float]]:
             found = self._reducer.quantiles(self._arrays(missing), q)
@@ -107,8 +107,8 @@ class NumberStatistics:
     def medians(self, columns: Sequence[NumericExpr]) -> list[float]:
         """Return the median of each column.
 
-        Where all steps keep the order of values, the median of a chain is the chain of the median, and that of a source
-        column is reduced once however many columns are made of it.
+        If all transforms preserve the order of values, the transformed median of the source column is returned, so that
+        the source is reduced only once.
         """
         plain = [column.producer.op == "LOAD" and all(map(preserves_order, column.transforms)) for column in columns]
         bases = [replace(c, transforms=()) if is_plain else c for c, is_plain in zip(columns, plain, strict=True)]
@@ -119,11 +119,11 @@ class NumberStatistics:
         ]
 
     def extremes(self, columns: Sequence[NumericExpr]) -> list[tuple[float, float]]:
-        """Return minimum and maximum of each column over its finite values; (0, 0) of an empty one."""
+        """Return minimum and maximum of the finite values of each column; (0, 0) if there are none."""
         return self._each(columns, "extremes", identity, lambda missing: self._reducer.extremes(self._arrays(missing)))
 
     def modes(self, columns: Sequence[NumericExpr]) -> list[float]:
-        """Return the most frequent value of each column, the least of several; 0 of an empty one."""
+        """Return the most frequent value of each column (the smallest if tied); 0 if it is empty."""
         return self._each(columns, "modes", identity, lambda missing: self._modes(self._arrays(missing)))
 
     def _modes(self, columns: Sequence[Array]) -> list[float]:
@@ -134,10 +134,10 @@ class NumberStatistics:
         return self.backend.map(mode, columns)
 
     def exponents(self, columns: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
-        """Return the exponent of the Yeo-Johnson transformation of each column, and whether float32 limits it.
+        """Return the Yeo-Johnson exponent of each column, and whether float32 limits it.
 
-        Of more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The host
-        works on those: an exponent is found by trying dozens of it, each a pass over few rows.
+        If there are more than `EXPONENT_SAMPLE_ROWS` rows, about that many are sampled, by a hash of the position. The
+        search runs on the CPU: it evaluates dozens of exponents, each in a pass over the sample.
         """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[tuple[float, bool]]:
@@ -146,17 +146,17 @@ class NumberStatistics:
         return self._each(columns, "exponents", identity, reduce)
 
     def _exponent_samples(self, columns: Sequence[Array]) -> list[Array]:
-        """Return the rows of each column that its exponent is found of, on the host."""
+        """Return the sample of each column for the search of its exponent, on the host."""
         rows = select_exponent_rows(0, self.n_rows, self.n_rows, self.backend.xp)
         return [self.backend.to_host(x[rows]) for x in columns]
 
     def _arrays(self, columns: Sequence[NumericExpr]) -> list[Array]:
-        """Return each column, shape (n_rows,): a source as it was read, another as it will be in the matrix."""
+        """Return the values of each column, shape (n_rows,): a source as read, others as in the matrix."""
         made = iter(self._made([column for column in columns if not is_source(column)]))
         return [self.table.column(c.producer.source) if is_source(c) else next(made) for c in columns]
 
     def _made(self, columns: list[NumericExpr]) -> Array:
-        """Return columns as they will be in the matrix, float32, shape (len(columns), n_rows)."""
+        """Return the computed values of columns, float32, shape (len(columns), n_rows)."""
         out = self.backend.empty_matrix(self.n_rows, len(columns))
         if columns:
             self.backend.run_program(compile_program(columns, self.table.places, folds=False), self.table.blocks, out)
@@ -165,16 +165,16 @@ class NumberStatistics:
     def _each(
         self, columns: Sequence[Any], what: Any, key: Callable[[Any], Any], reduce: Callable[[Any], list[Any]]
     ) -> list[Any]:
-        """Return what is known of each column, after reducing together those of which it is not.
+        """Return the cached result of each column; reduce the missing ones together first.
 
         Parameters
         ----------
         what : hashable
-            What is asked.
+            Name of the statistic, with its parameters.
         key : callable
-            Tells whose answer is the same.
+            Returns a cache key, equal for columns with equal results.
         reduce : callable
-            Answers for a list of columns.
+            Returns the results of a list of columns.
         """
         keys = [(what, key(column)) for column in columns]
         missing = {k: column for k, column in zip(keys, columns, strict=True) if k not in self._memory}
@@ -184,15 +184,15 @@ class NumberStatistics:
 
 
 def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, int]:
-    """Return the value of the highest count, the least of several, and that count; 0 and 0 of no values."""
+    """Return the value with the highest count (the smallest if tied) and that count; (0, 0) without values."""
     if not len(values):
         return 0.0, 0
     most = counts.max()
-    return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # of two zeros that without a sign
+    return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # + 0.0 turns -0.0 into 0.0
 
 
 def select_exponent_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:
-    """Return which of the rows start..stop of so many an exponent is found of: an index for arrays of those rows."""
+    """Return an index into rows start..stop of `n_rows` that selects the sample for the exponent."""
     if n_rows <= EXPONENT_SAMPLE_ROWS:
         return slice(None)
     return mix(xp.arange(start, stop, dtype=np.uint32)) < np.uint32(2**32 * EXPONENT_SAMPLE_ROWS // n_rows)

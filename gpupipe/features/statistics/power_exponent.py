@@ -1,4 +1,4 @@
-"""The exponent of the Yeo-Johnson transformation, by maximum likelihood."""
+"""Maximum likelihood estimate of the Yeo-Johnson exponent."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 from gpupipe.typing import Array
 
 TOLERANCE = 1e-6  # of the exponent
-LARGEST_LOG = 36.0  # of a transformed value: half of float32's range, so that its square is finite too
-UNLIKELY = -1e100  # of values that have become one: finite, as the search computes with it
-LEAST_SPREAD = 1e-3  # deviation of the transformed values, in their own size: float32 rounds at 1e-7 of the size
+LARGEST_LOG = 36.0  # of a transformed value: half the range of float32, so that its square is finite
+UNLIKELY = -1e100  # if all values become equal; finite, since the search computes with it
+MIN_SPREAD = 1e-3  # standard deviation of the transformed values relative to their size; float32 rounds at 1e-7
 
 
 def find_exponent(x: Array) -> tuple[float, bool]:
-    """Return the exponent under which transformed values look most like those of a normal distribution.
+    """Return the exponent whose transformed values are closest to a normal distribution.
 
     Parameters
     ----------
     x : array of float, shape (n,)
-        Nulls are left out.
+        NaN is ignored.
 
     Returns
     -------
     exponent : float
-        1, which changes nothing, where all values are alike.
+        1, which leaves the values unchanged, if all values are equal.
     is_limited : bool
-        Whether a better one lies where float32 does not hold the result.
+        Whether a better exponent exists whose results float32 cannot represent.
 
     Notes
     -----
-    The profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality
-    or symmetry", Biometrika 87 (2000) 954, which scikit-learn's PowerTransformer maximises too; here within what
-    float32 can hold: an exponent far below 0 moves all large values to one, one far above 1 to infinity.
+    Maximizes the profile likelihood of I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve
+    normality or symmetry", Biometrika 87 (2000) 954, as scikit-learn's PowerTransformer does, but only over exponents
+    whose results float32 can represent: far below 0, all large values become equal; far above 1, they overflow.
     """
     from scipy.optimize import fminbound
 
@@ -42,7 +42,7 @@ def find_exponent(x: Array) -> tuple[float, bool]:
         return 1.0, False
     up, down = np.log1p(x[x >= 0]), np.log1p(-x[x < 0])
     low, high = _bounds(up, down)
-    if low > high:  # values of both signs, beyond 4e15: what shrinks the ones blows up the others
+    if low > high:  # values of both signs with magnitudes above 4e15: no exponent suits both
         return 1.0, True
     best = float(fminbound(lambda power: -_likelihood(power, up, down), low, high, xtol=TOLERANCE))
     if not _is_resolved(best, up, down):
@@ -52,9 +52,9 @@ def find_exponent(x: Array) -> tuple[float, bool]:
 
 
 def _bounds(up: Array, down: Array) -> tuple[float, float]:
-    """Return the least and the largest exponent, for the logarithms of values from 0 on, and of those below 0.
+    """Return the smallest and the largest exponent, given the logarithms of non-negative and of negative values.
 
-    The least is above the largest where no exponent suits both.
+    If no exponent suits both, the smallest exceeds the largest.
     """
     above = LARGEST_LOG / float(up.max()) if up.any() else math.inf
     below = LARGEST_LOG / float(down.max()) if len(down) else math.inf
@@ -62,7 +62,7 @@ def _bounds(up: Array, down: Array) -> tuple[float, float]:
 
 
 def _likelihood(power: float, up: Array, down: Array) -> float:
-    """Return the logarithm of the likelihood per value, less a constant."""
+    """Return the log-likelihood per value, up to a constant."""
     jacobian = (power - 1.0) * (float(up.sum()) - float(down.sum())) / (len(up) + len(down))
     variance = float(_transformed(power, up, down).var())
     return jacobian - math.log(variance) / 2 if variance > 0 else UNLIKELY
@@ -78,11 +78,11 @@ def _powers(logs: Array, power: float) -> Array:
 
 def _is_resolved(power: float, up: Array, down: Array) -> bool:
     values = _transformed(power, up, down)
-    return float(values.std()) >= LEAST_SPREAD * math.sqrt(float(np.square(values).mean()))
+    return float(values.std()) >= MIN_SPREAD * math.sqrt(float(np.square(values).mean()))
 
 
 def _nearest_resolved(best: float, up: Array, down: Array) -> float:
-    """Return the exponent nearest to `best`, on the side of 1, whose result float32 holds; 1 if there is none."""
+    """Return the exponent between `best` and 1 closest to `best` whose results float32 resolves; 1 if there is none."""
     far, near = best, 1.0
     if not _is_resolved(near, up, down):
         return near

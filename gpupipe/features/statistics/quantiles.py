@@ -1,5 +1,7 @@
-"""Exact quantiles without sorting: a sample brackets each quantile between two values; one pass counts the values below
-the bracket and collects those inside; the quantile is selected from these few.
+"""Exact quantiles without sorting.
+
+A sample brackets each quantile between two values; one pass counts the values below the bracket and collects those
+inside; the quantile is selected from the collected values.
 
 After R. W. Floyd and R. L. Rivest, "Expected time bounds for selection", CACM 18 (1975) 165.
 """
@@ -17,26 +19,26 @@ from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashes import mix
 from gpupipe_kernels.reduce.engine import LANES, ReductionEngine
 
-Ranks = tuple[int, int]  # two places in the order of the values from 0 on, the lesser first
+Ranks = tuple[int, int]  # two ranks from 0, ascending
 
-FEW_VALUES = 16_384  # partitioned as they are
-MOST_BRACKETS = 8  # with more quantiles, one partition by all of them is quicker
+FEW_VALUES = 16_384  # fewer values are partitioned directly
+MOST_BRACKETS = 8  # with more quantiles, a single partition is faster
 MOST_SAMPLED = 16_384
-DEVIATIONS = 3.0  # of a rank in the sample: one bracket in some hundreds misses, and its column is partitioned
+DEVIATIONS = 3.0  # of a rank in the sample; if a bracket misses (1 in some hundreds), its column is partitioned
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """An interval of values, and how many values of some rows are below and inside it.
+    """An interval of values, and the number of values below and inside it.
 
     Attributes
     ----------
     low, high : float
-        The limits.
+        The limits, inclusive.
     n_below, n : int
-        Number of values below it, and inside it.
+        Number of values below and inside.
     values : array, shape (n,)
-        The values inside; empty if they are all equal, as low is high, or if they are too many to send.
+        The values inside; empty if ``low == high``, or if they are too many to transfer.
     """
 
     low: float
@@ -46,13 +48,13 @@ class Bracket:
     values: Array
 
     def holds(self, ranks: Ranks) -> bool:
-        """Return whether the values of two ranks are inside and known."""
+        """Return whether the values of both ranks are inside and available."""
         is_known = self.low == self.high or len(self.values) == self.n
         return is_known and self.n_below <= ranks[0] and ranks[1] < self.n_below + self.n
 
 
 def read_brackets(given: Array, out: Array, found: Array) -> list[Bracket]:
-    """Return the brackets that `ReductionEngine.sweep` has filled, for the limits that it was given."""
+    """Return the brackets filled by `ReductionEngine.sweep`, for the limits `given`."""
     return [
         Bracket(low, high, n_below, n, values[: n if low < high else 0].copy())
         for (low, high), (n_below, n), values in zip(given.tolist(), found.tolist(), out, strict=True)
@@ -60,16 +62,16 @@ def read_brackets(given: Array, out: Array, found: Array) -> list[Bracket]:
 
 
 def merge_brackets(parts: Sequence[Bracket]) -> Bracket:
-    """Return the bracket of all rows, given the same bracket of several parts of them."""
+    """Merge the same bracket of several row blocks."""
     values = np.concatenate([part.values for part in parts])
     n_below, n = sum(part.n_below for part in parts), sum(part.n for part in parts)
     return Bracket(parts[0].low, parts[0].high, n_below, n, values)
 
 
 def find_brackets(x: Array, shares: Sequence[float], engine: ReductionEngine) -> Array:
-    """Return for each share two limits that very probably enclose that quantile of `x`, shape (k, 2).
+    """Return two limits for each share that very probably enclose that quantile of `x`, shape (k, 2).
 
-    Nulls of `x` do not count. The result is empty if a partition of all rows is faster.
+    NaN is ignored. The result is empty if a partition of all rows is faster.
     """
     sample = x[sample_rows(len(x))] if is_bracketing_faster(len(x), shares) else x[:0]
     return find_brackets_in_sample(sample, shares, engine, len(x))
@@ -81,7 +83,7 @@ def is_bracketing_faster(n_rows: int, shares: Sequence[float]) -> bool:
 
 
 def find_brackets_in_sample(sample: Array, shares: Sequence[float], engine: ReductionEngine, n_rows: int) -> Array:
-    """Return the limits of `find_brackets` for a column of `n_rows` rows, given those that `sample_rows` selects."""
+    """Return the limits of `find_brackets` for a column of `n_rows` rows, given the rows from `sample_rows`."""
     if not is_bracketing_faster(n_rows, shares):
         return np.empty((0, 2), sample.dtype)
     sample = sample[~np.isnan(sample)]
@@ -91,15 +93,15 @@ def find_brackets_in_sample(sample: Array, shares: Sequence[float], engine: Redu
 def compute_quantiles(
     x: Array, n_null: int, shares: Sequence[float], found: Sequence[Bracket], engine: ReductionEngine
 ) -> list[float]:
-    """Return the quantiles of `x`, linearly interpolated; 0 if all is null.
+    """Return the quantiles of `x`, linearly interpolated; 0 if all values are null.
 
     Parameters
     ----------
     x : array of float32 or float64, shape (n,)
     n_null : int
-        How many of them are NaN.
+        Number of NaN in `x`.
     shares : sequence of float
-        In 0..1.
+        Quantiles in [0, 1].
     found : sequence of Bracket
         The bracket of each share; empty if there are no brackets.
     """
@@ -119,14 +121,14 @@ def select_quantiles(
     engine: ReductionEngine,
     otherwise: Callable[[list[int]], Mapping[int, float]],
 ) -> list[float]:
-    """Return the quantiles of `n` values, linearly interpolated; 0 of none.
+    """Return the quantiles of `n` values, linearly interpolated; 0 if there are none.
 
     Parameters
     ----------
     found : sequence of Bracket
         As in `compute_quantiles`.
     otherwise : callable
-        Returns the values of some ranks, in ascending order, where `found` does not hold all that are wanted.
+        Called with ascending ranks if the brackets do not contain all of them; returns their values.
     """
     if n == 0 or not shares:
         return [0.0 for _ in shares]
@@ -140,18 +142,18 @@ def select_quantiles(
 
 
 def quantile_positions(n: int, shares: Sequence[float]) -> tuple[list[float], list[Ranks]]:
-    """Return the position of each quantile among `n` ordered values, and the ranks before and after it."""
+    """Return the position of each quantile among `n` sorted values, and the ranks before and after it."""
     at = [share * (n - 1) for share in shares]
     return at, [(int(rank), min(int(rank) + 1, n - 1)) for rank in at]
 
 
 def interpolate(ends: Sequence[tuple[float, float]], at: Sequence[float]) -> list[float]:
-    """Return the quantiles, given the values of the ranks around them and the positions `at`."""
+    """Interpolate between the values of the ranks around the positions `at`."""
     return [_between(*values, rank % 1) for values, rank in zip(ends, at, strict=True)]
 
 
 def _chosen(inside: Bracket, ranks: Ranks, engine: ReductionEngine) -> tuple[float, float]:
-    """Return the values of two ranks, which `inside` holds."""
+    """Return the values of two ranks that are in the bracket `inside`."""
     if inside.low == inside.high:
         return inside.low, inside.high
     return values_at_ranks(inside.values, (ranks[0] - inside.n_below, ranks[1] - inside.n_below), engine)
@@ -173,7 +175,7 @@ def values_at_ranks(values: Array, ranks: Ranks, engine: ReductionEngine) -> tup
 
 
 def _bracket(sample: Array, low: float, high: float, engine: ReductionEngine) -> tuple[float, float]:
-    """Return the values of `sample` some deviations of a rank before one share and behind another; inf off its ends."""
+    """Return sample values `DEVIATIONS` below the rank of `low` and above that of `high`; infinite past the ends."""
     n = len(sample)
     if n == 0:
         return -math.inf, math.inf
@@ -184,7 +186,7 @@ def _bracket(sample: Array, low: float, high: float, engine: ReductionEngine) ->
 
 
 def sample_rows(n: int) -> Array:
-    """Return about n**(2/3) of n row numbers: one of each interval, chosen by a hash, so that no pattern matters."""
+    """Return about n**(2/3) of n row numbers, one from each interval, chosen by a hash to be robust to patterns."""
     return _sampled(n, min(MOST_SAMPLED, 2 ** round(math.log2(n) * 2 / 3)))
 
 
@@ -195,5 +197,5 @@ def _sampled(n: int, size: int) -> Array:
 
 
 def _between(a: float, b: float, share: float) -> float:
-    # 0.0 makes the zero of either sign the same one.
+    # + 0.0 turns -0.0 into 0.0.
     return (a if share == 0.0 else a + share * (b - a)) + 0.0

@@ -32,9 +32,9 @@ class PassResult:
     Attributes
     ----------
     n, n_null : int
-        Number of values that were added up; number of NaN.
+        Number of values that were summed, and of NaN.
     first, second : float
-        The sums of their distances from the pivot, and of the squares of those.
+        The sums of the deviations from the pivot and of their squares.
     brackets : list of Bracket
     """
 
@@ -48,9 +48,9 @@ class PassResult:
 class Reducer:
     """Reductions of numeric columns, float32 or float64, shape (n_rows,).
 
-    A subclass for rows that are stored elsewhere overrides `find_pivots`, `find_brackets`, `select_quantiles`, and
-    `reduce_columns`, `reduce_program` and `reduce_extremes`, which return for each column the results of its row
-    blocks, in order. The other methods merge these, in the same way wherever the rows are.
+    A subclass for rows that are stored elsewhere overrides `find_pivots`, `find_brackets` and `select_quantiles`, as
+    well as `reduce_columns`, `reduce_program` and `reduce_extremes`, which return the results of the row blocks of each
+    column, in order. The other methods merge these results in the same way for all subclasses.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ class Reducer:
         return [_moments(pivot, parts) for pivot, parts in zip(pivots, found, strict=True)]
 
     def program_moments(self, program: Program, table: Table) -> list[Moments]:
-        """Return the moments of each column that a program computes, block by block; the values are not kept."""
+        """Return the moments of each column of a program, computed block by block without storing the values."""
         return [_moments(0.0, parts) for parts in self.reduce_program(program, table)]
 
     def quantiles(self, columns: Sequence[Array], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
-        """Return the moments of each column, and its quantiles, which are 0 if all is null."""
+        """Return the moments and quantiles of each column; quantiles are 0 if all values are null."""
         pivots = self.find_pivots(columns)
         found = self.reduce_columns(columns, pivots, self.find_brackets(columns, shares))
         moments = [_moments(pivot, parts) for pivot, parts in zip(pivots, found, strict=True)]
@@ -84,12 +84,12 @@ class Reducer:
         return list(zip(moments, self.select_quantiles(columns, nulls, shares, brackets), strict=True))
 
     def extremes(self, columns: Sequence[Array]) -> list[tuple[float, float]]:
-        """Return the least and the greatest finite value of each column; 0 and 0 if there is none."""
+        """Return the smallest and the largest finite value of each column; (0, 0) if there are none."""
         return [_widest(parts) for parts in self.reduce_extremes(columns)]
 
     def find_pivots(self, columns: Sequence[Array]) -> list[float]:
         """Return the pivot of each column (see `gpupipe.features.statistics.moments.find_pivot`)."""
-        return [find_pivot(x) for x in columns]  # reads few rows of each: faster than handing it to threads
+        return [find_pivot(x) for x in columns]  # reads few rows: faster without threads
 
     def find_brackets(self, columns: Sequence[Array], shares: Sequence[float]) -> Sequence[Array | None]:
         """Return limits that very probably enclose the quantiles of each column (see `quantiles.find_brackets`)."""
@@ -112,12 +112,12 @@ class Reducer:
     def reduce_columns(
         self, columns: Sequence[Array], pivots: Sequence[float], given: Sequence[Array | None]
     ) -> list[list[PassResult]]:
-        """Return the pass results of each column around its pivot, and in the brackets of the limits in `given`."""
+        """Return the pass results of each column, around its pivot and with the bracket limits `given`."""
         plans = list(zip(columns, pivots, given, strict=True))
         return map_row_blocks(self.backend, self._reduce, plans, len(columns[0]) if columns else 0)
 
     def reduce_program(self, program: Program, table: Table) -> list[list[PassResult]]:
-        """Return the pass results, around 0, of each column that a program computes."""
+        """Return the pass results of each column of a program, around 0."""
 
         def reduce(program: Program, start: int, stop: int) -> list[PassResult]:
             blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
@@ -129,7 +129,7 @@ class Reducer:
         return [list(found) for found in zip(*parts, strict=True)]
 
     def reduce_extremes(self, columns: Sequence[Array]) -> list[list[tuple[float, float]]]:
-        """Return the least and the greatest finite value of each column per block; inf and -inf if it has none."""
+        """Return the smallest and the largest finite value per column and block; (inf, -inf) if there are none."""
         return map_row_blocks(self.backend, _extremes, columns, len(columns[0]) if columns else 0)
 
     def _reduce(self, plan: tuple[Array, float, Array | None], start: int, stop: int) -> PassResult:
@@ -144,20 +144,20 @@ class Reducer:
 
 
 class _Scratch(threading.local):
-    """Scratch memory that a thread reuses for every block: allocating it anew would cost more."""
+    """Scratch memory that each thread reuses for all blocks."""
 
     cells = np.empty(0, np.uint8)
     made: Array | None = None
 
     def matrix(self, backend: Backend, n_rows: int, n_columns: int) -> Array:
-        """Return a matrix of at most `ROWS_PER_BLOCK` rows, float32, column-major."""
+        """Return an uninitialized matrix of at most `ROWS_PER_BLOCK` rows, float32, column-major."""
         if self.made is None or self.made.shape[1] < n_columns:
             self.made = backend.empty_matrix(ROWS_PER_BLOCK, n_columns)
         matrix: Array = self.made[:n_rows, :n_columns]
         return matrix
 
     def of(self, k: int, x: Array) -> Array:
-        """Return an array of shape (k, len(x)) of the dtype of `x`."""
+        """Return an uninitialized array of shape (k, len(x)) and the dtype of `x`."""
         if self.cells.size < k * x.nbytes:
             self.cells = np.empty(k * x.nbytes, np.uint8)
         cells: Array = self.cells[: k * x.nbytes].view(x.dtype).reshape(k, len(x))
@@ -180,4 +180,4 @@ def _extremes(x: Array, start: int, stop: int) -> tuple[float, float]:
 
 def _widest(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
     low, high = min(low for low, _ in parts), max(high for _, high in parts)
-    return (low + 0.0, high + 0.0) if low <= high else (0.0, 0.0)  # the zero of either sign is the same one
+    return (low + 0.0, high + 0.0) if low <= high else (0.0, 0.0)  # + 0.0 turns -0.0 into 0.0

@@ -16,7 +16,7 @@ ROWS_PER_BLOCK = 262_144
 
 
 def is_on_device(backend: Backend) -> bool:
-    """Return whether the arrays of a backend are on a device."""
+    """Return whether the arrays of a backend are on a GPU."""
     return backend.name != "cpu"
 
 
@@ -29,14 +29,14 @@ def map_row_blocks(
 ) -> list[list[Result]]:
     """Return ``[function(item, start, stop) for each block of rows]`` for each item; there is at least one block.
 
-    Each pair of item and block is a task, so that a few items, or a few rows, keep many threads busy. On a device all
-    rows are one block: it works in parallel itself, and each launch costs.
+    Each pair of item and block is a task, so that even a few items or rows keep many threads busy. On a GPU, all rows
+    are one block, since a kernel is parallel itself and each launch has a cost.
 
     Parameters
     ----------
     rows_per_block : sequence of int
-        For each item; `ROWS_PER_BLOCK` if empty. Where floats are added up block by block, it must not depend on the
-        number of threads.
+        For each item; default: `ROWS_PER_BLOCK`. If floats are summed block by block, it must not depend on the number
+        of threads.
     """
     heights = rows_per_block or [ROWS_PER_BLOCK] * len(items)
     if is_on_device(backend):
@@ -51,11 +51,11 @@ def map_row_blocks(
     left = deque(enumerate(tasks))
 
     def work(_: int) -> None:
-        # A thread takes task after task: handing each over to a pool would cost as much as a short one takes.
+        # Each thread takes tasks from a queue: submitting them one by one costs as much as a short task takes.
         while left:
             try:
                 at, task = left.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last task
                 return
             found[at] = function(*task)
 

@@ -1,7 +1,7 @@
-"""Reductions over the training rows: all that a fit ever learns from data comes from here.
+"""Reductions over the training rows, from which ops learn.
 
-An op asks for several columns at once, so that they can be reduced side by side. Every answer is exact (but that of
-`Statistics.exponents`, which says so), and does not depend on the number of threads.
+Ops request several columns at once, so that these are reduced in parallel. Results are exact, with the exception of
+`Statistics.exponents`, and do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TargetCounts:
-    """Rows and target sums of each code in each fold; shapes (folds, n_codes) and (folds, n_codes, outputs)."""
+    """Row counts and target sums per fold and code; shapes (folds, n_codes) and (folds, n_codes, n_outputs)."""
 
     count: Array
     total: Array
@@ -47,7 +47,7 @@ class Statistics(NumberStatistics):
     backend : Backend
     target : Target, optional
     seed : int
-        Of the fold that each row belongs to.
+        Seed of the folds.
     engine : {"numpy", "numba"}, optional
         As in `NumberStatistics`.
     """
@@ -61,7 +61,7 @@ class Statistics(NumberStatistics):
         self._drop_unused_levels()
 
     def _drop_unused_levels(self) -> None:
-        """Drop the levels that no row holds, so that nothing is learned from other rows; keep the counts."""
+        """Drop levels that do not occur in the rows, so that nothing is learned from other rows; cache the counts."""
         names = [c.name for c in self.table.schema if c.levels is not None]
         counts = dict(zip(names, self._counter.codes(names), strict=True))
         unused = {name: count for name, count in counts.items() if not count[FIRST_LEVEL:].all()}
@@ -72,7 +72,7 @@ class Statistics(NumberStatistics):
             self._memory["counts", (IndexTerm("INDEX", name),)] = kept
 
     def _arrange(self, schema: Schema) -> None:
-        """Put the rows under another schema."""
+        """Convert the rows to another schema."""
         self.table = arrange(self.table, schema, self.backend)
 
     def add_hashed(self, column: Column) -> None:
@@ -82,12 +82,12 @@ class Statistics(NumberStatistics):
             self._arrange(Schema((*self.table.schema.columns, column)))
 
     def counts(self, columns: Sequence[CategoryExpr]) -> list[Array]:
-        """Return rows per code of each column, int64, shape (n_codes,)."""
+        """Return the row counts per code of each column, int64, shape (n_codes,)."""
         found = self._each(columns, "counts", _index, self._counter.indices)
         return [regroup(raw, column) for column, raw in zip(columns, found, strict=True)]
 
     def target_counts(self, columns: Sequence[CategoryExpr], folds: int) -> list[TargetCounts]:
-        """Return rows and target sums per fold and code of each column (see `folds`).
+        """Return row counts and target sums per fold and code of each column (see `folds`).
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Statistics(NumberStatistics):
             If there is no target.
         """
         if (target := self.target) is None:
-            raise ValueError("target statistics need a target")
+            raise ValueError("target statistics require a target")
         given = target, self._groups(folds)[1], folds
         found = self._each(columns, ("target", folds), _index, lambda missing: self._counter.targets(missing, *given))
         return [
@@ -118,36 +118,38 @@ class Statistics(NumberStatistics):
         return CategoryCounter(self.table, self.backend, self._engine)
 
     def time_range(self, source: str) -> tuple[int, int]:
-        """Return the first and last time of a column in microseconds since 1970; (0, 0) of an empty one."""
+        """Return the first and last time of a column in microseconds since 1970; (0, 0) if it is empty."""
         if self.n_rows == 0:
             return 0, 0
         firsts, lasts = zip(*self._of_times(find_time_range, source), strict=True)
         return (min(firsts), max(lasts)) if max(lasts) != NAT else (0, 0)
 
     def has_time_of_day(self, source: str) -> bool:
-        """Return whether any time of a column is not midnight."""
+        """Return whether a column contains times other than midnight."""
         return any(self._of_times(has_time_of_day, source))
 
     def code_counts(self, source: str) -> Array:
-        """Return rows per code of a column that was read with levels, int64, shape (n_codes,)."""
+        """Return the row counts per code of a table column with levels, int64, shape (n_codes,)."""
         counts: Array = self._memory["counts", (IndexTerm("INDEX", source),)]
         return counts
 
     def map_tables(self, function: Callable[[Backend, Table, list[str]], Result], names: list[str]) -> list[Result]:
-        """Return what `function` returns of these columns, for each table that the rows are stored in."""
+        """Return the results of `function` for the named columns of each table that stores the rows."""
         return [function(self.backend, self.table, names)]
 
-    def _of_times(self, ask: Callable[[Backend, Array], Result], source: str) -> list[Result]:
-        """Return what is asked of the times of a column, of one part of the rows or more."""
-        return [ask(self.backend, self.table.column(source))]
+    def _of_times(self, function: Callable[[Backend, Array], Result], source: str) -> list[Result]:
+        """Return the results of `function` for the times of a column, one for each table that stores the rows."""
+        return [function(self.backend, self.table.column(source))]
 
 
 def find_time_range(backend: Backend, times: Array) -> tuple[int, int]:
-    """Return the first and last of times, one at least; the last is NAT, the least integer, if there is none."""
+    """Return the first and last of at least one time; the last is NAT, the smallest integer, if all are null."""
 
     def find(times: Array, start: int, stop: int) -> tuple[int, int]:
         part, to_host = times[start:stop], backend.to_host
-        return int(to_host((part - 1).min())) + 1, int(to_host(part.max()))  # less 1, NAT is the greatest
+        return int(to_host((part - 1).min())) + 1, int(
+            to_host(part.max())
+        )  # minus 1, NAT wraps around to the largest integer
 
     (found,) = map_row_blocks(backend, find, [times], len(times))
     firsts, lasts = zip(*found, strict=True)
@@ -155,7 +157,7 @@ def find_time_range(backend: Backend, times: Array) -> tuple[int, int]:
 
 
 def has_time_of_day(backend: Backend, times: Array) -> bool:
-    """Return whether any of some times is not midnight."""
+    """Return whether any time is not midnight."""
     step = max(1, len(times)) if is_on_device(backend) else ROWS_PER_BLOCK
     parts = (times[low : low + step] for low in range(0, len(times), step))
     return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
@@ -166,7 +168,7 @@ def _index(column: CategoryExpr) -> Any:
 
 
 def _by_fold(counts: Array, totals: Array, n_folds: int, n_classes: int) -> TargetCounts:
-    """Return target counts by the rows of each code in each fold, of each class if there are classes."""
+    """Return target counts from tables per code and fold, and per class if there are classes."""
     if not n_classes:
         return TargetCounts(counts.T, totals.T[:, :, None])
     counts = np.ascontiguousarray(counts.reshape(-1, n_folds, n_classes).swapaxes(0, 1))
@@ -181,5 +183,5 @@ def _without_zeros(count: Array) -> Array:
 
 @singledispatch
 def make_statistics(table: Any, backend: Backend, target: Target | None, seed: int) -> Statistics:
-    """Return the statistics of training rows, by the type of their `EncodedTable`; parameters as of `Statistics`."""
+    """Return the `Statistics` for the type of the `EncodedTable`; parameters as in `Statistics`."""
     return Statistics(table, backend, target, seed)

@@ -1,4 +1,4 @@
-"""Nulls and ranges of the input columns over the training rows, kept to recognize rows unlike them."""
+"""Nulls and ranges of the input columns over the training rows, stored to detect drift."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainedColumn:
-    """An input column over the training rows.
+    """Summary of an input column over the training rows.
 
     Attributes
     ----------
     n_null : int
-        Rows without a value.
+        Number of nulls.
     low, high : float or int, optional
-        The least and the greatest value: numbers, or microseconds since 1970-01-01 UTC; None for categories, and where
-        every row is null.
+        The smallest and the largest value: numbers, or microseconds since 1970-01-01 UTC; None for categories, and if
+        all values are null.
     n_singletons : int, optional
-        Levels that one row has; None for columns without levels. Their share of the rows estimates how often a further
-        row has a level that none of these has (Good and Turing).
+        Number of levels that occur once; None for columns without levels. Divided by the number of rows, it estimates
+        the probability that a new row has an unseen level (Good-Turing).
     """
 
     n_null: int
@@ -38,7 +38,7 @@ class TrainedColumn:
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """Input columns over the training rows.
+    """Summary of the input columns over the training rows.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class TrainingSummary:
 
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> TrainingSummary:
-        """Return the summary that `to_json` described; raise KeyError, TypeError or AttributeError for another."""
+        """Return the summary from the values of `to_json`; raise KeyError, TypeError or AttributeError if malformed."""
         columns = {
             name: TrainedColumn(c["nulls"], c["low"], c["high"], c["singletons"])
             for name, c in document["columns"].items()
@@ -71,7 +71,7 @@ class TrainingSummary:
 
 
 def summarize(statistics: Statistics, schema: Schema) -> TrainingSummary:
-    """Return the summary of the columns of `schema` that the table of `statistics` has and no op has made."""
+    """Return the summary of the columns of `schema` that are input columns of the table of `statistics`."""
     table = statistics.table.schema
     names = dict.fromkeys(c.name for c in schema if c.name in table and not c.derived and c.hash_of is None)
     found: dict[str, TrainedColumn] = {}
@@ -89,7 +89,7 @@ def summarize(statistics: Statistics, schema: Schema) -> TrainingSummary:
 
 
 def measure_ranges(backend: Backend, table: Table, names: list[str]) -> list[TrainedColumn]:
-    """Return nulls and range of columns of numbers and times."""
+    """Return nulls and ranges of numeric and datetime columns."""
     xp = backend.xp
 
     def measure(name: str) -> TrainedColumn:
@@ -98,10 +98,10 @@ def measure_ranges(backend: Backend, table: Table, names: list[str]) -> list[Tra
         n_null = int(backend.to_host(xp.count_nonzero(values == NAT if is_time else xp.isnan(values))))
         if n_null == len(values):
             return TrainedColumn(n_null)
-        if is_time:  # less 1, NAT is the greatest
+        if is_time:  # minus 1, NAT wraps around to the largest integer
             low, high = backend.to_host(xp.stack([(values - 1).min(), values.max()])).tolist()
             return TrainedColumn(n_null, low + 1, high)
         low, high = backend.to_host(xp.stack([xp.nanmin(values), xp.nanmax(values)])).tolist()
-        return TrainedColumn(n_null, low + 0.0, high + 0.0)  # the zero of either sign is the same one
+        return TrainedColumn(n_null, low + 0.0, high + 0.0)  # + 0.0 turns -0.0 into 0.0
 
     return backend.map(measure, names)

@@ -1,1 +1,1 @@
-"""Chunked reading: sources split into row groups, stripes or line ranges that are read one by one."""
+"""Chunked reading: sources are split into row groups, stripes or line ranges."""

@@ -1,4 +1,4 @@
-"""A chunk of a source, and the facts about it that `gpupipe.io.chunks.chunk_reader` returns."""
+"""Data classes of chunks: the rows to read, and the facts that `gpupipe.io.chunks.chunk_reader` returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kinds = dict[str, pa.DataType]
 
 @dataclass(frozen=True)
 class SourceChunk:
-    """Some rows of a source: those of `groups` or `span`, or else all rows of the file.
+    """A chunk of a file: the rows of `groups` or `span`, or all rows.
 
     Attributes
     ----------
@@ -23,9 +23,9 @@ class SourceChunk:
     groups : tuple of int, optional
         Row groups of a Parquet file, or stripes of an ORC file.
     span : (int, int), optional
-        Bytes of a CSV or JSON lines file; or, of a generator, the first row and the one after the last.
+        Byte range of a CSV or JSON lines file; row range of a generator. The end is exclusive.
     lines_are_rows : bool
-        Whether each line of a CSV file is known to be a row: rows are found faster then.
+        True if each line of a CSV file is known to be a row, which makes parsing faster.
     """
 
     file: SourceFile
@@ -35,25 +35,25 @@ class SourceChunk:
 
     @property
     def is_whole(self) -> bool:
-        """True if the chunk is all of its file."""
+        """True if the chunk is the whole file."""
         return self.groups is None and self.span is None
 
     @property
     def is_text(self) -> bool:
-        """True if it is read by a parser that infers types from values."""
+        """True if the parser of the format infers types from values."""
         return self.file.format in ("csv", "jsonl")
 
 
 @dataclass(frozen=True)
 class ChunkColumns:
-    """The types that the columns of a file are read as.
+    """Types of the columns of a file.
 
     Attributes
     ----------
     kinds : dict of str to DataType
-        As its parser types them; null where no row has a value.
+        Types of the parser; null if no row has a value.
     numbers : dict of str to DataType
-        Columns of cleaned text that are converted to numbers, and to which.
+        Numeric types of cleaned text columns that are converted to numbers.
     """
 
     kinds: Kinds = field(default_factory=dict)
@@ -62,35 +62,35 @@ class ChunkColumns:
 
 @dataclass(frozen=True)
 class ChunkFacts:
-    """The facts about a chunk that was read.
+    """Facts about a chunk that was read.
 
     Attributes
     ----------
     n_rows : int
     columns : ChunkColumns
-        What its columns were read as.
+        Types with which the columns were read.
     schema : pyarrow.Schema
-        Of its rows.
+        Schema of the rows.
     empty : frozenset of str
-        The columns of its rows that have nothing but nulls.
-    left_out : tuple of str
-        Columns that are there, but of no use.
+        Columns with only nulls.
+    unusable : tuple of str
+        Columns that the file has, but that are not usable.
     numbers : dict of str to tuple of DataType
-        For each column of text of a CSV file, the types of numbers that hold all of its values.
+        For each text column of a CSV file, the numeric types that fit all of its values.
     refused : dict of str to frozenset of DataType
-        The types that a column could not be read as.
+        Types with which a column could not be read.
     seen : tuple of str
-        Every column that is there.
+        All columns of the file.
     notes : Notes
     failed : bool
-        Whether the chunk could not be read by itself: its file must be read as a whole.
+        True if the chunk could not be read by itself, so that its file must be read as a whole.
     """
 
     n_rows: int = 0
     columns: ChunkColumns = field(default_factory=ChunkColumns)
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     empty: frozenset[str] = frozenset()
-    left_out: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()
     numbers: dict[str, tuple[pa.DataType, ...]] = field(default_factory=dict)
     refused: dict[str, frozenset[pa.DataType]] = field(default_factory=dict)
     seen: tuple[str, ...] = ()

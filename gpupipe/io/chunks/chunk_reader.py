@@ -1,7 +1,7 @@
-"""Reading of one chunk of a source: some row groups, stripes or rows of text, or a whole file.
+"""Reader of one chunk of a source: row groups, stripes, rows of text, or a whole file.
 
-The type of a column depends on all chunks. So a chunk is first read as if it were all of its file; where
-`gpupipe.io.chunks.column_agreement` finds another type for a column, it is read again with the types of the file.
+The type of a column depends on all chunks. A chunk is first read as if it were the whole file; if
+`gpupipe.io.chunks.column_agreement` determines another type for a column, the chunk is read again with that type.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from gpupipe.io.settings import TableSource
 def read_chunk(
     chunk: SourceChunk, source: TableSource, wanted: ColumnFilter, columns: ChunkColumns | None = None
 ) -> tuple[pa.Table, ChunkFacts]:
-    """Return the plain rows of a chunk and the facts about it; no rows where the facts say why there are none.
+    """Return the plain rows of a chunk and the facts about it; if reading failed, no rows and facts with the reason.
 
     Parameters
     ----------
     chunk, source, wanted
     columns : ChunkColumns, optional
-        What to read the columns of a text file as; the values of the chunk decide unless given.
+        Types of the columns of a text file; default: inferred from the values of the chunk.
 
     Raises
     ------
     DataError, SchemaError
-        If the rows are corrupt or have a column that cannot be used. Some rows of a text file fail without an error:
-        only reading all of the file finds the number of a row.
+        If the rows are corrupt or a column requested by name is unusable. For part of a text file, no error is raised,
+        because row numbers are known only when the whole file is read: ``failed`` is set in the facts.
     """
     try:
         return _read(chunk, source, wanted.fresh(), columns)
@@ -56,7 +56,7 @@ def read_chunk(
 def select_source_columns(
     table: pa.Table, chunk: SourceChunk, wanted: ColumnFilter, partitions: HivePartitions, schema: pa.Schema
 ) -> pa.Table:
-    """Return the plain rows of a chunk with the columns of all files together, null where its file lacks one."""
+    """Return the plain rows of a chunk with the columns of all files, null for columns that its file lacks."""
     table = partitions.add_columns(table, chunk.file, wanted)
     if table.schema.equals(schema):
         return table
@@ -76,20 +76,20 @@ def finish_chunk(
     partitions: HivePartitions,
     schema: pa.Schema,
 ) -> pa.Table:
-    """Return those plain rows of a chunk that pass the filter, with the columns that are asked for.
+    """Return the plain rows of a chunk that pass the filter, with the selected columns.
 
     Parameters
     ----------
     table, chunk, source, wanted
     partitions : HivePartitions
-        Of all files.
+        Partition columns of all files.
     schema : pyarrow.Schema
-        Of all files together.
+        Common schema of all files.
 
     Raises
     ------
     SchemaError
-        If a column that is asked for is absent.
+        If a selected column is missing.
     """
     table = select_source_columns(table, chunk, wanted, partitions, schema)
     if source.where:
@@ -98,7 +98,7 @@ def finish_chunk(
 
 
 def generate_rows(source: TableSource, wanted: ColumnFilter, rows: tuple[int, int]) -> pa.Table:
-    """Generate the rows ``rows[0]`` up to ``rows[1]`` of a source, with the selected columns."""
+    """Generate the rows from ``rows[0]`` up to ``rows[1]`` (exclusive) of a source, with the selected columns."""
     generator = load_generator(source.generate or "")
     names = wanted.pick(generator(0, source.seed, None).column_names)
     return generator(rows[1] - rows[0], source.seed, names, rows[0])
@@ -127,14 +127,14 @@ def _read(
         table = convert_numbers(table, numbers, source.csv)
         for name, profile in profile_texts(table, texts).items():
             notes.add_profile(name, profile)
-    left_out = tuple(name for name in wanted.seen if name not in table.column_names and wanted.is_wanted(name))
+    unusable = tuple(name for name in wanted.seen if name not in table.column_names and wanted.is_wanted(name))
     if chunk.file.format != "generator":  # generated columns are plain
         table = clean_table(table, chunk.file, wanted, notes)
     columns_of_table = zip(table.column_names, table.columns, strict=True)
     empty = frozenset(name for name, column in columns_of_table if column.null_count == len(column))
     read_as = ChunkColumns(kinds or _kinds(table), numbers)
     return table, ChunkFacts(
-        table.num_rows, read_as, table.schema, empty, left_out, held, {}, seen=tuple(wanted.seen), notes=notes
+        table.num_rows, read_as, table.schema, empty, unusable, held, {}, seen=tuple(wanted.seen), notes=notes
     )
 
 
@@ -164,7 +164,7 @@ def _parse(
 def _refused(
     chunk: SourceChunk, wanted: ColumnFilter, source: TableSource, kinds: Kinds
 ) -> dict[str, frozenset[pa.DataType]]:
-    """Return the columns that cannot be parsed as these types."""
+    """Return the types of `kinds` that cannot parse a column, by column."""
     refused = {}
     for name, kind in kinds.items():
         try:

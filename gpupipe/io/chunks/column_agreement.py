@@ -1,7 +1,7 @@
-"""Agreement between the chunks and files of a source on the columns and types of reading all of it at once.
+"""Agreement of the chunks and files of a source on the columns and types that reading it at once would give.
 
-A parser gives a column the first type of a list that all its values have. So where chunks differ, the type that comes
-last is tried on all of them, then the next, until none refuses it.
+A parser gives a column the first type in a list that fits all its values. If chunks differ, the last of their types in
+that list is tried on all chunks, then the next one, until it fits all of them.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ JSON_KINDS = [[pa.int64(), pa.float64()], [pa.timestamp("s"), pa.string()]]
 
 
 class NoAgreement(Exception):
-    """The chunks of a file cannot be typed as the whole file would be; it must be read as a whole."""
+    """Raised if chunks do not determine the types of their file, which must then be read as a whole."""
 
 
 def agree_on_columns(
     chunks: Sequence[ChunkFacts], file_format: str, texts: Container[str], as_text: Sequence[str]
 ) -> ChunkColumns:
-    """Return the columns of a file: the types that all its chunks can be read as.
+    """Return the types with which all chunks of a file can be read.
 
     Parameters
     ----------
     chunks : sequence of ChunkFacts
-        Those with rows.
+        Facts about the chunks that have rows.
     file_format : str
     texts : container of str
-        Columns that are declared to be text.
+        Columns declared as text.
     as_text : sequence of str
-        Those that are text because they are in another file.
+        Columns that are text because they are text in another file.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def agree_on_columns(
     if len(chunks) == 1 and not as_text:
         return chunks[0].columns
     names = list(dict.fromkeys(name for chunk in chunks for name in chunk.columns.kinds))
-    if any(name in chunk.left_out for name in names for chunk in chunks):
+    if any(name in chunk.unusable for name in names for chunk in chunks):
         raise NoAgreement
     kinds = {name: TEXT if name in as_text else _kind(name, chunks, file_format) for name in names}
     held = {
@@ -61,7 +61,7 @@ def agree_on_columns(
 
 
 def must_reread(chunk: ChunkFacts, columns: ChunkColumns) -> bool:
-    """Return whether a chunk was read with other types than the columns of its file have; those of nulls fit all."""
+    """Return True if a chunk was read with types that differ from its file's; columns of only nulls are ignored."""
     return any(
         chunk.columns.kinds[name] != kind or chunk.columns.numbers.get(name) != columns.numbers.get(name)
         for name, kind in columns.kinds.items()
@@ -96,7 +96,7 @@ def _kind(name: str, chunks: Sequence[ChunkFacts], file_format: str) -> pa.DataT
 
 
 def _order(kinds: set[pa.DataType], file_format: str) -> list[pa.DataType]:
-    """Return the types that a parser tries, in its order, these among them."""
+    """Return the list of types that the parser tries, in order, which includes `kinds`."""
     orders = [CSV_KINDS] if file_format == "csv" else JSON_KINDS if file_format == "jsonl" else []
     order = next((order for order in orders if kinds <= set(order)), None)
     if order is None:

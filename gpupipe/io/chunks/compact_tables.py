@@ -24,7 +24,7 @@ def widen_codes(table: pa.Table) -> pa.Table:
 
 
 def merge_chunks(table: pa.Table) -> pa.Table:
-    """Return the table with one Arrow chunk per column, as each chunk costs in every step. Codes must be valid."""
+    """Return the table with one Arrow chunk per column, which makes later steps cheaper. Codes must be valid."""
     return table.unify_dictionaries().combine_chunks()
 
 

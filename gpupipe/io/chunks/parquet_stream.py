@@ -1,7 +1,7 @@
-"""Parquet files read chunk by chunk (some row groups each), where all rows would not fit in memory.
+"""Streaming of Parquet files in chunks of row groups, for sources that do not fit in memory.
 
-The types of all chunks are known from the footers of the files, so a chunk is read when it is needed. A source whose
-types depend on values, or with a hook or join that needs all rows, is read at once.
+The types of all chunks are known from the file footers, so each chunk is read when it is needed. A source whose types
+depend on values, or with a hook or join that needs all rows, is read as a whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.units import GIB, MIB
 
-CHUNK_BYTES = 256 * MIB  # the most of a chunk, as Arrow holds it
+CHUNK_BYTES = 256 * MIB  # maximum size of a chunk in Arrow memory
 
 
 @dataclass
@@ -40,11 +40,11 @@ class ParquetStream:
     files : list of SourceFile
     chunks : list of SourceChunk
     n_rows : int
-        Before any filter.
+        Number of rows before any filter.
     decoded_bytes, chunk_bytes : int
-        About what Arrow would hold of all rows, and of the largest chunk.
+        Approximate size in Arrow memory of all rows and of the largest chunk.
     notes : Notes
-        What was repaired or dropped, complete once the chunks have been read.
+        Repairs and drops, complete after all chunks have been read.
     """
 
     source: TableSource
@@ -61,19 +61,19 @@ class ParquetStream:
         return len(self.chunks)
 
     @property
-    def remark(self) -> str:
-        """Remark that the source is read in chunks, with the reason."""
-        return f"read in {self.n_chunks} parts: {self.decoded_bytes / GIB:.2f} GiB at once would not leave room"
+    def note(self) -> str:
+        """Note that the source is read in chunks, with the reason."""
+        return f"read in {self.n_chunks} chunks: {self.decoded_bytes / GIB:.2f} GiB do not fit in memory at once"
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the rows of each chunk that has some, as `gpupipe.io.source_reader.read_arrow` would return them.
+        """Yield the rows of each non-empty chunk, in the form of `gpupipe.io.source_reader.read_arrow`.
 
         Raises
         ------
         DataError
-            If a file is damaged, or there are no rows.
+            If a file is corrupt, or there are no rows.
         SchemaError
-            If a column is absent or of no use.
+            If a column is missing or unusable.
         """
         wanted, n_rows, schema = ColumnFilter(self.source), 0, None
         self.notes, partitions = Notes(), HivePartitions(self.files)
@@ -84,7 +84,7 @@ class ParquetStream:
             self.notes.include(facts.notes)
             if facts.n_rows:
                 wanted.pick(facts.seen)
-                if schema is None:  # of one chunk is that of all: see `_are_steady`
+                if schema is None:  # all chunks have the same schema: see `_are_steady`
                     columns = partitions.describe(describe_file([facts]), chunk.file, wanted)
                     schema = common_schema([columns], [chunk.file], self.notes)
                 table = finish_chunk(table, chunk, self.source, wanted, partitions, schema)
@@ -92,7 +92,7 @@ class ParquetStream:
                 n_rows += table.num_rows
                 yield table
         if not n_rows and self.source.where:
-            raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen it")
+            raise DataError("no row passes the filter", where=f"where: {self.source.where}", fix="loosen the filter")
 
 
 def open_parquet_stream(
@@ -108,18 +108,18 @@ def open_parquet_stream(
     ----------
     source : TableSource
     tables : mapping of str to JoinedTable
-        Further tables of the configuration: what is joined needs all rows.
+        Other tables of the configuration; a join needs all rows.
     available : int
-        Bytes of memory that are free. All rows, as Arrow holds them, and the encoded table may take half of them.
+        Available memory in bytes. Half of it may be used for all rows in Arrow memory and the encoded table.
     on_device : bool
-        Whether a device reads it, where texts are written out: all rows may take a third.
+        True for device memory, where text is stored as strings: all rows may use a third of `available`.
     files : sequence of SourceFile, optional
-        Of the source, if they were listed already.
+        The files of the source, if already listed.
 
     Raises
     ------
     DataError, SchemaError
-        As reading it would.
+        As when reading the source.
     """
     if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
         return None
@@ -141,7 +141,7 @@ def open_parquet_stream(
 
 
 def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool:
-    """Return whether every chunk gives the columns and types that reading all rows at once gives."""
+    """Return True if every chunk has the columns and types that reading all rows at once would give."""
     first = next((groups for groups in found if groups.n_rows), None)
     if first is None:
         return False
@@ -154,7 +154,7 @@ def _are_steady(files: Sequence[SourceFile], found: Sequence[RowGroups]) -> bool
 
 
 def is_steady(kind: pa.DataType) -> bool:
-    """Return whether the plain type of a column follows from this type alone; that of bytes and uint64 does not."""
+    """Return True if the plain type of a column depends on this type only; for binary and uint64 it does not."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     if pa.types.is_uint64(kind):
@@ -166,7 +166,7 @@ def is_steady(kind: pa.DataType) -> bool:
 
 
 def _cut(sizes: Sequence[int], most: int) -> list[tuple[int, ...]]:
-    """Return the row groups that have rows, in chunks of at most `most` bytes or of one row group."""
+    """Return the non-empty row groups in chunks of at most `most` bytes, or of one larger row group."""
     chunks: list[list[int]] = []
     room = 0
     for group, size in enumerate(sizes):

@@ -1,9 +1,9 @@
-"""Row boundaries of a text file, at which it can be split; newlines in quotes are not row ends.
+"""Row boundaries at which a text file can be split; newlines in quotes are not row ends.
 
-A quotation mark opens a quoted field only where the field begins; elsewhere it is text. So whether a byte is in quotes
-depends on all bytes before it, and not on how many quotation marks these have alone. But where every mark that would
-open a field, if marks came in pairs, does stand where a field begins (or closes and opens again, as ``""`` does), both
-come to the same, and each part of a file can be looked at by itself. A file with other marks is not cut.
+A quote opens a quoted field only at the start of a field; elsewhere it is text. So whether a byte is inside quotes
+depends on all bytes before it, not only on the parity of the number of quotes. But if every quote that would open a
+field by parity is at the start of a field (or closes and reopens it, as ``""`` does), parity gives the right answer,
+and each byte range can be scanned independently. A file with other quotes is not split.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 
 from gpupipe.io.file_streams import ByteRange
 
-BLOCK_BYTES = 1 << 18  # they stay in the cache with what is made of them
+BLOCK_BYTES = 1 << 18  # a block and its temporary arrays fit into the CPU cache
 BITS, ONE, LAST = 64, np.uint64(1), np.uint64(63)
 NEWLINE, RETURN = 10, 13
 
 
 @dataclass(frozen=True)
 class RowScan:
-    """The row ends and quotes of a span, for a span that begins outside of quotes and for one that begins inside.
+    """Row ends and quotes of a span, for both cases: that it starts outside quotes, and inside.
 
     Attributes
     ----------
     n_quotes : int
-        0 or 1: whether their number is even or odd.
+        Parity of the number of quotes: 0 if even, 1 if odd.
     first_end : (int or None, int or None)
-        The byte after the first row that ends in the span.
+        Offset after the first row that ends in the span.
     is_regular : (bool, bool)
-        Whether every quotation mark is where pairs of marks would have it.
+        True if every opening quote, by parity, is at the start of a field.
     holds_break : (bool, bool)
-        Whether a newline or a carriage return is in quotes.
+        True if a newline or carriage return is inside quotes.
     """
 
     n_quotes: int
@@ -46,13 +46,13 @@ class RowScan:
 
 @dataclass(frozen=True)
 class RowRanges:
-    """Byte ranges of a file that hold whole rows.
+    """Byte ranges of a file that contain whole rows.
 
     Attributes
     ----------
     spans : list of (int, int)
     lines_are_rows : bool
-        Whether no line ends in quotes, so that each is a row.
+        True if no line ends inside quotes, so that each line is a row.
     """
 
     spans: list[ByteRange]
@@ -60,7 +60,7 @@ class RowRanges:
 
 
 def find_data_start(path: str, n_lines: int) -> int:
-    """Return the offset after the first `n_lines` lines of a file that is not empty."""
+    """Return the offset after the first `n_lines` lines of a non-empty file."""
     at = 0
     with open(path, "rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for _ in range(n_lines):
@@ -74,18 +74,18 @@ def find_data_start(path: str, n_lines: int) -> int:
 
 
 def split_evenly(start: int, stop: int, most: int) -> list[ByteRange]:
-    """Return equal byte ranges from `start` up to `stop`, each of at most `most` bytes."""
+    """Return equal byte ranges from `start` to `stop`, each of at most `most` bytes."""
     n = max(1, -(-(stop - start) // most))
     ends = [start + (stop - start) * i // n for i in range(n + 1)]
     return [(a, b) for a, b in pairwise(ends) if b > a]
 
 
 def scan_rows(path: str, span: ByteRange, quote: int | None = None, delimiter: int = NEWLINE) -> RowScan:
-    """Scan a span of a file for row ends and quotation marks; `quote` and `delimiter` are bytes.
+    """Return the row ends and quotes of a span of a file; `quote` and `delimiter` are byte values.
 
-    Without a quotation mark only as far as the end of the first row.
+    Without a quote character, the scan stops at the end of the first row.
     """
-    found = _Scanning(quote, delimiter)
+    found = _Scanner(quote, delimiter)
     for block, before in _blocks(path, span):
         found.add(block, before)
         if quote is None and found.first_end[0] is not None:
@@ -96,10 +96,10 @@ def scan_rows(path: str, span: ByteRange, quote: int | None = None, delimiter: i
 
 
 def align_to_rows(spans: Sequence[ByteRange], scans: Sequence[RowScan]) -> RowRanges | None:
-    """Return the spans with their ends moved to row ends; None if the file must not be split, or ends in quotes.
+    """Return the spans with their ends moved to row ends; None if the file must not be split or ends inside quotes.
 
-    The first span begins with a row, the last ends with the file. One in which no row ends becomes a part of the one
-    before.
+    The first span starts with a row, the last ends with the file. A span in which no row ends is merged with the
+    previous one.
     """
     starts, in_quotes, holds_break = [spans[0][0]], 0, False
     for i, found in enumerate(scans):
@@ -114,36 +114,36 @@ def align_to_rows(spans: Sequence[ByteRange], scans: Sequence[RowScan]) -> RowRa
     return RowRanges(list(zip(starts, [*starts[1:], spans[-1][1]], strict=True)), not holds_break)
 
 
-class _Scanning:
-    """Goes through the blocks of a span, out of quotes (0) and in quotes (1) at once; a bit stands for a byte."""
+class _Scanner:
+    """Scanner of the blocks of a span, for a start outside (0) and inside (1) quotes at once; one bit per byte."""
 
     def __init__(self, quote: int | None, delimiter: int) -> None:
         self.quote, self.delimiter = quote, delimiter
         self.n_bytes = self.n_quotes = 0
         self.first_end: list[int | None] = [None, None]
         self.is_regular, self.holds_break = [True, True], [False, False]
-        self._room = np.zeros(-(-BLOCK_BYTES // BITS) * BITS, bool)  # new memory for each block would cost as much
+        self._room = np.zeros(-(-BLOCK_BYTES // BITS) * BITS, bool)  # reused: allocation doubles the time
 
     def add(self, block: np.ndarray, before: int) -> None:
         marks = self._bits(block, self.quote)
         newlines = self._bits(block, NEWLINE)
         breaks = newlines | self._bits(block, RETURN)
-        opens = marks | breaks | self._bits(block, self.delimiter)  # behind these bytes a mark can open a field
+        opens = marks | breaks | self._bits(block, self.delimiter)  # after these bytes, a quote can open a field
         may_open = opens << ONE
         may_open[1:] |= opens[:-1] >> LAST
         may_open[0] |= np.uint64(before in (self.quote, NEWLINE, RETURN, self.delimiter))
-        behind = _odd(marks)
+        odd = _odd(marks)
         for in_quotes in (0, 1):
-            inside = behind if in_quotes == self.n_quotes else ~behind
+            inside = odd if in_quotes == self.n_quotes else ~odd
             self.is_regular[in_quotes] &= not (marks & inside & ~may_open).any()
             self.holds_break[in_quotes] |= bool((breaks & inside).any())
             if self.first_end[in_quotes] is None and (end := _first(newlines & ~inside)) is not None:
                 self.first_end[in_quotes] = self.n_bytes + end + 1
-        self.n_quotes ^= int(behind[-1] >> LAST)
+        self.n_quotes ^= int(odd[-1] >> LAST)
         self.n_bytes += len(block)
 
     def _bits(self, block: np.ndarray, byte: int | None) -> np.ndarray:
-        """Return which bytes of a block are this one, 64 of them a number, the first the lowest bit; 0 behind them."""
+        """Return a bit mask of the bytes equal to `byte`: 64 bytes per word, lowest bit first, zero-padded."""
         n = len(block)
         end = -(-n // BITS) * BITS
         self._room[n:end] = False
@@ -152,7 +152,7 @@ class _Scanning:
 
 
 def _odd(bits: np.ndarray) -> np.ndarray:
-    """Return for each bit whether it and those before it are an odd number of ones."""
+    """Return the prefix parity: for each bit, 1 if the number of ones up to and including it is odd."""
     odd = bits.copy()
     for step in (1, 2, 4, 8, 16, 32):
         odd ^= odd << np.uint64(step)
@@ -162,7 +162,7 @@ def _odd(bits: np.ndarray) -> np.ndarray:
 
 
 def _first(bits: np.ndarray) -> int | None:
-    """Return the number of the first one among bits, or None."""
+    """Return the index of the first bit that is set, or None."""
     words = np.flatnonzero(bits)
     if not len(words):
         return None
@@ -171,9 +171,9 @@ def _first(bits: np.ndarray) -> int | None:
 
 
 def _blocks(path: str, span: ByteRange) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield the bytes of a span, each block with the byte before it."""
+    """Yield the blocks of a span, each with the byte before it."""
     room, before = memoryview(bytearray(BLOCK_BYTES)), NEWLINE
-    with open(path, "rb", buffering=0) as raw:  # not mapped: a file that is cut short meanwhile would end the process
+    with open(path, "rb", buffering=0) as raw:  # not mapped: truncation would kill the process
         if span[0]:
             raw.seek(span[0] - 1)
             before = raw.read(1)[0]

@@ -1,7 +1,7 @@
-"""Scan of a source: its chunks are read, and agree on the columns that reading all of it at once would give.
+"""Scan of a source: read its chunks with the columns and types that reading it at once would give.
 
-A scan does not know where chunks are read: it is given a function that reads several and returns their rows, or handles
-of these, with the facts about them.
+The function that reads chunks is a parameter, so they can be read here or on workers. It returns rows, or handles of
+rows, with the facts about them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ ReadChunks = Callable[[Sequence[ReadTask]], Iterable[tuple[Rows, ChunkFacts]]]
 
 
 class NoRowsError(DataError):
-    """None of the files has a row."""
+    """Raised if the files have no rows."""
 
 
 @dataclass
 class ScannedChunk(Generic[Rows]):
-    """A chunk with its plain rows, or the handle of these, and the facts about them."""
+    """A chunk with its plain rows, or a handle of them, and the facts about it."""
 
     chunk: SourceChunk
     rows: Rows
@@ -48,16 +48,16 @@ class ScannedChunk(Generic[Rows]):
 
 @dataclass(frozen=True)
 class SourceScan(Generic[Rows]):
-    """A source that was read, chunk by chunk.
+    """A source read in chunks.
 
     Attributes
     ----------
     chunks : list of ScannedChunk
-        Those that have rows, in order.
+        The chunks with rows, in order.
     partitions : HivePartitions
-        Of all files.
+        Partition columns of all files.
     schema : pyarrow.Schema
-        Of all files together.
+        Common schema of all files.
     """
 
     chunks: list[ScannedChunk[Rows]]
@@ -72,27 +72,27 @@ def scan_source(
     read: ReadChunks[Rows],
     notes: Notes,
 ) -> SourceScan[Rows]:
-    """Read the chunks of a source.
+    """Read the chunks of a source and return them with their common schema.
 
     Parameters
     ----------
     source : TableSource
     files : sequence of (SourceFile, sequence of SourceChunk)
-        Its files, each with its chunks, in order.
+        The files of the source with their chunks, in order.
     wanted : ColumnFilter
-        Collects the names of all columns of the files.
+        Column selection; collects the names of all columns of the files.
     read : callable
-        Reads chunks, each as its file's columns or, for None, as its own values decide; see
+        Reads chunks, each with the columns of its file or, for None, with types inferred from its values; see
         `gpupipe.io.chunks.chunk_reader.read_chunk`.
     notes : Notes
-        Collects what was repaired or dropped.
+        Collects repairs and drops.
 
     Raises
     ------
     DataError
         If a file is unreadable or corrupt, or there are no rows.
     SchemaError
-        If a column cannot be used, or its types in two files cannot be combined.
+        If a column requested by name is unusable, or its types in two files cannot be combined.
     """
     scan = _Scan(source, read)
     found = scan.read_files(files)
@@ -106,7 +106,7 @@ def scan_source(
             notes.say(f"no rows in {mask(file.file.path)}")
     found = [file for file in found if file.chunks]
     if not found:
-        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that it is the right file")
+        raise NoRowsError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     scan.agree(found)
     mixed = clashes([describe_file(file.facts) for file in found])
     if mixed and all(file.file.format == "csv" for file in found):
@@ -122,7 +122,7 @@ def scan_source(
 
 @dataclass
 class _ScannedFile(Generic[Rows]):
-    """A file, its chunks, and the types that they agree on."""
+    """A file, its chunks and their common types."""
 
     file: SourceFile
     chunks: list[ScannedChunk[Rows]]
@@ -134,20 +134,20 @@ class _ScannedFile(Generic[Rows]):
 
 
 class _Scan(Generic[Rows]):
-    """Reads chunks until those of each file have the same types."""
+    """Reader that repeats chunks until all chunks of a file have the same types."""
 
     def __init__(self, source: TableSource, read: ReadChunks[Rows]) -> None:
         self.read, self.texts = read, declared_texts(source)
 
     def read_files(self, files: Sequence[tuple[SourceFile, Sequence[SourceChunk]]]) -> list[_ScannedFile[Rows]]:
-        """Read all chunks of files as their own values decide; a file with a chunk that fails is read as a whole."""
+        """Read all chunks with inferred types; a file with a failed chunk is read as a whole."""
         read = iter(self.read([(chunk, None) for _, chunks in files for chunk in chunks]))
         found = [_ScannedFile(file, [ScannedChunk(chunk, *next(read)) for chunk in chunks]) for file, chunks in files]
         self._read_whole([file for file in found if any(facts.failed for facts in file.facts)])
         return found
 
     def agree(self, files: Sequence[_ScannedFile[Rows]], as_text: Sequence[str] = ()) -> None:
-        """Have chunks read again until all chunks of a file have the same types."""
+        """Read chunks again until all chunks of a file have the same types."""
         while files:
             for file in files:
                 try:
@@ -160,7 +160,7 @@ class _Scan(Generic[Rows]):
             for (_, each), (rows, facts) in zip(wrong, found, strict=True):
                 known = each.facts.refused
                 refused = {name: known.get(name, frozenset()) | kinds for name, kinds in facts.refused.items()}
-                if not refused:  # else the rows stay as they were
+                if not refused:  # otherwise keep the previous rows
                     each.rows, each.facts = rows, facts
                 each.facts = replace(each.facts, refused={**known, **refused})
             files = list({id(file): file for file, _ in wrong}.values())

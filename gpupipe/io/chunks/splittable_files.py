@@ -1,4 +1,4 @@
-"""Splitting of a source into chunks of about equal bytes, where its files can be split."""
+"""Splitting of the files of a source into chunks of about equal size in bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gpupipe.errors import GpupipeError
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.parquet_stream import is_steady
 from gpupipe.io.chunks.row_boundaries import NEWLINE, find_data_start, split_evenly
+from gpupipe.io.csv_settings import WHITESPACE
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
@@ -20,29 +21,29 @@ from gpupipe.io.formats.registry import FORMATS, PACKED, compression_of
 from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import WHITESPACE, TableSource
+from gpupipe.io.settings import TableSource
 
-ROW_BYTES = 200  # about those of a generated row
-FULL_CHUNK_ROWS = 262_144  # what makes generated chunks end where statistics want them to
-# A newline, a quotation mark and a delimiter are one byte each in these, and no byte of anything else.
+ROW_BYTES = 200  # approximate size of a generated row
+FULL_CHUNK_ROWS = 262_144  # generated chunks end at multiples of the chunk size of statistics
+# In these encodings, newline, quote and delimiter are single bytes that never occur in other characters.
 CUTTABLE_ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252")
 
 
 @dataclass(frozen=True)
 class SplittableFile:
-    """A file, and the points at which it may be split.
+    """A file and its possible split points.
 
     Attributes
     ----------
     file : SourceFile
     n_bytes : int
-        About what all of it takes.
+        Approximate size of the file in memory.
     groups : sequence of int, optional
-        The bytes of each of its row groups or stripes.
+        Size of each row group or stripe in bytes.
     span : (int, int), optional
-        The bytes of a file of text that hold rows; the rows of a generator.
+        Byte range of the rows of a text file; range of row numbers of a generator.
     quote, delimiter : int
-        The bytes of a file of text; ``quote`` is None where none is one.
+        Byte values for a text file; ``quote`` is None without quoting.
     """
 
     file: SourceFile
@@ -54,7 +55,7 @@ class SplittableFile:
 
     @property
     def is_text(self) -> bool:
-        """True if chunk ends must be moved to row ends: see `gpupipe.io.chunks.row_boundaries`."""
+        """True if chunk boundaries must be moved to row ends: see `gpupipe.io.chunks.row_boundaries`."""
         return self.span is not None and self.file.format != "generator"
 
     def split_text(self, most: int) -> list[ByteRange]:
@@ -63,7 +64,7 @@ class SplittableFile:
         return split_evenly(*self.span, most)
 
     def chunks(self, most: int) -> list[SourceChunk]:
-        """Return chunks of about `most` bytes, each of a row group or stripe at least; a text file gives one chunk."""
+        """Return chunks of about `most` bytes, at least one row group or stripe each; one chunk for a text file."""
         n = max(1, -(-self.n_bytes // most))
         if self.groups is not None:
             runs = _runs(self.groups, n)
@@ -78,14 +79,14 @@ class SplittableFile:
 
 
 def find_splittable_files(source: TableSource, files: Sequence[SourceFile] | None = None) -> list[SplittableFile]:
-    """Return the files of a source, listed here or before, as splittable files.
+    """Return the files of a source as splittable files; `files` are its files, if already listed.
 
-    A damaged file raises its error when it is read.
+    A corrupt file raises no error here, but when it is read.
 
     Raises
     ------
     DataError, ConfigError
-        If a file is absent.
+        If a file is missing.
     """
     files = input_files(source) if files is None else files
     try_files(source, files)
@@ -129,7 +130,7 @@ def _text(file: SourceFile, source: TableSource) -> SplittableFile:
     header = header_of(file, source, Notes())
     if header is None or codecs.lookup(settings.encoding).name not in CUTTABLE_ENCODINGS:
         return SplittableFile(file, file.size)
-    # Of runs of blanks the scan knows one blank: quotes after the other kind are irregular to it, so nothing is cut.
+    # For whitespace delimiters, the scan knows the space only; a quote after a tab is irregular, so it does not split.
     delimiter = " " if header.delimiter == WHITESPACE else header.delimiter
     marks = [mark.encode(settings.encoding) for mark in (delimiter, settings.quote or delimiter)]
     if any(len(mark) > 1 for mark in marks):
@@ -141,7 +142,7 @@ def _text(file: SourceFile, source: TableSource) -> SplittableFile:
 
 
 def _runs(sizes: Sequence[int], n: int) -> list[tuple[int, ...]]:
-    """Return the groups that have rows in at most `n` runs of about the same bytes."""
+    """Return the non-empty groups in at most `n` runs of about the same size."""
     runs: dict[int, list[int]] = {}
     total, before = max(1, sum(sizes)), 0
     for group, size in enumerate(sizes):

@@ -1,10 +1,10 @@
-"""The same table read by a backend's own readers into its memory, so that the rows are never on the host.
+"""Input on a device: read tables with a backend's own readers into its memory; rows are never on the host.
 
 Modules have the names of their counterparts in `gpupipe.io`.
 
-- ``source_reader``: one table, and those joined to it (``join``); ``filter``: the row filter
+- ``source_reader``: one table and the tables joined to it (``join``); ``filter``: the row filter
 - ``obstacles``: reasons to fall back to the host
-- ``csv``, ``jsonl``: text in chunks; ``text_values``: Arrow's rules for texts; ``number_texts``: plain numbers
-- ``concatenation``: the columns of several files to one table
-- ``parquet_stream``: Parquet by row groups, where memory is short; ``datasets``: generated tables
+- ``csv``, ``jsonl``: text formats, in chunks; ``text_values``: Arrow's typing rules; ``number_texts``: number parsing
+- ``concatenation``: concatenation of several files
+- ``parquet_stream``: Parquet in chunks, if memory is short; ``datasets``: generated tables
 """

@@ -1,6 +1,6 @@
 """Concatenation of several text files on a device, by the rules of `gpupipe.io.concatenation`.
 
-The types of the columns are agreed upon by the host's functions.
+The host's functions determine the common types of the columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 
 @dataclass(frozen=True)
 class DeviceFileColumns:
-    """The columns of one file on the device.
+    """Columns of one file on the device.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class DeviceFileColumns:
     n_rows : int
         At least one.
     columns : mapping of str to (Series, TextCodes or DeviceNumbers)
-        The wanted columns, numbers where that is known already.
+        The selected columns, as numbers if their type is already known.
     written : callable
-        Maps names of columns of DeviceNumbers to their texts as written (a Series or TextCodes each).
+        Maps names of DeviceNumbers columns to their unparsed strings (a Series or TextCodes each).
     rules : TextRules
-        What the texts mean in this file.
+        Rules for the strings of this file.
     """
 
     file: SourceFile
@@ -56,24 +56,24 @@ def columns_of(
     notes: Notes,
     backend: DeviceBackend,
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the columns of files, each of texts (Series or TextCodes) or DeviceNumbers, and what the texts mean.
+    """Return the columns of files, as strings (Series or TextCodes) or DeviceNumbers, and the rules for strings.
 
     Parameters
     ----------
     label : str
-        What the files are called together.
+        Name of the source in messages.
     files : sequence of SourceFile
     read : callable
-        A file to its rows; None where it has none.
+        Reads a file; returns None if it has no rows.
     rules_of_all : callable
-        The names of those that are texts in all the files together to what these mean.
+        Maps the names of the columns that are text in the combined files to the rules for their strings.
 
     Raises
     ------
     DataError
         If there are no rows.
     SchemaError
-        If a column has types in two files that nothing holds both of.
+        If the types of a column in two files have no common type.
     """
     parts = []
     for file in files:
@@ -83,7 +83,7 @@ def columns_of(
         else:
             parts.append(part)
     if not parts:
-        raise DataError("there are no rows", where=mask(label), fix="check that it is the right file")
+        raise DataError("there are no rows", where=mask(label), fix="check that this is the right file")
     if len(parts) == 1:
         return dict(parts[0].columns), parts[0].rules
     columns, texts = _combine(parts, notes, backend)
@@ -91,7 +91,7 @@ def columns_of(
 
 
 class _Found(NamedTuple):
-    """The numbers of a column of a file, None where it is text; and its type."""
+    """The numbers of a column of a file, None if it is text, and its type."""
 
     numbers: DeviceNumbers | None
     column: FileColumn
@@ -120,7 +120,7 @@ def _combine(
 
 
 def _written(texts: Sequence[str], part: DeviceFileColumns) -> dict[str, Any]:
-    """Return those of the columns named in `texts` that the file has, as texts."""
+    """Return the columns in `texts` that the file has, as strings."""
     numbers = [name for name in texts if isinstance(part.columns.get(name), DeviceNumbers)]
     found = {name: part.columns[name] for name in texts if name in part.columns and name not in numbers}
     return {**found, **(part.written(numbers) if numbers else {})}
@@ -145,7 +145,7 @@ def _found(name: str, column: Any, rules: TextRules, backend: DeviceBackend) -> 
 
 
 def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
-    """Return whether all of these texts mean 'missing'."""
+    """Return True if all of these strings mean missing."""
     missing = pc.is_in(pc.utf8_trim_whitespace(texts), value_set=pa.array(rules.missing, pa.string()))
     return bool(pc.all(missing).as_py())
 
@@ -153,7 +153,7 @@ def are_missing(texts: pa.StringArray, rules: TextRules) -> bool:
 def _looked_up(values: pa.Array, codes: Any, backend: DeviceBackend) -> DeviceNumbers:
     kind = storage(values.type)
     table = np.append(np.asarray(values.cast(pa.from_numpy_dtype(kind)).fill_null(0)), np.zeros(1, kind))
-    known = np.append(np.asarray(values.is_valid()), False)  # position -1, a null, is the last one
+    known = np.append(np.asarray(values.is_valid()), False)  # code -1 (null) selects the last entry
     rows, valid = (backend.xp.take(backend.to_device(part), codes) for part in (table, known))
     return DeviceNumbers(rows, valid, values.type)
 
@@ -161,7 +161,7 @@ def _looked_up(values: pa.Array, codes: Any, backend: DeviceBackend) -> DeviceNu
 def _type_of(column: DeviceNumbers) -> FileColumn:
     if bool(column.valid.any()):
         return FileColumn(column.type, is_empty=False)
-    # Arrow makes no floats of nulls alone: such a column has no type.
+    # For Arrow, a column of only nulls has the null type, not float64.
     return FileColumn(pa.null() if column.type == pa.float64() else column.type, is_empty=True)
 
 
@@ -171,7 +171,7 @@ def _all_texts(
     def texts_of(part: DeviceFileColumns, texts: Mapping[str, Any]) -> TextCodes:
         if name in texts:
             return TextCodes.of(texts[name], backend)
-        # The file lacks the column: an empty text is missing by any rule.
+        # The file lacks the column: an empty string is missing under all rules.
         return TextCodes(backend.xp.zeros(part.n_rows, "int32"), backend.frame.Series([""]))
 
     return TextCodes.concatenate([texts_of(*pair) for pair in zip(parts, written, strict=True)], backend)

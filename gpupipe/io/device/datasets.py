@@ -1,4 +1,4 @@
-"""A generated table on a device: customers are drawn there, to the bit as on the host; events are moved there."""
+"""Generated tables on a device: customers are generated there, bit for bit as on the host; events are copied."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from gpupipe.io.settings import TableSource
 from gpupipe.table.device.frame_columns import DeviceDictionary, DeviceNumbers
 from gpupipe.typing import Array, ArrayNamespace
 
-BLOCK_ROWS = 1 << 20  # enough for a device to be busy, at some 250 bytes a row beside the columns
+BLOCK_ROWS = 1 << 20  # enough to use a device fully; needs about 250 bytes per row besides the columns
 
 Columns = dict[str, DeviceNumbers | DeviceDictionary]
 
 
 def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceBackend) -> Columns:
-    """Generate the selected columns of a source, for `gpupipe.table.device.encode.encode_frame`.
+    """Return the generated columns of a source, for `gpupipe.table.device.encode.encode_frame`.
 
     Raises
     ------
     DataError
-        If there are no rows: customers may have had no event.
+        If there are no rows, because no customer has an event.
     """
     if source.generate == "churn":
         return _customers(source, wanted.pick(SCHEMA.names), backend)
-    backend.remark(f"{source.generate}: generated on the host, then moved to the device")
+    backend.remark(f"{source.generate}: generated on the host, then copied to the device")
     table = generate_rows(source, wanted, (0, source.rows))
     if not table.num_rows:
-        raise DataError("there are no rows", where=source.label, fix="generate more")
+        raise DataError("there are no rows", where=source.label, fix="set more rows")
     return {name: _moved(column, backend) for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
@@ -44,7 +44,7 @@ def _customers(source: TableSource, names: list[str], backend: DeviceBackend) ->
         block = CustomerBlock(population, source.seed, start, min(BLOCK_ROWS, source.rows - start))
         for name, parts in drawn.items():
             parts.append(values(block, name))
-    # Each column lets go of its parts before the next one is put together.
+    # The blocks of a column are released before the next column is concatenated.
     return {n: _joined(n, drawn.pop(n), backend.xp) if n in drawn else _ids(source, backend) for n in names}
 
 
@@ -58,8 +58,8 @@ def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespa
 
 
 def _ids(source: TableSource, backend: DeviceBackend) -> DeviceDictionary:
-    """Return identifiers, each of which is a text of its own: texts are the host's."""
-    backend.remark(f"{ID}: written on the host")
+    """Return the identifiers, whose distinct strings are generated on the host."""
+    backend.remark(f"{ID}: generated on the host")
     return DeviceDictionary(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
 
 

@@ -1,7 +1,7 @@
-"""The row filter of ``where:`` on a device.
+"""Apply the row filter of ``where:`` on a device.
 
-Texts are judged by their distinct values, with the host's own filter; numbers and times are compared where they are. A
-comparison with a null is neither true nor false, as there.
+For text, the host's own filter evaluates the distinct values; numbers and times are compared on the device. As on the
+host, a comparison with null is null.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from gpupipe.table.device.frame_columns import (
 from gpupipe.table.time_columns import MICROS
 from gpupipe.typing import Array
 
-PLACE = "place in the table"  # no name in an expression
+PLACE = "place in the table"  # cannot be a name in an expression
 
 
 @dataclass(frozen=True)
 class _Truth:
-    """Where a condition is true, and where it is false; elsewhere it is unknown. Arrays of bool, shape (rows,)."""
+    """Masks of the rows for which a condition is true and false, bool, shape (rows,); unknown for other rows."""
 
     true: Array
     false: Array
@@ -51,9 +51,10 @@ class _Truth:
 
 
 def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backend: DeviceBackend) -> dict[str, Any]:
-    """Return the rows of `columns` (Series, TextCodes or DeviceNumbers) for which the filter is true, in their order.
+    """Return the rows of `columns` (Series, TextCodes or DeviceNumbers) for which the filter is true, in order.
 
-    What texts mean is decided before: by all rows of the file. So they are a DeviceDictionary afterwards.
+    Text is decoded before filtering, because its type depends on all rows of the file; the result has DeviceDictionary
+    columns for it.
 
     Raises
     ------
@@ -64,13 +65,13 @@ def filter_columns(columns: dict[str, Any], where: str, rules: TextRules, backen
     if not set(names.values()) <= set(columns):
         filter_rows(pa.table({name: pa.nulls(0) for name in columns}), where)  # raises, with a hint
     known = known_columns(columns, rules, backend)
-    truth = _Judge({name: known[real] for name, real in names.items()}, backend).truth(tree)
+    truth = _Condition({name: known[real] for name, real in names.items()}, backend).truth(tree)
     rows = backend.xp.flatnonzero(truth.true)
     return {name: _taken(column, rows, backend) for name, column in known.items()}
 
 
 def known_columns(columns: dict[str, Any], rules: TextRules, backend: DeviceBackend) -> dict[str, DeviceColumn]:
-    """Return columns (Series, DeviceNumbers, TextCodes or DeviceDictionary) as what the rules make of them."""
+    """Return columns (Series, DeviceNumbers, TextCodes or DeviceDictionary) decoded by the rules."""
     return {name: _known(name, column, rules, backend) for name, column in columns.items()}
 
 
@@ -88,8 +89,8 @@ def _taken(column: DeviceColumn, rows: Array, backend: DeviceBackend) -> DeviceC
     return DeviceDictionary(column.codes[rows], column.values).trim(backend)
 
 
-class _Judge:
-    """Says of each row whether a checked expression is true; `columns` are those of its names."""
+class _Condition:
+    """Evaluator of a checked expression per row; `columns` are the columns of its names."""
 
     def __init__(self, columns: dict[str, DeviceColumn], backend: DeviceBackend) -> None:
         self.columns, self.backend = columns, backend
@@ -109,12 +110,12 @@ class _Judge:
         )
 
     def _of_codes(self, node: ast.expr, name: str, coded: DeviceDictionary) -> _Truth:
-        values = pa.concat_arrays([coded.values, pa.nulls(1, coded.values.type)])  # where position -1 looks
-        tables = [self.backend.to_device(table) for table in _judged(node, name, values)]
+        values = pa.concat_arrays([coded.values, pa.nulls(1, coded.values.type)])  # selected by code -1
+        tables = [self.backend.to_device(table) for table in _truth_of_values(node, name, values)]
         return _Truth(*(self.backend.xp.take(table, coded.codes) for table in tables))
 
     def _of_numbers(self, node: ast.expr, name: str, numbers: DeviceNumbers) -> _Truth:
-        _judged(node, name, numbers.summary().combine_chunks())  # raises where types do not fit
+        _truth_of_values(node, name, numbers.summary().combine_chunks())  # raises an error if types do not match
         if isinstance(node, ast.Name):
             return _compared(numbers, lambda values: values == 1)
         assert isinstance(node, ast.Compare)
@@ -137,7 +138,7 @@ class _Judge:
 
 
 def _compared(numbers: DeviceNumbers, compare: Callable[[Array], Array]) -> _Truth:
-    # As Arrow compares: float32 as float64, and no literal is too large for a narrow integer.
+    # As in Arrow: float32 is compared as float64, and literals may exceed narrow integer types.
     result = compare(numbers.values.astype("float64" if numbers.values.dtype.kind == "f" else "int64"))
     return _Truth(numbers.valid & result, numbers.valid & ~result)
 
@@ -147,8 +148,8 @@ def _literal(node: ast.expr, kind: pa.DataType) -> Any:
     return time_scalar(value, MICROS).value if kind == MICROS else value
 
 
-def _judged(node: ast.expr, name: str, values: pa.Array) -> tuple[Any, Any]:
-    """Return for which values of a column the host's filter finds a condition true, and for which false."""
+def _truth_of_values(node: ast.expr, name: str, values: pa.Array) -> tuple[Any, Any]:
+    """Return masks of the values of a column for which the host's filter finds a condition true, and false."""
     table = pa.table({name: values, PLACE: np.arange(len(values))})
     found = []
     for text in (ast.unparse(node), f"not ({ast.unparse(node)})"):

@@ -1,4 +1,4 @@
-"""``tables:`` joined on a device: keys become codes, for which distinct texts come to the host, and no numbers."""
+"""Join the ``tables:`` of a configuration on a device; to encode keys, only distinct strings are copied to the host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def join_columns(
     joined: JoinedTable,
     backend: DeviceBackend,
 ) -> tuple[dict[str, DeviceColumn], str]:
-    """Return the columns of the main table with those of the table `name` at its rows, and what there is to say.
+    """Return the columns of the main table with the joined columns of table `name`, and a note about matches.
 
     Raises
     ------
@@ -54,20 +54,20 @@ def join_columns(
 def key_columns(
     columns: Mapping[str, Any], names: Sequence[str], rules: TextRules, backend: DeviceBackend
 ) -> dict[str, DeviceColumn]:
-    """Return the columns called `names`, of any device type, as numbers or dictionaries to build keys of."""
+    """Return the columns `names`, of any device type, as numbers or dictionaries, to build keys from."""
     chosen = [name for name in dict.fromkeys(names) if name in columns]
     known = known_columns({name: columns[name] for name in chosen}, rules, backend)
     return dict(zip(chosen, _trimmed(known, chosen, backend), strict=True))
 
 
 class RawColumns(UserDict[str, Any]):
-    """Some columns of a frame, those of texts decoded by the rules of their reader once they are requested.
+    """Mapping of columns of a frame; text columns are decoded by the rules of their reader on first access.
 
     Parameters
     ----------
     columns : mapping of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
     names : sequence of str
-        The columns to take; names that there are not are ignored.
+        Columns to include; missing columns are ignored.
     rules : TextRules
     backend : DeviceBackend
     """
@@ -85,12 +85,12 @@ class RawColumns(UserDict[str, Any]):
 
 
 def may_be_text(column: Any, declared: DeclaredColumn | None) -> bool:
-    """Return whether a column of any device type holds texts, or is encoded as such."""
+    """Return True if a column of any device type has text, or is declared as text."""
     return has_texts(column) or (declared is not None and declared.kind in TEXT_KINDS)
 
 
 def _trimmed(columns: Mapping[str, DeviceColumn], names: Sequence[str], backend: DeviceBackend) -> list[DeviceColumn]:
-    """Return columns whose values are those of their rows alone."""
+    """Return columns without dictionary values that no row uses."""
     chosen = (columns[name] for name in names)
     return [column if isinstance(column, DeviceNumbers) else column.trim(backend) for column in chosen]
 
@@ -108,7 +108,7 @@ def _require_unique(
         return
     on_host = backend.to_host(codes)
     table = pa.table({name: _rows(columns[name], backend) for name in names})
-    require_unique(pa.array(on_host, mask=on_host < 0), table, names, joined, label)  # says which rows they are
+    require_unique(pa.array(on_host, mask=on_host < 0), table, names, joined, label)
 
 
 def _rows(column: DeviceColumn, backend: DeviceBackend) -> pa.Array:
@@ -118,7 +118,7 @@ def _rows(column: DeviceColumn, backend: DeviceBackend) -> pa.Array:
 
 
 def _matches(left: Array, right: Array, size: int, backend: DeviceBackend) -> Array:
-    """Return for each row of the left the row of the right that has its key; -1 where none does."""
+    """Return for each left row the right row with the same key, -1 if there is none."""
     xp = backend.xp
     row_of = xp.full(max(size, 1), -1, "int64")
     rows = xp.flatnonzero(right >= 0)

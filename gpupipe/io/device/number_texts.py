@@ -1,7 +1,7 @@
-"""Exact parsing of decimal numbers on a device: digits as an integer, divided by a power of ten.
+"""Exact parsing of plain decimal numbers on a device: the digits as an integer, divided by a power of ten.
 
-That holds for plain ones (``-12.50``, up to 15 digits: a float64 holds each such integer and each such power). What
-others mean is found out on the host, of the distinct ones.
+A plain number such as ``-12.50`` has up to 15 digits, so float64 represents the integer and the power exactly. Other
+strings are parsed on the host, from their distinct values.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from gpupipe.backends.base import DeviceBackend
 from gpupipe.table.device.frame_columns import DeviceNumbers
 from gpupipe.typing import Array
 
-MOST_DIGITS = 15  # a float64 holds each of them exactly
+MOST_DIGITS = 15  # float64 represents all integers with this many digits exactly
 POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
-WORDS = {False: "2", True: "2.5"}  # stand for the plain numbers: with a point or without
+WORDS = {False: "2", True: "2.5"}  # represent the plain numbers when types are inferred, without or with a point
 
 
 def is_plain_number(series: Any, pattern: str) -> Any:
-    """Return which texts of a series without nulls match a pattern of numbers with a point at most, and are short."""
-    # A dollar sign matches before a newline at the end too.
+    """Return a mask of the strings that match a pattern of plain numbers and are short; `series` has no nulls."""
+    # In a pattern, $ also matches before a newline at the end.
     is_short = (series.str.len() <= MOST_DIGITS) & ~series.str.contains("\n", regex=False)
     return series.str.match(pattern) & is_short
 
 
 def plain_numbers(series: Any, backend: DeviceBackend) -> tuple[Array, bool]:
-    """Return plain numbers as float64 (exact: one division of two exact numbers), and whether one has a point."""
+    """Return plain numbers as correctly rounded float64, and True if any has a decimal point."""
     xp = backend.xp
     digits = backend.values(series.str.replace(".", "", regex=False).astype("int64"), "int64")
     point = backend.values(series.str.find("."), "int64")
@@ -39,13 +39,13 @@ def plain_numbers(series: Any, backend: DeviceBackend) -> tuple[Array, bool]:
 
 
 def merge_numbers(plain: Array, codes: Array, others: pa.Array, backend: DeviceBackend) -> DeviceNumbers:
-    """Merge plain numbers with the values of the other rows; the last of `others` has no row.
+    """Return the column of plain numbers and other values; the last of `others` belongs to no row.
 
     Parameters
     ----------
     plain : array of float64, shape (rows,)
     codes : array of int, shape (rows,)
-        The place of a row among `others`; -1 where the number is plain.
+        Index of a row in `others`; -1 for a plain number.
     others : pyarrow.Array
         Numbers or booleans.
     """

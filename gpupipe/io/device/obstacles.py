@@ -1,4 +1,4 @@
-"""Reasons to fall back to the host for reading a source, found before it is read."""
+"""Reasons to fall back to the CPU for reading a source, checked before reading."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_changes import require_unchanged
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
@@ -23,18 +24,18 @@ from gpupipe.io.formats.parquet import int96_columns
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.plain_tables import TEXT_FORMATS
-from gpupipe.io.settings import WHITESPACE, CsvSettings, JoinedTable, Source, TableSource
+from gpupipe.io.settings import JoinedTable, Source, TableSource
 
 FORMATS_ON_DEVICE = ("csv", "jsonl", "parquet", "orc")
 
 
 class UnsupportedOnDevice(Exception):
-    """Why the host must read a source. Never leaves the pipeline: it becomes `Backend.fall_back`.
+    """Raised if a source must be read on the host; the pipeline catches it and calls `Backend.fall_back`.
 
     Attributes
     ----------
     what, where, fix : str
-        As for `Backend.fall_back`.
+        Arguments of `Backend.fall_back`.
     """
 
     def __init__(self, what: str, where: str, fix: str) -> None:
@@ -43,13 +44,13 @@ class UnsupportedOnDevice(Exception):
 
 
 def joined_tables(tables: Mapping[str, JoinedTable] | None) -> dict[str, JoinedTable]:
-    """Return the tables that are joined to the main one; the rows of the others are events."""
+    """Return the tables that are joined to the main table, without event tables."""
     return {name: table for name, table in (tables or {}).items() if table.is_joined}
 
 
 @contextmanager
 def guard_device_read(file: SourceFile) -> Iterator[None]:
-    """Guard a device's own read as `open_file` guards the host's; running out of memory is not the file's fault."""
+    """Convert errors of a device reader and detect file changes, as `open_file` does; MemoryError is passed on."""
     try:
         with convert_read_errors(file.path), require_unchanged(file):
             yield
@@ -64,10 +65,9 @@ def require_plain(
     tables: Mapping[str, JoinedTable] | None = None,
     files: InputFiles | None = None,
 ) -> None:
-    """Raise UnsupportedOnDevice if the host must read a source or a table that is joined to it.
+    """Raise UnsupportedOnDevice if a source, or a table joined to it, must be read on the host.
 
-    It is found in the settings and in the footers of the files. What only the rows of CSV or the lines of JSON tell is
-    found when they are read.
+    Settings and file footers are checked. Obstacles in the rows of CSV and JSON lines files are found during reading.
 
     Raises
     ------
@@ -83,30 +83,31 @@ def require_plain(
 
 
 def _require_plain_settings(source: TableSource) -> None:
-    """Raise UnsupportedOnDevice if a setting of a table works on the host alone."""
+    """Raise UnsupportedOnDevice if a setting of a table is supported on the host only."""
     if source.isolate and source.path:
-        what = "isolated files are read by Arrow, whose readers were tried on them in a child process"
-        raise UnsupportedOnDevice(what, "source.isolate", "leave it out for files that you trust")
+        what = "isolated reads are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.isolate", "if you trust the files, set isolate: false")
     if source.prepare:
         raise UnsupportedOnDevice(
-            "a prepare hook takes a pandas.DataFrame", "source.prepare", "prepare the file before"
+            "a prepare hook needs a pandas.DataFrame", "source.prepare", "save the result of the hook to a file first"
         )
     if isinstance(source, Source) and source.entities is not None:
-        fix = "write the rows and labels to a file before"
-        raise UnsupportedOnDevice("Arrow makes the rows and labels of events", "source.entities", fix)
+        fix = "write the rows and labels to a file first"
+        what = "building rows and labels from events is not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.entities", fix)
     if isinstance(source, JoinedTable) and source.has_steps:
         raise UnsupportedOnDevice(
-            "Arrow computes and groups the rows of events", "source", "do so before, and read the result"
+            "compute and group_by are not supported on the GPU", "source", "write their result to a file first"
         )
     if source.where:
         _require_simple_filter(source.where)
     if source.generate == "churn" and source.rows > MOST_IDS and ID in ColumnFilter(source).pick(SCHEMA.names):
-        what = f"{ID} of more than {MOST_IDS:,} customers is written in parts"
-        raise UnsupportedOnDevice(what, "source.rows", f"leave it out: drop: [{ID}]")
+        what = f"{ID} for more than {MOST_IDS:,} customers is not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.rows", f"drop the column: drop: [{ID}]")
 
 
 def names_in(node: ast.expr) -> list[str]:
-    """Return the names in a parsed filter, each once."""
+    """Return the distinct names in a parsed filter."""
     return sorted({part.id for part in ast.walk(node) if isinstance(part, ast.Name)})
 
 
@@ -114,18 +115,18 @@ def _require_simple_filter(where: str) -> None:
     tree, _ = parse_where(where)
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and len(names_in(node)) > 1:
-            what = f"two columns are compared by Arrow: {ast.unparse(node)}"
-            raise UnsupportedOnDevice(what, "source.where", "compare each with a value")
+            what = f"comparing two columns is not supported on the GPU: {ast.unparse(node)}"
+            raise UnsupportedOnDevice(what, "source.where", "compare each column with a value")
 
 
 def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> None:
-    """Raise UnsupportedOnDevice if a file is of a kind, or in a form, that the host alone reads."""
+    """Raise UnsupportedOnDevice if the format or layout of a file is supported on the host only."""
     files = data_files(files)
     for file in files:
         _require_local(file)
         if file.format in TEXT_FORMATS and compression_of(file.path):
             raise UnsupportedOnDevice(
-                f"compressed {file.format} is unpacked by Arrow", "source.path", "unpack it, or write Parquet"
+                f"compressed {file.format} is not supported on the GPU", "source.path", "decompress, or write Parquet"
             )
         if file.format == "csv":
             _require_plain_csv(source.csv)
@@ -134,34 +135,38 @@ def require_plain_files(files: Sequence[SourceFile], source: TableSource) -> Non
         _require_same_columns(files, source)
     elif len(formats) > 1:
         raise UnsupportedOnDevice(
-            f"the files are of several formats: {', '.join(formats)}", "source.path", "write them all in one"
+            f"mixed file formats are not supported on the GPU: {', '.join(formats)}", "source.path", "write one format"
         )
 
 
 def _require_local(file: SourceFile) -> None:
     if file.remote is not None:
-        raise UnsupportedOnDevice("remote files are read by fsspec", "source.path", "copy the files to this machine")
+        raise UnsupportedOnDevice("remote files are not supported on the GPU", "source.path", "copy the files here")
     if file.format not in FORMATS_ON_DEVICE:
-        what = f"{file.format} files are read by Arrow"
-        raise UnsupportedOnDevice(what, "source.format", f"write them as {', '.join(FORMATS_ON_DEVICE)}")
+        what = f"{file.format} files are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.format", f"use one of {', '.join(FORMATS_ON_DEVICE)}")
     if file.partitions:
-        what = f"folders say columns ({', '.join(file.partitions)})"
-        raise UnsupportedOnDevice(what, "source.path", "write the columns into the files")
+        what = f"hive-partitioned paths ({', '.join(file.partitions)}) are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.path", "write the partition columns to the files")
 
 
 def _require_plain_csv(settings: CsvSettings) -> None:
     if codecs.lookup(settings.encoding).name not in ("utf-8", "ascii"):
-        raise UnsupportedOnDevice(f"the text is {settings.encoding}", "source.csv.encoding", "write the file as UTF-8")
+        what = f"the encoding {settings.encoding} is not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv.encoding", "write the file in UTF-8")
     if settings.decimal != ".":
-        raise UnsupportedOnDevice(f"the decimal point is {settings.decimal!r}", "source.csv.decimal", "write it as '.'")
+        what = f"the decimal separator {settings.decimal!r} is not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv.decimal", "write numbers with '.'")
     if settings.thousands is not None:
-        raise UnsupportedOnDevice("thousands are set apart", "source.csv.thousands", "write the numbers without")
+        what = "thousands separators are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv.thousands", "write numbers without them")
     if settings.delimiter == WHITESPACE:
         raise UnsupportedOnDevice(
-            "fields are separated by runs of blanks", "source.csv.delimiter", "write the file with commas"
+            "whitespace delimiters are not supported on the GPU", "source.csv.delimiter", "write the file with commas"
         )
     if not (settings.delimiter or ",").isascii() or not (settings.quote or '"').isascii():
-        raise UnsupportedOnDevice("a mark is no ASCII character", "source.csv", "use ASCII marks")
+        what = "delimiters and quotes that are not ASCII are not supported on the GPU"
+        raise UnsupportedOnDevice(what, "source.csv", "use ASCII characters")
 
 
 def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> None:
@@ -170,14 +175,14 @@ def _require_same_columns(files: Sequence[SourceFile], source: TableSource) -> N
         kinds = _wanted_kinds(file, source)
         for name, kind in kinds.items():
             if not is_plain(kind):
-                fix = f"drop the column, or write it as another type: drop: [{name}]"
-                raise UnsupportedOnDevice(f"column {name!r} holds {kind}", "source.path", fix)
+                fix = f"drop the column, or write it with another type: drop: [{name}]"
+                what = f"column {name!r}: type {kind} is not supported on the GPU"
+                raise UnsupportedOnDevice(what, "source.path", fix)
         if all(map(pa.types.is_null, kinds.values())):
-            raise UnsupportedOnDevice(
-                "no column has a type: there are nulls alone", "source.path", "write the columns with types"
-            )
+            raise UnsupportedOnDevice("all columns have the null type", "source.path", "write the columns with types")
         if first is not None and kinds != first:
-            raise UnsupportedOnDevice("the files differ in columns or types", "source.path", "write them all alike")
+            what = "files with different columns or types are not supported on the GPU"
+            raise UnsupportedOnDevice(what, "source.path", "write all files with the same columns and types")
         first = kinds
 
 
@@ -194,9 +199,9 @@ def _wanted_kinds(file: SourceFile, source: TableSource) -> dict[str, pa.DataTyp
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether a device holds the values of an Arrow type as they are, or as the host converts them.
+    """Return True if a device reader returns the same values for an Arrow type as the host.
 
-    Not decimals: to the last bit Arrow's floats of them are its own.
+    Not for decimals: Arrow's conversion to float64 differs in the last bit.
     """
     types = pa.types
     if types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""Parquet files read chunk by chunk by a backend's own reader, where all rows would not fit on the device."""
+"""Streaming of Parquet files on a device in chunks, for sources that do not fit in its memory."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class FrameStream:
     Attributes
     ----------
     stream : ParquetStream
-        Which chunks there are.
+        The source and its chunks.
     backend : DeviceBackend
     notes : Notes
-        What was left out, once the chunks have been read; encoding them says more.
+        Dropped columns, complete after all chunks have been read; encoding adds further notes.
     """
 
     stream: ParquetStream
@@ -45,18 +45,18 @@ class FrameStream:
 
     @property
     def rules(self) -> TextRules:
-        """What the texts mean."""
+        """Rules for the strings."""
         return text_rules(self.notes)
 
     def columns(self) -> Iterator[Columns]:
-        """Yield the columns of each chunk that has rows, as `read_frame` returns those of a source.
+        """Yield the columns of each non-empty chunk, in the form of `read_frame`.
 
         Raises
         ------
         DataError
             If a file cannot be read, or there are no rows.
         SchemaError
-            If a column is absent.
+            If a column is missing.
         """
         source, wanted, n_rows = self.stream.source, ColumnFilter(self.stream.source), 0
         for file in self.stream.files:
@@ -70,7 +70,7 @@ class FrameStream:
                 if found:
                     yield {name: column for name, column in columns.items() if wanted.is_wanted(name)}
         if not n_rows:
-            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen the filter")
 
     def _of_file(
         self, file: SourceFile, chunks: Sequence[tuple[int, ...] | None], wanted: ColumnFilter

@@ -1,15 +1,15 @@
-"""Read a source into device memory with the backend's own readers; only metadata and distinct texts reach the host.
+"""Read a source into device memory with the backend's own readers; the host gets metadata and distinct strings only.
 
-Sources that a device would read differently raise `UnsupportedOnDevice`, and the host reads them: see
+Sources that a device would read differently raise `UnsupportedOnDevice` and fall back to the host: see
 `gpupipe.io.device.obstacles`.
 
-Two things rest on cuDF and need a GPU to be proven: its Parquet and ORC readers return the values of Arrow's readers
-(dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows and fields by
-RFC 4180 and by plain JSON lines. Types, missing values and numbers in texts do not rest on it: see
+Two properties depend on cuDF and can be verified on a GPU only: its Parquet and ORC readers return the same values as
+Arrow's readers (dates as timestamps in seconds, timestamps with a zone in UTC), and its CSV and JSON readers split rows
+and fields according to RFC 4180 and JSON lines. Types, missing values and number parsing do not depend on cuDF: see
 `gpupipe.io.device.csv.reader` and `gpupipe.io.device.jsonl.reader`.
 
-A device does not report two things: a corrupt Parquet page that has a checksum (the host verifies checksums), and a
-time after the year 294246 (null on both).
+A device does not report corrupt Parquet pages by their checksum, as the host does, nor times after the year 294246,
+which are null on both.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ LARGEST_INT64 = 2**63 - 1
 
 @dataclass(frozen=True)
 class LoadedFrame:
-    """A table in a backend's memory, with its origin.
+    """A table in a backend's memory, with the files it was read from.
 
     Attributes
     ----------
     columns : dict of str to (Series, DeviceNumbers, TextCodes or DeviceDictionary)
-        For `gpupipe.table.device.encode.encode_frame`. Rows: files in sorted order, rows as in the file.
+        Input of `gpupipe.table.device.encode.encode_frame`. Files are in sorted order, rows in the order of the file.
     rules : TextRules
-        What its texts mean.
+        Rules for its strings.
     files : list of SourceFile
     notes : Notes
-        What was left out; encoding says more.
+        Dropped columns; encoding adds further notes.
     """
 
     columns: Columns
@@ -75,16 +75,15 @@ def read_frame(
     tables: Mapping[str, JoinedTable] | None = None,
     files: InputFiles | None = None,
 ) -> LoadedFrame:
-    """Read a table that `gpupipe.io.device.obstacles.require_plain` allows with the backend's own readers.
+    """Read a table, and the tables joined to it, with the backend's own readers.
 
-    The others are joined to it.
-
-    `files` are those of all tables, if they were listed already.
+    `gpupipe.io.device.obstacles.require_plain` must have accepted them. `files` are the files of all tables, if already
+    listed.
 
     Raises
     ------
     UnsupportedOnDevice
-        If the host must read one of them.
+        If a table must be read on the host.
     DataError, SchemaError
         As `gpupipe.io.join.read_joined`.
     """
@@ -114,22 +113,22 @@ def _joined(
     left: LoadedFrame, name: str, joined: JoinedTable, right: LoadedFrame, backend: DeviceBackend
 ) -> LoadedFrame:
     ours, theirs = (known_columns(part.columns, part.rules, backend) for part in (left, right))
-    columns, remark = join_columns(ours, theirs, name, joined, backend)
+    columns, note = join_columns(ours, theirs, name, joined, backend)
     notes = Notes()
     notes.include(left.notes)
     notes.include(right.notes)
-    notes.say(remark)
+    notes.say(note)
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
 def _finish(
     columns: Columns, rules: TextRules, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend
 ) -> Columns:
-    """Filter the rows, then keep the columns that are asked for."""
+    """Filter the rows, then select the columns."""
     if source.where:
         columns = filter_columns(columns, source.where, rules, backend)
         if not len(next(iter(columns.values()))):
-            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen it")
+            raise DataError("no row passes the filter", where=f"where: {source.where}", fix="loosen the filter")
     wanted.check(list(columns), mask(source.label))
     return {name: column for name, column in columns.items() if wanted.is_wanted(name)}
 
@@ -145,14 +144,14 @@ def _read_all(
             schema, layout, n_rows = _footer(file, stream)
         names = usable_names(schema, file, wanted, notes)
         if n_rows:
-            kinds = kinds or {name: schema.field(name).type for name in names}  # the other files have the same
+            kinds = kinds or {name: schema.field(name).type for name in names}  # the same in all files
             filled.append(file)
             layouts.append(layout)
         else:
             notes.say(f"no rows in {mask(file.path)}")
     if not filled:
-        raise DataError("there are no rows", where=mask(source.label), fix="check that it is the right file")
-    typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]  # readers differ in columns of nulls
+        raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
+    typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]
     are_alike = filled[0].format == "parquet" and all(layout.equals(layouts[0]) for layout in layouts[1:])
     frame = _together(filled, typed, backend, notes) if are_alike else _one_by_one(filled, typed, backend)
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
@@ -168,12 +167,12 @@ def _footer(file: SourceFile, stream: Any) -> tuple[pa.Schema, Any, int]:
         found = orc.ORCFile(stream)
         return found.schema, found.schema, found.nrows
     parquet = pq.ParquetFile(stream)
-    groups = range(parquet.num_row_groups)  # some writers leave the count of the whole file at 0
+    groups = range(parquet.num_row_groups)  # some writers leave the row count of the file at 0
     return parquet.schema_arrow, parquet.schema, sum(parquet.metadata.row_group(i).num_rows for i in groups)
 
 
 def _together(files: list[SourceFile], names: list[str], backend: DeviceBackend, notes: Notes) -> Any:
-    """Return the rows of Parquet files of one schema, read in one call: no frame is held beside its concatenation."""
+    """Return the rows of Parquet files with the same schema, read in one call to avoid the peak of a concatenation."""
     if len(files) == 1:
         return _one_by_one(files, names, backend)
     try:
@@ -183,10 +182,10 @@ def _together(files: list[SourceFile], names: list[str], backend: DeviceBackend,
             return backend.read_columns("parquet", [file.path for file in files], names)
     except MemoryError:
         raise
-    except Exception as error:  # cuDF's and Arrow's errors have no ancestor in common, and name no file
-        frame = _one_by_one(files, names, backend)  # names the file, if one is at fault
+    except Exception as error:  # errors of cuDF and Arrow have no common base class
+        frame = _one_by_one(files, names, backend)  # raises an error that names the file
         reason = " ".join(str(error).split())[:300]
-        notes.say(f"{len(files)} files were read one by one, with more memory; together: {mask(reason)}")
+        notes.say(f"{len(files)} files were read one by one, which needs more memory; one call failed: {mask(reason)}")
         return frame
 
 
@@ -199,7 +198,7 @@ def _one_by_one(files: list[SourceFile], names: list[str], backend: DeviceBacken
 
 
 def device_column(name: str, kind: pa.DataType, frame: Any, backend: DeviceBackend) -> Any:
-    """Return a column of a frame; numbers of a type that tables do not have as the host reads them."""
+    """Return a column of a frame; null and uint64 columns are converted as on the host."""
     xp = backend.xp
     if pa.types.is_null(kind):
         return DeviceNumbers(xp.zeros(len(frame), "float64"), xp.zeros(len(frame), "bool"), pa.float64())

@@ -1,4 +1,4 @@
-"""Values of texts that are read on a device, by the rules of the host's readers."""
+"""Values of strings that a device reads, with the typing rules of the host's readers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gpupipe.io.settings import TableSource
 from gpupipe.table.device.encode import SAMPLE, TextRules
 from gpupipe.table.time_columns import MICROS
 
-MANY_TEXTS = 10_000  # so many distinct ones that are no texts are worth a note
+MANY_TEXTS = 10_000  # more distinct strings than this, converted on the host, get a note
 UNLIKE_TIMES = r'["\\[:cntrl:]]'
 
 
 def text_rules(notes: Notes) -> TextRules:
-    """Return what texts mean that are texts for certain; what is read as missing is noted."""
+    """Return the rules for strings that are certainly text; adds notes about missing values."""
 
     def read(name: str, texts: pa.StringArray) -> pa.Array:
         cleaned, gone = clean_texts(pa.chunked_array([texts.dictionary_encode()]))
@@ -41,17 +41,17 @@ def text_rules(notes: Notes) -> TextRules:
 
 
 class CsvTexts:
-    """Reads texts as Arrow would in a file that has them, given the settings of a source.
+    """Typing of strings as Arrow's CSV reader would type a file that contains them.
 
     Parameters
     ----------
     file : SourceFile
-        The file that they are of, for messages.
+        File of the strings, for messages.
     wanted : ColumnFilter
     source : TableSource
     notes : Notes
     as_text : sequence of str
-        Columns that are text whatever they hold; so are those declared categorical or text.
+        Columns that are always text, in addition to those declared categorical or text.
     """
 
     def __init__(
@@ -62,24 +62,24 @@ class CsvTexts:
 
     @property
     def rules(self) -> TextRules:
-        """What encoding is to know of them."""
+        """Rules for the table encoder."""
         return TextRules(self.read, (*NULL_VALUES, *self.source.csv.null_values), self.is_text)
 
     def read(self, name: str, texts: pa.StringArray) -> pa.Array:
-        """Return the values that a file with these texts would have, in their order.
+        """Return the values that a file with these strings would have, in order.
 
         Raises
         ------
         DataError
-            If they are not UTF-8.
+            If the strings are not UTF-8.
         """
         return self._read(name, texts, self.notes)
 
     def is_text(self, name: str, texts: pa.StringArray) -> bool:
-        """Whether these are texts even to Arrow: more of them cannot make it numbers or times."""
+        """Return True if Arrow reads these strings as text, so that further strings cannot change the type."""
         if name in self.stay_texts:
             return True
-        return bool(pa.types.is_string(self._read(name, texts, Notes()).type))  # of some texts nothing is to be said
+        return bool(pa.types.is_string(self._read(name, texts, Notes()).type))  # no notes about a subset of the strings
 
     def _read(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array:
         self._require_utf8(texts)
@@ -88,7 +88,7 @@ class CsvTexts:
         column = self._as_column(name, texts, notes)
         if pa.types.is_dictionary(column.type):
             return column.cast(pa.string()).combine_chunks()
-        _say_many(name, texts, notes)
+        _note_many(name, texts, notes)
         return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
 
     def _as_column(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.ChunkedArray:
@@ -110,12 +110,12 @@ class CsvTexts:
 
 
 class JsonTexts:
-    """Reads what is written in JSON lines as Arrow would in a file that has it.
+    """Typing of JSON values as Arrow's JSON reader would type a file that contains them.
 
     Parameters
     ----------
     file : SourceFile
-        The file that it is of, for messages.
+        File of the values, for messages.
     wanted : ColumnFilter
     notes : Notes
     """
@@ -125,42 +125,41 @@ class JsonTexts:
 
     @property
     def rules(self) -> TextRules:
-        """What encoding is to know of the texts, without their quotation marks."""
+        """Rules for the table encoder, for strings without quotes."""
         return TextRules(self.read, NULL_VALUES, self.is_text)
 
     def read(self, name: str, texts: pa.StringArray) -> pa.Array:
-        """Return the values that a file with these texts would have, in their order: times, or texts."""
+        """Return the values that a file with these strings would have, in order: times or text."""
         if self.is_text(name, texts[:SAMPLE]) or (times := self._times(name, texts, self.notes)) is None:
             return text_rules(self.notes).read(name, texts)
-        _say_many(name, texts, self.notes)
+        _note_many(name, texts, self.notes)
         return times
 
     def is_text(self, name: str, texts: pa.StringArray) -> bool:
-        """Whether these are texts even to Arrow: more of them cannot make it times."""
-        return self._times(name, texts, Notes()) is None  # of some texts nothing is to be said
+        """Return True if Arrow reads these strings as text, so that further strings cannot make them times."""
+        return self._times(name, texts, Notes()) is None  # no notes about a subset of the strings
 
     def values(self, name: str, written: pa.StringArray) -> pa.Array:
-        """Return the numbers or booleans that are written, without quotation marks, in their order.
+        """Return the numbers or booleans of unquoted JSON values, in order.
 
         Raises
         ------
         UnsupportedOnDevice
-            If they are neither, or of several types: the host reader says in which line.
+            If they are neither, or of several types; the host reader reports the line.
         """
         try:
             column = self._as_column(name, written, self.notes)
         except DataError:
-            what = f"column {name!r} holds values of several types, or what is no JSON"
-            raise UnsupportedOnDevice(
-                what, "source.path", "write them in one type; the host reader says where"
-            ) from None
-        _say_many(name, written, self.notes)
+            what = f"column {name!r} has values of several types, or invalid JSON"
+            fix = "write the column with one type; the host reader reports the line"
+            raise UnsupportedOnDevice(what, "source.path", fix) from None
+        _note_many(name, written, self.notes)
         return column.cast(pa.float64() if pa.types.is_null(column.type) else column.type).combine_chunks()
 
     def _times(self, name: str, texts: pa.StringArray, notes: Notes) -> pa.Array | None:
         if not len(texts):
             return pa.array([], MICROS)
-        if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # nor could it be written as it is
+        if pc.any(pc.match_substring_regex(texts, UNLIKE_TIMES)).as_py():  # such strings would also need escapes
             return None
         column = self._as_column(name, pc.binary_join_element_wise('"', texts, '"', ""), notes)
         return column.combine_chunks() if pa.types.is_timestamp(column.type) else None
@@ -173,18 +172,18 @@ class JsonTexts:
         return plain_table(table, file, self.wanted, notes).column(name)
 
 
-def _say_many(name: str, texts: pa.StringArray, notes: Notes) -> None:
+def _note_many(name: str, texts: pa.StringArray, notes: Notes) -> None:
     if len(texts) > MANY_TEXTS:
-        notes.say(f"column {name!r}: {texts.nbytes:,} bytes of texts came to the host to be read as numbers")
+        notes.say(f"column {name!r}: {texts.nbytes:,} bytes of text were copied to the host to parse values")
 
 
 def _in_memory(file: SourceFile, content: bytes) -> SourceFile:
-    """Return a file of this content under the name of another."""
+    """Return an in-memory file with this content and the name of `file`."""
     return SourceFile(file.path, len(content), 0, file.format, remote=_InMemory(content))
 
 
 class _InMemory:
-    """Bytes as a file system of one file."""
+    """File system with one in-memory file."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content

@@ -1,1 +1,1 @@
-"""File formats, one module or folder per format."""
+"""Readers of file formats, one module or folder per format."""

@@ -1,4 +1,4 @@
-"""Arrow IPC files and streams, and Feather files; of a file, columns that are not wanted are not read."""
+"""Reader of Arrow IPC files and streams, and of Feather files. From files, only the selected columns are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
     DataError
         If the file is corrupt or truncated, or has no usable column.
     SchemaError
-        If a column that is asked for by name is nested.
+        If a column requested by name is nested.
     """
     with open_file(file) as stream:
         if is_feather_1(stream):
@@ -37,23 +37,23 @@ def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Not
             schema = reader_of(stream).schema
             names = usable_names(schema, file, wanted, notes)
             table = reader_of(stream, [schema.get_field_index(name) for name in names]).read_all()
-        table.validate(full=True)  # offsets and codes in a damaged file could point anywhere
+        table.validate(full=True)  # offsets and codes of a corrupt file could be out of bounds
         return table
 
 
 def is_feather_1(stream: Any) -> bool:
-    """Whether an open file is in the first form of Feather, which is not Arrow's."""
+    """Return True if an open file is Feather version 1, which is not the Arrow IPC format."""
     return _mark(stream).startswith(FEATHER_1_MARK)
 
 
 def reader_of(stream: Any, fields: Sequence[int] = ()) -> Any:
-    """Return Arrow's reader of an open file or stream, from its beginning, of these fields, or of all."""
+    """Return an Arrow reader from the start of an open file or stream, for the given fields or for all."""
     options = ipc.IpcReadOptions(included_fields=list(fields))
     return (ipc.open_file if _mark(stream) == FILE_MARK else ipc.open_stream)(stream, options=options)
 
 
 def batches(reader: Any) -> Iterator[pa.RecordBatch]:
-    """Yield what a reader of a file or of a stream reads, batch by batch."""
+    """Yield the record batches of a file or stream reader."""
     if isinstance(reader, ipc.RecordBatchFileReader):
         return (reader.get_batch(i) for i in range(reader.num_record_batches))
     return iter(reader)

@@ -1,4 +1,4 @@
-"""ORC files."""
+"""Reader of ORC files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpupipe.io.settings import TableSource
 def read(
     file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, stripes: Sequence[int] | None = None
 ) -> pa.Table:
-    """Return the wanted columns of an ORC file, or of these stripes of it; nested ones are never decoded.
+    """Return the selected columns of an ORC file, or of some of its stripes; nested columns are never decoded.
 
     Raises
     ------
     DataError
         If the file is corrupt or truncated, or has no usable column.
     SchemaError
-        If a column that is asked for by name is nested.
+        If a column requested by name is nested.
     """
     with open_file(file) as stream:
         reader = orc.ORCFile(stream)

@@ -1,4 +1,4 @@
-"""Parquet files: strings come as the dictionary codes that the file holds, page checksums are verified."""
+"""Reader of Parquet files. Strings are read as the dictionary codes in the file; page checksums are verified."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ MAX_SECONDS = (2**63 - 1) // 1_000_000
 def read(
     file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes, groups: Sequence[int] | None = None
 ) -> pa.Table:
-    """Return the wanted columns of a Parquet file, or of these row groups of it.
+    """Return the selected columns of a Parquet file, or of some of its row groups.
 
-    Nested columns, and bytes that are not text, are never decoded.
+    Nested columns and binary columns that are not text are never decoded.
 
     Raises
     ------
     DataError
         If the file is corrupt, truncated or encrypted, or has no usable column.
     SchemaError
-        If a column that is asked for by name cannot be used.
+        If a column requested by name is unusable.
     """
-    (table,) = read_groups(file, wanted, notes, [groups])  # to its end, where the file is checked for changes
+    (table,) = read_groups(file, wanted, notes, [groups])  # exhausts the generator, which then checks for file changes
     return table
 
 
 def read_groups(
     file: SourceFile, wanted: ColumnFilter, notes: Notes, chunks: Iterable[Sequence[int] | None]
 ) -> Iterator[pa.Table]:
-    """Yield what `read` returns for each of `chunks`, which are row groups of the file; None means all of them."""
+    """Yield the result of `read` for each of `chunks`, which are lists of row groups; None means all row groups."""
     with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
-        schema = probe.schema_arrow  # made anew at each access
+        schema = probe.schema_arrow  # a property that builds a new schema at each access
         names = column_names(probe, schema, file, wanted, notes)
         dictionaries = [n for n in names if is_text(kind := schema.field(n).type) or pa.types.is_binary(kind)]
         ancient = int96_columns(probe, names)
         for groups in chunks:
-            # A column 'a.b' and a field b of a struct 'a' have one path: the latter is read too, and left behind here.
+            # A column 'a.b' and field b of a struct 'a' have the same path: Arrow reads both; select keeps the column.
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
             except (OSError, NotImplementedError) as error:
-                # A message of pyarrow 26.0, which raises OSError for corrupt files too.
+                # pyarrow 26.0 also raises OSError for corrupt files, so the message is checked.
                 if not dictionaries or "ot yet implemented" not in str(error):
                     raise
-                dictionaries = []  # strings in the DELTA encodings, which Arrow reads written out alone
+                dictionaries = []  # Arrow reads DELTA-encoded strings only without a dictionary
                 table = _read(handle, probe, names, dictionaries, "us", groups)
             table = table.select(names)
             if ancient:
@@ -69,16 +69,16 @@ def read_groups(
 def column_names(
     probe: pq.ParquetFile, schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, notes: Notes
 ) -> list[str]:
-    """Return the columns that are read of a file with this Arrow schema.
+    """Return the columns to read from a file with this Arrow schema.
 
-    Bytes that are not text are dropped: images and the like could fill the memory for nothing.
+    Binary columns that are not text are dropped before reading: images, for example, could exhaust memory.
     """
     names = usable_names(schema, file, wanted, notes)
     in_bytes = [name for name in names if is_bytes(schema.field(name).type)]
     first = next(probe.iter_batches(PROBE_ROWS, columns=in_bytes), None) if in_bytes else None
     values = {} if first is None else dict(zip(first.schema.names, first.columns, strict=True))
     blobs = [name for name in in_bytes if name in values and not _is_utf8(values[name])]
-    gone = {name for name in blobs if is_dropped(name, "bytes that are no text", file, wanted, notes)}
+    gone = {name for name in blobs if is_dropped(name, "binary values that are not UTF-8", file, wanted, notes)}
     return [name for name in names if name not in gone]
 
 
@@ -101,14 +101,14 @@ def _read(
 
 
 def int96_columns(probe: pq.ParquetFile, names: Sequence[str]) -> list[str]:
-    """Return those of the columns whose times are of the old INT96 type."""
+    """Return the columns with timestamps of the legacy INT96 type."""
     schema, known = probe.schema, frozenset(names)
     leaves = [schema.column(i) for i in range(len(schema))]
     return [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in known]
 
 
 def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> pa.Table:
-    """Make times null that int64 microseconds cannot hold: Arrow lets those of the old INT96 type wrap around."""
+    """Return `table` with null for INT96 times outside int64 microseconds, for which Arrow overflows silently."""
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
         fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)

@@ -1,7 +1,7 @@
-"""Memory needs of row groups, from the footer of a Parquet file.
+"""Memory estimates of row groups from the footer of a Parquet file.
 
-Of its column chunks nothing is asked: pyarrow ends the process (SIGABRT), and raises nothing, where the footer of a
-damaged file, or of an encrypted one, says what cannot be decoded. What C++ reads by itself is safe.
+Column chunk metadata is never accessed: for the footer of a corrupt or encrypted file, pyarrow aborts the process
+(SIGABRT) instead of raising an error. Metadata that Arrow C++ reads internally is safe.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class RowGroups:
     Attributes
     ----------
     schema : pyarrow.Schema
-        Of the wanted columns.
+        Schema of the selected columns.
     n_rows : int
     decoded : list of int
-        About the bytes of each row group as Arrow holds it.
+        Approximate size of each row group in Arrow memory, in bytes.
     encoded : int
-        The most bytes that the encoded table takes.
+        Maximum size of the encoded table in bytes.
     """
 
     schema: pa.Schema
@@ -47,14 +47,14 @@ class RowGroups:
 
 
 def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = False) -> RowGroups:
-    """Return what the footer of `file` says; no value is read but some of columns of bytes.
+    """Return the row groups of `file` from its footer; reads values only to probe columns of bytes or text.
 
     Parameters
     ----------
     file : SourceFile
     source : TableSource
     written_out : bool
-        Whether every row has its texts, not their codes: as frames of a device have them.
+        Estimate text as strings per row, as in device frames, instead of dictionary codes.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
     """
     with open_file(file) as handle:
         probe = pq.ParquetFile(handle)
-        whole = probe.schema_arrow  # made anew at each access
+        whole = probe.schema_arrow  # a property that builds a new schema at each access
         names = column_names(probe, whole, file, ColumnFilter(source), Notes())
         schema = pa.schema([whole.field(name) for name in names])
         metadata = probe.metadata
@@ -76,19 +76,19 @@ def read_groups_of(file: SourceFile, source: TableSource, written_out: bool = Fa
 
 
 def _row_group(group: pq.RowGroupMetaData, schema: pa.Schema, lengths: Mapping[str, float]) -> int:
-    """Return the bytes of a row group as Arrow, or a frame of texts of these lengths, holds it: 0 only without rows."""
+    """Return the size of a row group in bytes, with text as codes or as strings of `lengths`; 0 only without rows."""
     if not group.num_rows:
         return 0
     n_bytes = sum(_width(kind) for kind in schema.types) * group.num_rows
     if lengths:
         n_bytes += sum(lengths.values()) * group.num_rows
-    elif any(map(_is_coded, schema.types)):  # their levels are somewhere in what all columns together have
+    elif any(map(_is_coded, schema.types)):  # upper bound for the levels of all columns
         n_bytes += group.total_byte_size
     return int(n_bytes)
 
 
 def _lengths(probe: pq.ParquetFile, schema: pa.Schema) -> dict[str, float]:
-    """Return about how many bytes a text of each column of texts has: as the first rows have."""
+    """Return the mean bytes per value of each text column, estimated from the first rows."""
     texts = [field.name for field in schema if _is_coded(field.type) and is_text(_values(field.type))]
     first = next(probe.iter_batches(PROBE_ROWS, columns=texts), None) if texts else None
     if first is None or not first.num_rows:
@@ -109,10 +109,10 @@ def _is_coded(kind: pa.DataType) -> bool:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Return the bytes of a value as Arrow holds it, of a text those of its code."""
+    """Return the size of a value in bytes; for text, the size of its code."""
     if _is_coded(kind):
         return CODE
     try:
         return max(1, int(kind.bit_width) // 8)
-    except ValueError:  # of varying width
+    except ValueError:  # variable width
         return WIDEST

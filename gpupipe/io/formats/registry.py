@@ -1,4 +1,4 @@
-"""Registries of file formats and generators, whose modules are loaded when first used."""
+"""Registries of file formats and generators; their modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class FileFormat:
     Attributes
     ----------
     module : str
-        Holds ``read(file, wanted, source, notes) -> pyarrow.Table``.
+        Module with ``read(file, wanted, source, notes) -> pyarrow.Table``.
     suffixes : tuple of str
     compressed : bool
-        Whether a further ``.gz``, ``.zst``... is read too (formats that compress within need none).
+        True if files with a second suffix such as ``.gz`` or ``.zst`` are decompressed.
     """
 
     module: str
@@ -27,7 +27,7 @@ class FileFormat:
     compressed: bool = False
 
 
-PACKED = 5  # about how many times its size compressed text unpacks to, which is known at its end only
+PACKED = 5  # typical compression ratio of text; the actual ratio is known only after decompression
 FORMATS: dict[str, FileFormat] = {
     "csv": FileFormat("gpupipe.io.formats.csv.reader", (".csv", ".tsv", ".tab", ".psv"), compressed=True),
     "parquet": FileFormat("gpupipe.io.formats.parquet", (".parquet", ".pq", ".parq")),
@@ -45,12 +45,12 @@ GENERATORS: dict[str, str] = {
 
 
 def compression_of(path: str) -> str | None:
-    """Return Arrow's name of the compression that the last suffix of `path` says, or None."""
+    """Return Arrow's name of the compression given by the last suffix of `path`, or None."""
     return next((codec for suffix, codec in COMPRESSIONS.items() if path.lower().endswith(suffix)), None)
 
 
 def format_of(path: str) -> str | None:
-    """Return the name of the format that the suffix of `path` says, or None where it says none.
+    """Return the name of the format given by the suffix of `path`, or None if it is not known.
 
     >>> format_of("a/customers.CSV.gz"), format_of("notes.txt")
     ('csv', None)
@@ -66,20 +66,21 @@ def format_of(path: str) -> str | None:
 
 
 def require_format(path: str, stated: str) -> str:
-    """Return the format that is `stated`, or that of the suffix where ``auto`` is.
+    """Return the format `stated`, or that of the suffix if `stated` is ``auto``.
 
     Raises
     ------
     DataError
-        If it is ``auto`` and the suffix says nothing.
+        If it is ``auto`` and the suffix is not known.
     """
     found = format_of(path) if stated == "auto" else stated
     if found is None:
         known = ", ".join(suffix for file_format in FORMATS.values() for suffix in file_format.suffixes)
         raise DataError(
-            "the name of the file does not say how it is written",
+            "the file format cannot be determined from the file name",
             where=path,
-            fix=f"state it, as in source.format: csv (or use one of {known}; csv and jsonl also with .gz, .zst...)",
+            fix=f"set it, as in source.format: csv, or use one of the suffixes {known}; csv and jsonl may also be "
+            f"compressed ({', '.join(COMPRESSIONS)})",
         )
     return found
 
@@ -90,6 +91,6 @@ def load_reader(format_name: str) -> Any:
 
 
 def load_generator(name: str) -> Any:
-    """Return a generator, a function ``(rows, seed, columns, start=0) -> pyarrow.Table``."""
+    """Return a generator function ``(rows, seed, columns, start=0) -> pyarrow.Table``."""
     module, function = GENERATORS[name].split(":")
     return getattr(import_module(module), function)

@@ -1,1 +1,1 @@
-"""Files of fitted models, checked before a library loads them."""
+"""Files of fitted models; untrusted content is checked before a library loads it."""

@@ -1,4 +1,4 @@
-"""The description of an estimator in a model directory, checked, since it may come from anywhere."""
+"""Description of an estimator in a model directory; untrusted, so every value is checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.tasks import CLASSIFICATION, Task
 
 @dataclass(frozen=True)
 class Description:
-    """The description that `gpupipe.models.FittedModel.save` wrote; attributes as in that class."""
+    """The description written by `gpupipe.models.FittedModel.save`; attributes as in that class."""
 
     task: Task
     feature_names: tuple[str, ...]
@@ -20,28 +20,28 @@ class Description:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Description:
-        """Return the description in JSON values.
+        """Return the description from JSON values.
 
         Raises
         ------
         ValueError
-            If one of them is absent or none that a model has.
+            If a value is missing or invalid.
         """
         if not isinstance(values, Mapping):
-            raise ValueError("the estimator is not described")
+            raise ValueError("the description of the estimator is not an object")
         task: Any = values.get("task")
         names, n_classes, classes = (values.get(key) for key in ("feature_names", "n_classes", "classes"))
         if task not in get_args(Task):
-            raise ValueError(f"no model has the task {task!r:.40}")
+            raise ValueError(f"unknown task {task!r:.40}")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("feature_names is no list of names")
+            raise ValueError("feature_names is not a list of strings")
         if type(n_classes) is not int or not isinstance(classes, list) or any(type(c) is not int for c in classes):
-            raise ValueError("n_classes and classes are no numbers")
+            raise ValueError("n_classes and classes are not integers")
         _check_classes(task, n_classes, classes)
         return cls(task, tuple(names), n_classes, tuple(classes))
 
     def check_columns(self, n_columns: object) -> None:
-        """Verify that an estimator takes as many columns as there are features, where those are named.
+        """Verify that an estimator takes one column per feature, if the features are named.
 
         Raises
         ------
@@ -49,28 +49,26 @@ class Description:
             If it does not.
         """
         if type(n_columns) is not int or n_columns < 1 or (self.feature_names and n_columns != len(self.feature_names)):
-            raise ValueError(f"it takes {n_columns!r:.40} columns, and the model has {len(self.feature_names)}")
+            raise ValueError(f"expected {len(self.feature_names)} columns; it takes {n_columns!r:.40}")
 
     def check_outputs(self, n_outputs: int) -> None:
-        """Verify that an estimator gives one score for each class, for two classes one will do, or one number.
+        """Verify that an estimator has one output per class (or one for two classes), or one for regression.
 
         Raises
         ------
         ValueError
             If it does not.
         """
-        wanted = {len(self.classes)} | ({1} if len(self.classes) == 2 else set())
-        if n_outputs not in (wanted if self.task in CLASSIFICATION else {1}):
-            raise ValueError(
-                f"it has {n_outputs:,} outputs, which does not suit {self.task} of {len(self.classes)} classes"
-            )
+        allowed = {len(self.classes)} | ({1} if len(self.classes) == 2 else set())
+        if n_outputs not in (allowed if self.task in CLASSIFICATION else {1}):
+            raise ValueError(f"it has {n_outputs:,} outputs for the task {self.task} with {len(self.classes)} classes")
 
 
 def _check_classes(task: Task, n_classes: int, classes: list[int]) -> None:
     if task not in CLASSIFICATION:
         if n_classes or classes:
-            raise ValueError(f"a {task} has no classes")
+            raise ValueError(f"the task {task} has no classes")
     elif n_classes < 2 or (task == "binary" and n_classes != 2) or len(classes) < 2:
-        raise ValueError(f"{task} has {n_classes} classes, {len(classes)} of them trained")
+        raise ValueError(f"the task {task} has {n_classes} classes, {len(classes)} of them in training")
     elif classes != sorted(set(classes)) or classes[0] < 0 or classes[-1] >= n_classes:
-        raise ValueError(f"the codes of {n_classes} classes are not distinct, in order, and below {n_classes}")
+        raise ValueError(f"expected distinct class codes in [0, {n_classes}), in ascending order")

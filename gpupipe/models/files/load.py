@@ -1,4 +1,4 @@
-"""A trained model from its files, which may come from anywhere."""
+"""Loading of trained models from untrusted files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpupipe.artifact import ArtifactReader
     from gpupipe.typing import Array
 
-# Models of one file. A network has several, and the installed libraries decide which of them is read.
+# Models that are stored in one file. A network has several, and the installed libraries decide which one is read.
 KINDS: tuple[type[FittedXGBoost | FittedLinear | FittedSklearn], ...] = (FittedXGBoost, FittedLinear, FittedSklearn)
 
 
@@ -31,40 +31,39 @@ def load_fitted(files: ArtifactReader, description: dict[str, Any]) -> FittedMod
     files : ArtifactReader
         The files of a model directory.
     description : dict
-        What `FittedModel.save` returned.
+        The result of `FittedModel.save`.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, damaged, of an unknown library, holds a type that no model of ours has, or an estimator
-        that does not do what the description says. Whatever a parser raises becomes one.
+        If a file is missing, malformed or malicious, or does not match the description.
     LimitError
         If the model does not fit into memory.
     ConfigError
         If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
     """
     try:
-        said = Description.of(description)
+        expected = Description.of(description)
     except ValueError as error:
         raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
     library = description.get("library")
     if library == "torch":
         with refuse_failures("the network cannot be read", str(files.folder)):
-            return load_network(files, said)
+            return load_network(files, expected)
     kind = next((kind for kind in KINDS if kind.library == library), None)
     if kind is None:
-        what = f"the model is of an unknown library, {library!r:.40}"
+        what = f"the model needs the unknown library {library!r:.40}"
         raise ArtifactError(what, where=str(files.folder), fix="update gpupipe")
     where = str(files.folder / kind.file)
     if kind.file not in files.names():
         raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
-    with refuse_failures(f"{kind.file} is not a sound estimator of this model", where):
-        estimator = kind.read(files.read(kind.file), said, where)
-    return kind(estimator, said.task, said.feature_names, said.n_classes, said.classes)
+    with refuse_failures(f"{kind.file} is not a valid estimator of this model", where):
+        estimator = kind.read(files.read(kind.file), expected, where)
+    return kind(estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes)
 
 
 def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
-    """Return what a loaded model predicts of `X`; a sound file does not imply that its numbers fit together.
+    """Return the predictions of a loaded model, checked: a valid file can still contain inconsistent numbers.
 
     Parameters
     ----------
@@ -77,12 +76,12 @@ def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
     Raises
     ------
     ArtifactError
-        If the estimator raises anything, or gives something else than a prediction of its task for each row.
+        If the estimator raises any error, or does not return one prediction of its task per row.
     LimitError
         If memory is short.
     """
-    fix = "`gpupipe verify` tells whether it still gives what it gave where it was trained"
-    with refuse_failures("the estimator fails on rows that suit its features", where, fix):
+    fix = "run `gpupipe verify` to compare its predictions with those recorded in training"
+    with refuse_failures("the estimator failed on valid rows", where, fix):
         prediction = model.predict(X)
         prediction.check(len(X), model.n_classes)
         return prediction

@@ -1,4 +1,4 @@
-"""A scikit-learn estimator from a file: of a kind that we train, sound, and as the model says."""
+"""Check of a scikit-learn estimator from a file: class, shape and state."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ KINDS: dict[str, frozenset[Task]] = {
     "KMeans": frozenset({"clustering"}),
     "PCA": frozenset({"embedding"}),
 }  # fmt: skip
-# What we train ourselves: these do not write to the rows that they predict.
+# Estimators of gpupipe's own models, which do not write to the rows that they predict.
 OURS = frozenset((_CLASSIFIERS + " " + _REGRESSORS).split()) | {"KMeans", "PCA"}
 
 
-def check_estimator(estimator: Any, said: Description) -> None:
-    """Verify that what a file held is an estimator that does what the model says, and prepare it to predict.
+def check_estimator(estimator: Any, expected: Description) -> None:
+    """Verify that an object from a file is an estimator that matches the model, and prepare it to predict.
 
     Raises
     ------
     ValueError
-        If it is of another kind, takes other columns, knows other classes, or has a part that is not sound.
+        If its class, columns or classes do not match, or a part has unsafe state.
     """
     name = type(estimator).__name__
-    if said.task not in KINDS.get(name, ()):
-        raise ValueError(f"a {name} is no estimator for {said.task}")
-    said.check_columns(getattr(estimator, "n_features_in_", None))
-    if said.task in CLASSIFICATION and len(getattr(estimator, "classes_", ())) != len(said.classes):
-        raise ValueError(f"it does not know the {len(said.classes)} classes of the model")
+    if expected.task not in KINDS.get(name, ()):
+        raise ValueError(f"a {name} is not an estimator for the task {expected.task}")
+    expected.check_columns(getattr(estimator, "n_features_in_", None))
+    if expected.task in CLASSIFICATION and len(getattr(estimator, "classes_", ())) != len(expected.classes):
+        raise ValueError(f"expected {len(expected.classes)} classes, as in the model")
     check_estimators(estimator)
     prepare_estimators(estimator)

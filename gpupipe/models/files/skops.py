@@ -1,9 +1,9 @@
-"""scikit-learn estimators on disk: skops files, read only if every type in them is one that our models are made of.
+"""Reader and writer of skops files, which store scikit-learn estimators; the reader allows listed types only.
 
-A skops file is a zip of arrays and one ``schema.json``, a tree of nodes that name the class to build. skops writes it;
-it is read here. skops checks the names of types and leaves their content to scikit-learn's ``__setstate__``, which
-believes it: a tree that counts more nodes than it has is read beyond its memory, and nodes that share their parts make
-skops' own check take exponential time. Compared with skops 0.16, whose files have protocol 2.
+A skops file is a zip of arrays and one ``schema.json``, a tree of nodes that name the class to build. skops writes the
+file; the reader is gpupipe's own (checked against skops 0.16, whose files have protocol 2). skops' reader checks the
+names of types and passes their content to scikit-learn's ``__setstate__``, which trusts it: a tree that declares more
+nodes than it has is read past its memory, and nodes with shared parts make skops' check take exponential time.
 """
 
 from __future__ import annotations
@@ -22,59 +22,59 @@ from gpupipe.artifact.untrusted.failures import EXPORT_AGAIN, refuse_failures
 from gpupipe.artifact.untrusted.json_documents import parse_json
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.estimator_checks import check_estimators
-from gpupipe.models.files.skops_types import ALLOWED, DISTANCES, NEIGHBOUR_TREES
+from gpupipe.models.files.skops_types import ALLOWED, DISTANCES, NEIGHBOR_TREES
 from gpupipe.models.files.tree_checks import check_nodes
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
-PROTOCOL = 2  # of skops 0.11 and later
+PROTOCOL = 2  # skops 0.11 and later
 SCHEMA = "schema.json"
 VERSIONS = "use the scikit-learn version that the manifest names, or export the model again"
-NOT_OURS = "report it: gpupipe must be able to load what it exports"
+NOT_OURS = "report it as a bug: gpupipe must be able to load what it exports"
 TREE_STATE = {"max_depth", "node_count", "nodes", "values"}
 CHECK_ARRAY = {"dtype", "ensure_all_finite", "ensure_min_features", "ensure_min_samples", "order"}
-MERSENNE_WORDS = 624  # of the state of MT19937
+MERSENNE_WORDS = 624  # length of the state of MT19937
 
 
 def write_skops(estimator: Any, path: Path, compressed: bool = True) -> None:
-    """Write a fitted estimator; of a forest, compression takes most of the time.
+    """Write a fitted estimator; for a forest, compression takes most of the time.
 
     Raises
     ------
     ArtifactError
-        If it holds a type or a state that could not be read back.
+        If it has a type or state that the reader would refuse.
     """
     import skops.io
 
     try:
         check_estimators(estimator)
     except (ValueError, AttributeError, TypeError) as error:
-        raise ArtifactError(f"it could not be loaded again: {error}", where=str(path), fix=NOT_OURS) from error
+        raise ArtifactError(f"the export could not be loaded again: {error}", where=str(path), fix=NOT_OURS) from error
     skops.io.dump(estimator, path, compression=ZIP_DEFLATED if compressed else ZIP_STORED, compresslevel=1)
     with path.open("rb") as file, ZipFile(file) as archive:
         schema = json.loads(archive.read(SCHEMA))
     _check_types(schema, str(path), NOT_OURS)
     if schema.get("protocol") != PROTOCOL:
-        what = f"skops writes protocol {schema.get('protocol')!r}; this gpupipe reads {PROTOCOL}"
+        what = f"skops writes protocol {schema.get('protocol')!r}; this version of gpupipe reads {PROTOCOL}"
         raise ArtifactError(what, where=str(path), fix="install skops 0.16, or update gpupipe")
 
 
 def read_skops(data: bytes, where: str) -> Any:
-    """Return the estimator in the bytes of a file.
+    """Return the estimator in the content of a file.
 
-    Trees of neighbours are not read: `gpupipe.models.files.estimator_checks` builds them from their rows.
+    Neighbor trees are not read: `gpupipe.models.files.estimator_checks` rebuilds them from their rows.
 
     Parameters
     ----------
     data : bytes
     where : str
-        The path, for messages.
+        Path of the file, for messages.
 
     Raises
     ------
     ArtifactError
-        If the file is damaged or names a type that no model of ours is made of.
+        If the file is malformed, or names a type that is not allowed.
     """
     try:
         with ZipFile(io.BytesIO(data)) as archive:
@@ -84,8 +84,8 @@ def read_skops(data: bytes, where: str) -> Any:
                 if info.filename.endswith(".npy"):
                     check_array(archive, info, len(data))
             if type(schema) is not dict or schema.get("protocol") != PROTOCOL:
-                raise ValueError("its protocol is another than 2: it was written by a skops that is not supported")
-            _check_types(schema, where, fix="do not load it unless you know who made it; export the model again")
+                raise ValueError(f"expected protocol {PROTOCOL}; it was written by an unsupported version of skops")
+            _check_types(schema, where, fix="export the model again; do not use a file from an unknown source")
             _check_sharing(schema)
             with refuse_failures("the estimator cannot be read", where, VERSIONS):
                 return _Builder(archive).build(schema)
@@ -94,18 +94,18 @@ def read_skops(data: bytes, where: str) -> Any:
 
 
 def _check_types(schema: Any, where: str, fix: str) -> None:
-    strangers = {
+    unknown = {
         f"{node.get('__module__')}.{node.get('__class__')}"
         for node, _ in _nodes(schema)
         if f"{node.get('__module__')}.{node.get('__class__')}" not in ALLOWED.get(str(node.get("__loader__")), ())
     }
-    if strangers:
-        listed = ", ".join(sorted(strangers))
-        raise ArtifactError(f"the file holds types that are not allowed: {listed}", where=where, fix=fix)
+    if unknown:
+        listed = ", ".join(sorted(unknown))
+        raise ArtifactError(f"the file contains types that are not allowed: {listed}", where=where, fix=fix)
 
 
 def _nodes(schema: Any) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield every node and the position of the node that holds it, which comes before it."""
+    """Yield every node with the position of its parent node, which comes before it; -1 for the root."""
     waiting, position = [(schema, -1)], -1
     while waiting:
         value, holder = waiting.pop()
@@ -120,10 +120,10 @@ def _nodes(schema: Any) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def _check_sharing(schema: Any) -> None:
-    """Verify that nodes with one id are equally large, as the same object is wherever skops writes it.
+    """Verify that nodes with the same id have the same size, as skops writes a shared object in full each time.
 
-    Else a few nodes could stand for an object that is shared by exponentially many, and whatever walks these, such as
-    a prediction of nested unions, would have no end.
+    Otherwise a few nodes could describe an object with exponentially many paths, and code that walks these, such as
+    the prediction of nested unions, would not end.
     """
     nodes = list(_nodes(schema))
     sizes = [1] * len(nodes)
@@ -133,11 +133,11 @@ def _check_sharing(schema: Any) -> None:
     for (node, _), size in zip(nodes, sizes, strict=True):
         identity = node.get("__id__")
         if type(identity) is not int or known.setdefault(identity, size) != size:
-            raise ValueError("two nodes have one id, and are different")
+            raise ValueError("two different nodes have the same id")
 
 
 class _Builder:
-    """Builds the object of each node, once."""
+    """Builder of the objects of the nodes, each once."""
 
     def __init__(self, archive: ZipFile) -> None:
         self.archive = archive
@@ -145,7 +145,7 @@ class _Builder:
         self.arrays: dict[str, Array] = {}
 
     def build(self, node: dict[str, Any]) -> Any:
-        """Return the object of a node whose type and loader are allowed."""
+        """Return the object of a node; its type and loader must be allowed."""
         identity = node["__id__"]
         if identity not in self.built:
             self.built[identity] = _BUILDERS[node["__loader__"]](self, node)
@@ -154,10 +154,10 @@ class _Builder:
     def build_dict(self, node: dict[str, Any]) -> Any:
         kinds = node["key_types"]["content"]
         if any(kind["__loader__"] != "TypeNode" for kind in kinds):
-            raise ValueError("a dict has keys of no type")
+            raise ValueError("a dict has keys without a type")
         found = _type(node)()
         for kind, (key, value) in zip(kinds, node["content"].items(), strict=True):
-            found[_type(kind)(key)] = self.build(value)  # a number, where scikit-learn has classes as keys
+            found[_type(kind)(key)] = self.build(value)  # keys can be numbers, such as class codes
         return found
 
     def build_list(self, node: dict[str, Any]) -> list[Any]:
@@ -172,7 +172,7 @@ class _Builder:
     def build_scalar(self, node: dict[str, Any]) -> Any:
         value = json.loads(node["content"])
         if not isinstance(value, str | int | float | bool | None):
-            raise ValueError("a value is a list or an object of JSON")
+            raise ValueError("a scalar is a JSON list or object")
         return value
 
     def build_array(self, node: dict[str, Any]) -> Any:
@@ -181,14 +181,14 @@ class _Builder:
         if node["type"] == "json":
             return self._objects(node)
         name = node["file"]
-        if name not in self.arrays:  # each is unpacked once, however many nodes name it
+        if name not in self.arrays:  # unpacked once, even if several nodes name it
             with self.archive.open(name) as member:
                 self.arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
         array, kind = self.arrays[name], _type(node)
         if kind is np.ndarray:
             return array
         if array.shape != () or array.dtype != kind:
-            raise ValueError(f"a {node['__class__']} is an array of {array.dtype}, shape {array.shape}")
+            raise ValueError(f"expected a {node['__class__']}; got an array of {array.dtype}, shape {array.shape}")
         return array[()]
 
     def _objects(self, node: dict[str, Any]) -> Array:
@@ -202,15 +202,15 @@ class _Builder:
             for i, item in enumerate(items):
                 array[i] = item
         if array.shape != shape:
-            raise ValueError(f"an array of objects has shape {array.shape} instead of {shape}")
+            raise ValueError(f"expected an array of objects of shape {shape}; got {array.shape}")
         return array
 
     def build_partial(self, node: dict[str, Any]) -> Any:
-        """Return ``functools.partial`` of scikit-learn's `check_array`, as histogram gradient boosting keeps one."""
+        """Return a ``functools.partial`` of scikit-learn's `check_array`, which histogram gradient boosting stores."""
         content = node["content"]
         function, arguments, keywords = (self.build(content[name]) for name in ("func", "args", "kwds"))
         if function.__name__ != "check_array" or arguments or not set(keywords) <= CHECK_ARRAY:
-            raise ValueError("a function has other arguments than a model of ours gives it")
+            raise ValueError("a stored function is not check_array with its known arguments")
         return partial(function, **keywords)
 
     def build_loss(self, node: dict[str, Any]) -> Any:
@@ -220,12 +220,12 @@ class _Builder:
         return _type(node)(*arguments)
 
     def build_generator(self, node: dict[str, Any]) -> Any:
-        """Return a generator in the state that it had; what it would have spawned, no prediction needs."""
+        """Return a generator in its stored state; its seed sequence is not restored, as no prediction spawns."""
         import numpy as np
 
         state = self.build(node["content"]["bit_generator"])
         if state["bit_generator"] != "PCG64":
-            raise ValueError(f"a random generator is of kind {state['bit_generator']!r:.40}; expected PCG64")
+            raise ValueError(f"expected a PCG64 generator; got {state['bit_generator']!r:.40}")
         bits = np.random.PCG64(0)
         bits.state = state
         return np.random.Generator(bits)
@@ -235,43 +235,43 @@ class _Builder:
 
         state = self.build(node["content"])
         key, position = state["state"]["key"], state["state"]["pos"]
-        # NumPy takes the position as it is, and draws from there.
+        # NumPy does not check the position and reads from there.
         if state["bit_generator"] != "MT19937" or key.shape != (MERSENNE_WORDS,) or type(position) is not int:
             raise ValueError("the state of a RandomState is not that of MT19937")
         if not 0 <= position <= MERSENNE_WORDS:
-            raise ValueError(f"a RandomState draws from position {position:,} of {MERSENNE_WORDS}")
+            raise ValueError(f"expected a RandomState position from 0 to {MERSENNE_WORDS}; got {position:,}")
         found = np.random.RandomState()
         found.set_state(state)
         return found
 
     def build_tree(self, node: dict[str, Any]) -> Any:
-        """Return a decision tree, whose counts scikit-learn would believe."""
+        """Return a decision tree after checking its counts, which scikit-learn trusts."""
         import numpy as np
 
         n_features, n_classes, n_outputs = self.build(node["__reduce__"]["args"])
         state = self.build(node["content"])
         if type(state) is not dict or set(state) != TREE_STATE:
-            raise ValueError("a tree has other state than scikit-learn writes")
+            raise ValueError(f"expected a tree with the state {', '.join(sorted(TREE_STATE))}")
         nodes, values = state["nodes"], state["values"]
         counts = n_features, n_outputs, state["node_count"], state["max_depth"]
         if any(type(count) is not int or not 0 <= count < 1 << 31 for count in counts):
-            raise ValueError("a tree counts its columns, outputs, nodes or depth by something else than an integer")
+            raise ValueError("the columns, outputs, nodes or depth of a tree are not valid counts")
         if nodes.ndim != 1 or len(nodes) == 0 or state["node_count"] != len(nodes):
-            raise ValueError(f"a tree counts {state['node_count']:,} nodes and has {nodes.size:,}")
+            raise ValueError(f"a tree declares {state['node_count']:,} nodes and has {nodes.size:,}")
         if n_classes.shape != (n_outputs,) or n_classes.dtype.kind != "i" or n_outputs < 1:
             raise ValueError(f"a tree has {n_outputs:,} outputs and the classes of {n_classes.size:,}")
         if values.ndim != 3 or n_classes.min() < 1 or n_classes.max() != values.shape[2]:
-            raise ValueError("a tree has values of other classes than it says")
+            raise ValueError("the values of a tree do not match its number of classes")
         tree = _type(node)(n_features, n_classes, n_outputs)
-        # scikit-learn copies the memory of arrays in C's order.
+        # scikit-learn copies memory in C order.
         tree.__setstate__({**state, "nodes": np.ascontiguousarray(nodes), "values": np.ascontiguousarray(values)})
         left = tree.children_left
         check_nodes(left, tree.children_right, tree.feature, left == -1, n_features)
         return tree
 
     def build_object(self, node: dict[str, Any]) -> Any:
-        if f"{node['__module__']}.{node['__class__']}" in NEIGHBOUR_TREES | DISTANCES:
-            return None  # built from the rows by whoever uses it
+        if f"{node['__module__']}.{node['__class__']}" in NEIGHBOR_TREES | DISTANCES:
+            return None  # rebuilt from the rows by `prepare_estimators`
         kind = _type(node)
         found = kind.__new__(kind)
         state = (self.build(node["content"]) if "content" in node else None) or {}
@@ -279,7 +279,7 @@ class _Builder:
             raise ValueError(f"the state of a {kind.__name__} is not a dict")
         for name in state:
             if name.startswith("__") or callable(getattr(kind, name, None)):
-                raise ValueError(f"a {kind.__name__} replaces its own {name:.40}")
+                raise ValueError(f"the state of a {kind.__name__} replaces its method or attribute {name:.40}")
         if hasattr(kind, "__setstate__"):
             found.__setstate__(dict(state))
         else:

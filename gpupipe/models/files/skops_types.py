@@ -1,8 +1,8 @@
-"""Types that an estimator in a skops file may be made of, each with the one way in which it is built."""
+"""Types allowed in a skops file, each with the loader that builds it."""
 
 from __future__ import annotations
 
-# Of what `gpupipe.models` trains.
+# Types of the models of `gpupipe.models`.
 _MODULES: dict[str, str] = {
     "builtins": "dict list set slice str tuple",
     "functools": "partial",
@@ -47,9 +47,9 @@ _MODULES: dict[str, str] = {
     "sklearn.tree._tree": "Tree",
     "sklearn.utils.validation": "check_array",
 }
-# Of users' own estimators besides (`gpupipe.models.estimator`): classes that predict by NumPy, which checks its
-# indices, and those that `gpupipe.models.files.estimator_checks` checks. Not among them are those that hand what a file
-# holds to native code unchecked: libsvm's, GradientBoosting, splines.
+# Further types of custom estimators (`gpupipe.models.estimator`): classes that predict with NumPy, which checks
+# indices, and those covered by `gpupipe.models.files.estimator_checks`. Classes that pass file content to native code
+# unchecked are excluded: libsvm's, GradientBoosting, splines.
 _OWN_MODULES: dict[str, str] = {
     "numpy.random.mtrand": "RandomState",
     "sklearn._loss._loss": "CyHalfTweedieLoss CyHalfTweedieLossIdentity",
@@ -94,10 +94,10 @@ _OWN_MODULES: dict[str, str] = {
 DISTANCES = frozenset(
     f"sklearn.metrics._dist_metrics.{name}" for name in _MODULES["sklearn.metrics._dist_metrics"].split()
 )
-NEIGHBOUR_TREES = frozenset({"sklearn.neighbors._ball_tree.BallTree", "sklearn.neighbors._kd_tree.KDTree"})
+NEIGHBOR_TREES = frozenset({"sklearn.neighbors._ball_tree.BallTree", "sklearn.neighbors._kd_tree.KDTree"})
 
-# The loaders of skops that are read here, and what each may build. Methods, operators and reduce calls are not among
-# them: no estimator of ours needs one.
+# Supported loaders of skops, and the types that each may build. Loaders of methods, operators and reduce calls are
+# excluded: no allowed estimator needs one.
 _LOADERS = {
     "DictNode": "builtins.dict sklearn.utils._bunch.Bunch",
     "FunctionNode": (

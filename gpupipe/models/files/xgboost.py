@@ -1,8 +1,8 @@
-"""estimator.ubj: read, checked and written anew before XGBoost loads it.
+"""Check of estimator.ubj: the file is parsed, checked and written again before XGBoost loads it.
 
-XGBoost follows the numbers of a file without looking: children, columns, categories and sizes are positions in memory.
-So a file is parsed here, every field that XGBoost's loader reads must have a value that XGBoost writes, and only those
-fields reach XGBoost. Compared with the loaders of XGBoost 3.0, 3.2 and 3.4.
+XGBoost trusts the numbers of a file: children, columns, categories and sizes are positions in memory. The file is
+therefore parsed here, every field that XGBoost's loader reads must have a value that XGBoost could have written, and
+only those fields reach XGBoost. Checked against the loaders of XGBoost 3.0, 3.2 and 3.4.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 INT32 = (1 << 31) - 1
-DELETED = INT32  # the split index of a node that pruning has removed
-MAX_DEPTH = 4096  # XGBoost 3.2 recurses once for each level of a tree, and ends the process where the stack ends
-MAX_CATEGORIES = 1 << 24  # float32 holds every integer below it
-MAX_CATEGORY_BYTES = GIB  # XGBoost keeps a bit for each category up to the largest of a node
+DELETED = INT32  # split index of a node removed by pruning
+MAX_DEPTH = 4096  # XGBoost 3.2 recurses once per level of a tree, and a stack overflow ends the process
+MAX_CATEGORIES = 1 << 24  # float32 represents every integer below it exactly
+MAX_CATEGORY_BYTES = GIB  # XGBoost allocates a bit for each category up to the largest of a node
 FEATURE_TYPES = frozenset({"c", "float", "i", "int", "q"})
 
 TREE_ARRAYS = {
@@ -37,7 +37,7 @@ TREE_ARRAYS = {
     "sum_hessian": ">f4",
 }  # fmt: skip
 TREE_FIELDS = {*TREE_ARRAYS, "id", "tree_param"}
-# The parameters of each objective: the group, its one field, and the range of its value.
+# Parameter of each objective: its group, its field and the range of its value.
 OBJECTIVES: Mapping[str, tuple[str, str, float, float] | None] = {
     "binary:logistic": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
     "count:poisson": ("poisson_regression_param", "max_delta_step", 0, math.inf),
@@ -54,38 +54,37 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
 _NUMBERS = re.compile(r"\[?([-+.0-9eE]+(?:,[-+.0-9eE]+)*)\]?")
 
 
-def rewrite_model(data: bytes, said: Description) -> bytearray:
-    """Return the model in `data` as XGBoost's binary JSON that holds checked fields only.
+def rewrite_model(data: bytes, expected: Description) -> bytearray:
+    """Return the model in `data` as XGBoost's binary JSON with checked fields only.
 
     Parameters
     ----------
     data : bytes
-        A UBJ file as XGBoost's ``save_raw`` writes it.
-    said : Description
-        What the model directory says of the estimator.
+        A UBJ file, as written by XGBoost's ``save_raw``.
+    expected : Description
+        Description of the estimator in the model directory.
 
     Returns
     -------
     bytearray
-        For ``xgboost.Booster(model_file=...)``. Predictions are those of `data`, bit for bit.
+        Input of ``xgboost.Booster(model_file=...)``. Its predictions equal those of `data`, bit for bit.
 
     Raises
     ------
     ValueError
-        If a field is missing, unknown, or has a value that XGBoost does not write, or the model takes other columns or
-        gives other outputs than `said`.
+        If a field is missing, unknown or has an impossible value, or the columns or outputs do not match `expected`.
     """
     try:
         document = _fields(UbjsonReader(data).document(), "the model", ("learner", "version"))
         version = [_within(part, 0, INT32, "a part of the version") for part in _list(document["version"], "version")]
         if len(version) != 3:
-            raise ValueError(f"its version has {len(version)} parts")
-        return render({"learner": _learner(document["learner"], said, len(data)), "version": version})
+            raise ValueError(f"its version has {len(version)} parts; expected 3")
+        return render({"learner": _learner(document["learner"], expected, len(data)), "version": version})
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"it is not what XGBoost writes: {type(error).__name__} {error}") from None
+        raise ValueError(f"it is not a file written by XGBoost: {type(error).__name__} {error}") from None
 
 
-def _learner(values: Any, said: Description, n_bytes: int) -> dict[str, Any]:
+def _learner(values: Any, expected: Description, n_bytes: int) -> dict[str, Any]:
     names = ("attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective")
     learner = _fields(values, "the learner", names)
     sizes = _fields(
@@ -99,8 +98,8 @@ def _learner(values: Any, said: Description, n_bytes: int) -> dict[str, Any]:
     n_groups = max(1, n_classes)
     _integer(sizes.get("num_target", "1"), 1, 1, "num_target")
     _integer(sizes.get("boost_from_average", "1"), 0, 1, "boost_from_average")
-    said.check_columns(n_columns)
-    said.check_outputs(n_groups)
+    expected.check_columns(n_columns)
+    expected.check_outputs(n_groups)
     _check_base_score(sizes["base_score"], n_groups)
     booster, n_rounds = _booster(learner["gradient_booster"], n_columns, n_groups, n_bytes)
     return {
@@ -111,7 +110,7 @@ def _learner(values: Any, said: Description, n_bytes: int) -> dict[str, Any]:
         ),
         "gradient_booster": booster,
         "learner_model_param": sizes,
-        "objective": _objective(learner["objective"], said.task, n_classes),
+        "objective": _objective(learner["objective"], expected.task, n_classes),
     }
 
 
@@ -119,34 +118,34 @@ def _check_base_score(text: Any, n_groups: int) -> None:
     found = _NUMBERS.fullmatch(text)
     scores = found[1].split(",") if found and text.startswith("[") == text.endswith("]") else []
     if len(scores) not in (1, n_groups):
-        raise ValueError(f"its base_score is {text[:40]!r}, of {n_groups} outputs")
+        raise ValueError(f"expected a base_score of {n_groups} outputs; got {text[:40]!r}")
     for score in scores:
         _number(score, -math.inf, math.inf, "base_score")
 
 
 def _attributes(values: Any, n_rounds: int) -> dict[str, str]:
-    """Return the attributes that gpupipe reads; XGBoost keeps any, and uses none to predict."""
+    """Return the attributes that gpupipe reads; XGBoost stores any attributes and uses none in prediction."""
     found = {name: values[name] for name in ("best_iteration", "best_score") if name in values}
     if "best_iteration" in found:
         _integer(found["best_iteration"], 0, n_rounds - 1, "best_iteration")
     if "best_score" in found and (type(found["best_score"]) is not str or len(found["best_score"]) > 64):
-        raise ValueError(f"its best_score is {found['best_score']!r:.40}")
+        raise ValueError(f"its best_score is invalid: {found['best_score']!r:.40}")
     return found
 
 
 def _column_texts(values: Any, n_columns: int, what: str, is_allowed: Callable[[str], bool]) -> list[str]:
     found = _list(values, what)
     if len(found) not in (0, n_columns) or not all(type(text) is str and is_allowed(text) for text in found):
-        raise ValueError(f"its {what} are not those of {n_columns:,} columns")
+        raise ValueError(f"its {what} are invalid for {n_columns:,} columns")
     return found
 
 
 def _objective(values: Any, task: Task, n_classes: int) -> dict[str, Any]:
-    """Return the objective: of probabilities where the model has classes, and of numbers where it has none."""
+    """Return the objective: one with probabilities for classification, another for regression."""
     name = values["name"]
     needed = "" if task not in CLASSIFICATION else "multi:softprob" if n_classes else "binary:logistic"
     if name not in OBJECTIVES or (name != needed if needed else name.startswith(("binary:", "multi:"))):
-        raise ValueError(f"its objective is {name!r:.40}, and the task {task}")
+        raise ValueError(f"the objective {name!r:.40} does not match the task {task}")
     parameters = OBJECTIVES[name]
     if parameters is None or (set(values) == {"name"} and name != "multi:softprob"):
         return _fields(values, f"the objective {name}", ("name",))
@@ -160,7 +159,7 @@ def _objective(values: Any, task: Task, n_classes: int) -> dict[str, Any]:
 
 
 def _booster(values: Any, n_columns: int, n_groups: int, n_bytes: int) -> tuple[dict[str, Any], int]:
-    """Return the booster and the number of its rounds."""
+    """Return the booster and its number of rounds."""
     is_dart = values["name"] == "dart"
     if is_dart:
         booster = _fields(values, "the booster", ("gbtree", "name", "weight_drop"))
@@ -168,14 +167,14 @@ def _booster(values: Any, n_columns: int, n_groups: int, n_bytes: int) -> tuple[
     else:
         booster = inner = _fields(values, "the booster", ("model", "name"))
     if inner["name"] != "gbtree":
-        raise ValueError(f"a booster {values['name']!r:.40} of {inner['name']!r:.40}")
+        raise ValueError(f"unknown booster {values['name']!r:.40} with {inner['name']!r:.40} inside")
     model, n_rounds = _model(inner["model"], n_columns, n_groups, n_bytes)
     inner = {"model": model, "name": "gbtree"}
     if not is_dart:
         return inner, n_rounds
     weights = _weights(booster["weight_drop"])
     if len(weights) != len(model["trees"]):
-        raise ValueError(f"it gives the weights of {len(weights):,} trees of {len(model['trees']):,}")
+        raise ValueError(f"it has weights for {len(weights):,} trees and {len(model['trees']):,} trees")
     return {"gbtree": inner, "name": "dart", "weight_drop": weights}, n_rounds
 
 
@@ -195,10 +194,10 @@ def _model(values: Any, n_columns: int, n_groups: int, n_bytes: int) -> tuple[di
     _integer(sizes["num_parallel_tree"], 1, INT32, "num_parallel_tree")
     groups = [_within(group, 0, n_groups - 1, "the output of a tree") for group in _list(model["tree_info"], "groups")]
     if len(groups) != len(trees):
-        raise ValueError(f"it gives the outputs of {len(groups):,} trees of {len(trees):,}")
+        raise ValueError(f"it has outputs for {len(groups):,} trees and {len(trees):,} trees")
     rounds = [_within(end, 0, len(trees), "the end of a round") for end in _list(model["iteration_indptr"], "rounds")]
     if rounds != sorted(rounds) or rounds[:1] != [0] or rounds[-1] != len(trees) or len(rounds) > len(trees) + 1:
-        raise ValueError("its rounds are not those of its trees")
+        raise ValueError("its rounds do not match its trees")
     memory = _CategoryMemory(n_bytes)
     found = {
         "gbtree_model_param": sizes,
@@ -206,25 +205,25 @@ def _model(values: Any, n_columns: int, n_groups: int, n_bytes: int) -> tuple[di
         "tree_info": groups,
         "trees": [_tree(tree, position, n_columns, memory) for position, tree in enumerate(trees)],
     }
-    if "weight_drop" in model:  # of dart, since XGBoost 3.4
+    if "weight_drop" in model:  # dart, since XGBoost 3.4
         found["weight_drop"] = _weights(model["weight_drop"])
         if len(found["weight_drop"]) > len(trees):
-            raise ValueError("it gives weights of more trees than it has")
+            raise ValueError("it has more tree weights than trees")
     if "cats" in model:
         found["cats"] = _no_categories(model["cats"])
     return found, len(rounds) - 1
 
 
 def _no_categories(values: Any) -> dict[str, Any]:
-    """Return the names of categories, of which a model that was trained on a matrix of numbers has none."""
+    """Return the category names, which must be empty: models are trained on a matrix of numbers."""
     cats = _fields(values, "cats", ("enc", "feature_segments", "sorted_idx"))
     if any(len(value) for value in cats.values()):
-        raise ValueError("it names categories, which a matrix of numbers has none of")
+        raise ValueError("it has category names, which a model of a numeric matrix has not")
     return {"enc": [], **{name: _array(cats[name], ">i4", name) for name in ("feature_segments", "sorted_idx")}}
 
 
 class _CategoryMemory:
-    """The bytes that XGBoost allocates for the categories of all trees, held below a limit."""
+    """Limit on the bytes that XGBoost allocates for the categories of all trees."""
 
     def __init__(self, n_bytes: int) -> None:
         self.left = max(most_bytes(n_bytes), MAX_CATEGORY_BYTES)
@@ -232,7 +231,7 @@ class _CategoryMemory:
     def take(self, n_bytes: int) -> None:
         self.left -= n_bytes
         if self.left < 0:
-            raise ValueError("the categories of its trees unfold into more memory than such a file needs")
+            raise ValueError("the categories of its trees need more memory than a file of its size can justify")
 
 
 def _tree(values: Any, position: int, n_columns: int, memory: _CategoryMemory) -> dict[str, Any]:
@@ -240,7 +239,7 @@ def _tree(values: Any, position: int, n_columns: int, memory: _CategoryMemory) -
     tree |= {name: _array(tree[name], dtype, name) for name, dtype in TREE_ARRAYS.items()}
     n_nodes = len(tree["left_children"])
     if any(len(tree[name]) != n_nodes for name in TREE_ARRAYS if not name.startswith("categories")):
-        raise ValueError("a tree has nodes without all their values")
+        raise ValueError("a tree has arrays of different lengths")
     _within(tree["id"], position, position, "the id of a tree")
     needed = ("num_deleted", "num_feature", "num_nodes", "size_leaf_vector")
     sizes = _fields(tree["tree_param"], "tree_param", needed)
@@ -254,7 +253,7 @@ def _tree(values: Any, position: int, n_columns: int, memory: _CategoryMemory) -
 
 
 def _check_links(tree: Mapping[str, Array], n_columns: int) -> int:
-    """Verify children, parents, columns and leaves of a tree; return how many nodes pruning has removed."""
+    """Verify children, parents, columns and leaves of a tree; return the number of nodes removed by pruning."""
     import numpy as np
 
     left, right, parents, column = (
@@ -267,20 +266,20 @@ def _check_links(tree: Mapping[str, Array], n_columns: int) -> int:
     reached = np.zeros(n_nodes, bool)
     reached[0] = reached[left[inner]] = reached[right[inner]] = True
     if (right[leaf] != -1).any() or (reached == deleted).any() or (~leaf & deleted).any():
-        raise ValueError("a tree has a leaf with children, or a node that is not a child of another")
+        raise ValueError("a tree has a leaf with children, or a node without a parent")
     if parents[0] not in (-1, INT32) or ((parents[1:] < 0) | (parents[1:] >= n_nodes)).any():
-        raise ValueError("a tree has a parent that is not there")
+        raise ValueError("a tree has a parent that does not exist")
     if (parents[left[inner]] != inner).any() or (parents[right[inner]] != inner).any():
-        raise ValueError("a tree has a node whose parent is not the one that it is the child of")
+        raise ValueError("the parents of a tree do not match its children")
     if ((column < 0) | (column >= n_columns))[~deleted].any() or (default_left > 1).any():
-        raise ValueError("a tree looks at a column that is not there, or has no side for missing values")
+        raise ValueError("a tree reads a column that does not exist, or has no side for missing values")
     if not np.isfinite(tree["split_conditions"][leaf & ~deleted]).all():
         raise ValueError("a tree has a leaf whose value is not finite")
     level, depth = np.zeros(1, np.int64), 0
     while len(level := level[~leaf[level]]):
         level, depth = np.concatenate([left[level], right[level]]), depth + 1
         if depth > MAX_DEPTH:
-            raise ValueError(f"a tree is deeper than {MAX_DEPTH:,}")
+            raise ValueError(f"a tree is deeper than {MAX_DEPTH:,} levels")
     return int(deleted.sum())
 
 
@@ -290,17 +289,17 @@ def _check_categories(tree: Mapping[str, Array], memory: _CategoryMemory) -> Non
     names = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
     categories, nodes, starts, sizes = (tree[name].astype(np.int64) for name in names)
     if (tree["split_type"] > 1).any() or not np.array_equal(np.flatnonzero(tree["split_type"]), nodes):
-        raise ValueError("a tree has categories of other nodes than those that split by them")
+        raise ValueError("the categories of a tree do not match its categorical splits")
     if not len(nodes) == len(starts) == len(sizes):
-        raise ValueError("a tree does not give the categories of each node")
+        raise ValueError("a tree lacks the categories of a node")
     if len(nodes) == 0:
         return
     if sizes.min() < 1 or sizes.max() > len(categories) or sizes.sum() != len(categories):
-        raise ValueError("a tree looks at categories that are not there")
+        raise ValueError("a tree splits by categories that do not exist")
     if not np.array_equal(starts, np.cumsum(sizes) - sizes):
         raise ValueError("the categories of a tree's nodes overlap")
     if categories.min() < 0 or categories.max() >= MAX_CATEGORIES:
-        raise ValueError(f"a tree has a category {categories.max():,}")
+        raise ValueError(f"expected categories in [0, {MAX_CATEGORIES:,}); a tree has {categories.max():,}")
     memory.take(int((np.maximum.reduceat(categories, starts) // 32 + 1).sum()) * 4)
 
 
@@ -335,7 +334,7 @@ def _within(value: Any, low: int, high: int, what: str) -> int:
 
 
 def _integer(text: Any, low: int, high: int, what: str) -> int:
-    """Return the integer of a text that has one spelling only."""
+    """Return the integer of a text in canonical form."""
     if type(text) is not str or not _INTEGER.fullmatch(text) or not low <= int(text) <= high:
         raise ValueError(f"{what} is {text!r:.40}; expected an integer from {low} to {high}")
     return int(text)

@@ -1,1 +1,1 @@
-"""Fitted models, one module per library: what predicts."""
+"""Fitted models, one module per library."""

@@ -1,4 +1,4 @@
-"""A trained model: what it predicts, what it finds important, and how it is kept on disk."""
+"""Base class of fitted models: prediction, importances and export."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Predictions of a model for n rows; only the fields of its task are set. All are on the host, or all on a device.
+    """Predictions for n rows. Only the fields of the task are set; all arrays are on the host, or all on a device.
 
     Attributes
     ----------
     task : Task
     probability : array of float64, shape (n,) or (n, k)
-        binary: of class 1. multiclass: of each of the k classes.
+        binary: probability of class 1. multiclass: probability of each of the k classes.
     value : array of float64, shape (n,)
-        regression
+        regression: predicted value.
     label : array of int32, shape (n,)
-        clustering: the cluster.
+        clustering: cluster of the row.
     distance : array of float64, shape (n,)
-        clustering: to that cluster's centre.
+        clustering: distance to the center of that cluster.
     embedding : array of float32, shape (n, k)
-        embedding
+        embedding: coordinates of the row.
     """
 
     task: Task
@@ -44,29 +44,29 @@ class Prediction:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The arrays that are set, by the names of their fields."""
+        """The arrays that are set, by field name."""
         fields = ("probability", "value", "label", "distance", "embedding")
         return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
 
     @property
     def output(self) -> Array:
-        """The array that metrics are of: probabilities, values, cluster labels or an embedding."""
+        """The array that metrics measure: probabilities, values, cluster labels or an embedding."""
         return next(iter(self.arrays.values()))
 
     def check(self, n_rows: int, n_classes: int) -> None:
-        """Verify that the arrays are those of a task: an estimator from a file may give any.
+        """Verify the arrays, since an estimator from an untrusted file may return anything.
 
         Parameters
         ----------
         n_rows : int
-            Rows that were predicted.
+            Number of predicted rows.
         n_classes : int
-            Of the target; 0 where it has none.
+            Number of classes of the target; 0 without classes.
 
         Raises
         ------
         ValueError
-            If an array is missing, or has another shape or other values.
+            If an array is missing, or has the wrong shape or dtype.
         """
         tasks: dict[Task, dict[str, tuple[tuple[int, ...], str]]] = {
             "binary": {"probability": ((n_rows,), "f")},
@@ -75,13 +75,13 @@ class Prediction:
             "clustering": {"label": ((n_rows,), "i"), "distance": ((n_rows,), "f")},
             "embedding": {"embedding": ((n_rows, *getattr(self.embedding, "shape", ())[1:2]), "f")},
         }
-        wanted = tasks[self.task]
+        expected = tasks[self.task]
         found = {name: (tuple(array.shape), array.dtype.kind) for name, array in self.arrays.items()}
-        if found != wanted:
-            raise ValueError(f"it gives {found} where {self.task} of {n_rows:,} rows is {wanted}")
+        if found != expected:
+            raise ValueError(f"expected {expected} for the task {self.task}; the estimator returned {found}")
 
     def mapped(self, function: Callable[[Array], Array]) -> Prediction:
-        """Return the prediction with ``function(array)`` for each array: moved, or some of its rows."""
+        """Return the prediction with ``function`` applied to each array."""
         return Prediction(self.task, **{name: function(array) for name, array in self.arrays.items()})
 
 
@@ -92,16 +92,16 @@ class FittedModel(ABC):
     Attributes
     ----------
     estimator : object
-        The library's own object.
+        The estimator object of the library.
     task : Task
     feature_names : tuple of str
-        The columns of the matrix, in order; empty if they were not named.
+        Names of the columns of the matrix, in order; empty if they have none.
     n_classes : int
-        Classification only: how many classes the target has.
+        Number of classes of the target; 0 without classes.
     classes : tuple of int
-        Classification only: the codes that were among the training rows; the others get probability 0.
+        Class codes that occurred in the training rows; all other classes get probability 0.
     notes : tuple of str
-        What the reader of the report should know of the training, or of what differs from scikit-learn's.
+        Notes for the report: on the training, and on differences from scikit-learn.
     """
 
     library: ClassVar[str]
@@ -118,12 +118,12 @@ class FittedModel(ABC):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model around the object that training left."""
+        """Return the fitted model of a trained estimator."""
         return cls(estimator, task, feature_names, n_classes, classes)
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """Of the arrays that another library was handed in training."""
+        """Receipts of the arrays handed to another library in training."""
         return ()
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class FittedModel(ABC):
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
-        """``training`` and ``validation``: the loss of each epoch, where a model is trained in epochs."""
+        """The losses ``training`` and ``validation`` of each epoch; empty for models without epochs."""
         return ()
 
     @abstractmethod
@@ -139,31 +139,31 @@ class FittedModel(ABC):
         """Predict the rows of `X`, float32, shape (n, d)."""
 
     def unstable_rows(self, X: Array) -> Array:
-        """Return which rows rounding alone may predict differently on another machine: bool, shape (n,), on the host.
+        """Return a mask of the rows whose predictions may differ between machines by rounding: bool, shape (n,).
 
         Parameters
         ----------
         X : array of float32, shape (n, d)
-            On the host, without missing values.
+            Rows on the host, without missing values.
         """
         import numpy as np
 
         return np.zeros(len(X), bool)
 
     def portable(self) -> FittedModel:
-        """Return the model as it predicts on a machine without a device; what `save` writes."""
+        """Return the model that predicts on a machine without a GPU; `save` writes this one."""
         return self
 
     @abstractmethod
     def importances(self) -> dict[str, float] | None:
-        """Return the estimator's own importance of each column, in order; None where it has none.
+        """Return the estimator's importance of each column, in order; None if it has none.
 
-        Linear models: the coefficient (several classes: the mean of its absolute values). Forests: the mean decrease
-        in impurity. XGBoost: the mean gain of the splits on the column; histogram boosting: their total gain.
+        Linear models: the coefficient (more than two classes: the mean of its absolute values). Forests: the mean
+        decrease in impurity. XGBoost: the mean gain of the splits on the column; histogram boosting: their total gain.
         """
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return how much the model relies on each column, by its own account; None where it has no such measure.
+        """Return the weight of each column in the model, from its parameters; None if it has no such measure.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class FittedModel(ABC):
         Returns
         -------
         array of float64, shape (d,), optional
-            Zero or positive, comparable within this model alone. Linear models: the absolute coefficient times the
+            Zero or positive, comparable within this model only. Linear models: the absolute coefficient times the
             standard deviation of the column. Others: `importances`.
         """
         import numpy as np
@@ -182,18 +182,18 @@ class FittedModel(ABC):
         return None if own is None else np.abs(np.fromiter(own.values(), np.float64))
 
     def _write(self, path: Path) -> None:
-        """Write the estimator of a portable model into one file."""
+        """Write the estimator of a portable model to one file."""
         raise NotImplementedError
 
     def _write_quickly(self, path: Path) -> None:
-        """Write the estimator into one file that may be larger, in as little time as can be."""
+        """Write the estimator to one file as fast as possible; the file may be larger."""
         self._write(path)
 
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
-        """Write the estimator into `folder` and return what `load_fitted` needs to know, as JSON values.
+        """Write the estimator to `folder` and return its description for `load_fitted`, as JSON values.
 
-        ``files`` of the description lists the names of the files written. Nothing is pickled. With `quick` nothing is
-        compressed: larger files, in a fraction of the time.
+        ``files`` in the description lists the names of the written files. Nothing is pickled. With `quick`, nothing is
+        compressed: the files are larger and take a fraction of the time.
         """
         if (portable := self.portable()) is not self:
             return portable.save(folder, quick=quick)
@@ -213,7 +213,7 @@ class FittedModel(ABC):
         return self.feature_names or tuple(f"f{j}" for j in range(n_columns))
 
     def _of_scores(self, score: Array, xp: ArrayNamespace | None = None) -> Prediction:
-        """Return the prediction from float64 of shape (n, k): numbers, or logits as `class_probability` takes them.
+        """Return the prediction from scores, float64, shape (n, k): values, or the logits of `class_probability`.
 
         `xp` is the array namespace of `score`; None: ``numpy``.
         """
@@ -226,7 +226,7 @@ class FittedModel(ABC):
         import numpy as np
 
         xp = xp or np
-        if self.task == "binary":  # one behind the other: what measures them reads them often
+        if self.task == "binary":  # contiguous, since metrics read them several times
             return Prediction(self.task, probability=xp.ascontiguousarray(probability[:, 1]).astype("f8", copy=False))
         probability = probability.astype("f8", copy=False)
         if len(self.classes) < self.n_classes:
@@ -242,9 +242,9 @@ def class_probability(score: Array, xp: ArrayNamespace | None = None) -> Array:
     Parameters
     ----------
     score : array of float64, shape (n, k) or (n, 1)
-        One logit for each class; of two classes, that of the second is enough.
+        One logit per class; for two classes, the logit of the second is enough.
     xp : namespace, optional
-        Of `score`; None: ``numpy``.
+        Array namespace of `score`; None: ``numpy``.
     """
     import numpy as np
 

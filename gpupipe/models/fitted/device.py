@@ -1,7 +1,6 @@
-"""Models of a run whose features are on a device: trained there, or on the host because the device could not.
+"""Fitted models of a run on a device: trained there, or on the host after a fallback.
 
-They predict a matrix where it is, as far as they can, and what they say of it is there too. What is kept on disk is
-their portable form, which needs no device and no package of one.
+Matrices and predictions stay on the device as far as possible. The exported form needs no GPU and no GPU library.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ if TYPE_CHECKING:
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array
 
-# cuML copies what it predicts row by row: in blocks, that copy is a small part of the device's memory.
+# cuML copies its input row-major to predict; with blocks, that copy takes a small part of the device memory.
 BLOCK_ROWS = 1 << 20
-# Relative, of the inverse distance to the nearest neighbour: a weighted mean is then within the tolerance of parity.
+# Relative error of the inverse distance to the nearest neighbor; a weighted mean is then within the parity tolerance.
 WEIGHT_ERROR = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
 class DeviceModel(FittedModel):
-    """A model trained on a device, in the device's library.
+    """A model trained on a device, by a library of the device.
 
     Attributes
     ----------
     backend : Backend
-        Of the device.
+        Backend of the device.
     name : str
-        The class name of scikit-learn or XGBoost that the estimator stands for.
+        Class name of the scikit-learn or XGBoost estimator that it corresponds to.
     kind : type of FittedModel
-        What its portable form is.
+        Class of its portable form.
     """
 
     backend: Backend | None = None
@@ -56,20 +55,20 @@ class DeviceModel(FittedModel):
         return join_predictions(blocks, self.backend.xp)
 
     def portable(self) -> FittedModel:
-        """Return the model as the host predicts with it; converted once."""
+        """Return the model that predicts on the host; the conversion is made once."""
         return self._portable
 
     def importances(self) -> dict[str, float] | None:
-        """Return the estimator's own importance of each column, as the device's library measured it."""
+        """Return the estimator's importance of each column, measured by the library of the device."""
         values = getattr(self.estimator, "feature_importances_", None)
         if values is None or self.kind is not FittedSklearn:
             return self._portable.importances()
         shares = self._host(values).astype("float64")
-        shares = shares / (shares.sum() or 1.0)  # scikit-learn's add up to 1
+        shares = shares / (shares.sum() or 1.0)  # they sum to 1 in scikit-learn
         return {name: float(share) for name, share in zip(self._names(len(shares)), shares, strict=True)}
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return what each column weighs, by the device's own measure where it has one; `X` is on the host."""
+        """Return the weight of each column, measured by the library of the device if it can; `X` is on the host."""
         own = getattr(self.estimator, "feature_importances_", None)
         is_own = own is not None and self.kind is FittedSklearn
         return super().column_weights(X) if is_own else self._portable.column_weights(X)
@@ -83,17 +82,17 @@ class DeviceModel(FittedModel):
 
     def _predict_block(self, X: Array) -> Prediction:
         assert self.backend is not None
-        there = self.backend.to_device  # nothing to move, as long as the library answers where it was asked
+        to_device = self.backend.to_device  # no copy as long as the library returns device arrays
         if self.task in CLASSIFICATION:
-            return self._classification(there(self.estimator.predict_proba(X)), self.backend.xp)
+            return self._classification(to_device(self.estimator.predict_proba(X)), self.backend.xp)
         if self.task == "regression":
-            return Prediction(self.task, value=there(self.estimator.predict(X)).astype("f8").reshape(-1))
+            return Prediction(self.task, value=to_device(self.estimator.predict(X)).astype("f8").reshape(-1))
         if self.task == "embedding":
-            return Prediction(self.task, embedding=there(self.estimator.transform(X)))
-        return self._nearest_centre(X)
+            return Prediction(self.task, embedding=to_device(self.estimator.transform(X)))
+        return self._nearest_center(X)
 
-    def _nearest_centre(self, X: Array) -> Prediction:
-        # Not cuML's `transform`: up to its release 26.08 it gives squares of distances.
+    def _nearest_center(self, X: Array) -> Prediction:
+        # Not cuML's `transform`, which returns squared distances up to release 26.08.
         label = self.estimator.predict(X)
         distance = ((X - self.estimator.cluster_centers_[label]) ** 2).sum(axis=1) ** 0.5
         return Prediction(self.task, label=label.astype("int32"), distance=distance.astype("f8"))
@@ -105,12 +104,12 @@ class DeviceModel(FittedModel):
 
 @dataclass(frozen=True, repr=False)
 class DeviceForest(DeviceModel):
-    """A random forest of cuML's. It takes no missing values; where they come up later, its host twin predicts."""
+    """A cuML random forest. It takes no missing values: rows with missing values are predicted on the host."""
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X` on the device if nothing is missing in them, else on the host, and say so.
+        """Predict the rows of `X` on the device; with missing values, fall back to the host and log it.
 
-        The predictions are on the device in either case.
+        The predictions are on the device in both cases.
         """
         assert self.backend is not None
         X = self.backend.to_device(X)
@@ -123,10 +122,10 @@ class DeviceForest(DeviceModel):
 
 @dataclass(frozen=True, repr=False)
 class DeviceNeighbors(DeviceModel):
-    """Nearest neighbours of cuML's, whose distances are float32; scikit-learn's are float64."""
+    """cuML nearest neighbors, with float32 distances; those of scikit-learn are float64."""
 
     def unstable_rows(self, X: Array) -> Array:
-        """Return the rows whose neighbours, or their weights, are within the rounding error of float32.
+        """Return a mask of the rows whose neighbors or weights are ambiguous within the rounding error of float32.
 
         cuML 26.10 computes a squared Euclidean distance as x·x + a·a - 2 x·a, each term a sum of d float32 products, so
         the error is up to (d + 2) 2**-24 (|x| + |a|)**2, where |a| <= |x| + distance. Other metrics sum differences.
@@ -155,7 +154,7 @@ class DeviceNeighbors(DeviceModel):
 
 @dataclass(frozen=True, repr=False)
 class DeviceXGBoost(DeviceModel):
-    """A Booster on a device; its portable form is the same trees."""
+    """An XGBoost Booster on a device; its portable form has the same trees."""
 
     kind: type[FittedModel] = FittedXGBoost
 
@@ -168,7 +167,7 @@ class DeviceXGBoost(DeviceModel):
     def _portable(self) -> FittedModel:
         import xgboost
 
-        # What is written holds no device; read again, it is the host's.
+        # The saved form has no device, so that it is on the host once it is read again.
         trees = xgboost.Booster(model_file=self._live.estimator.save_raw(raw_format="ubj"))
         return replace(self._live, estimator=trees)
 
@@ -179,70 +178,70 @@ class DeviceXGBoost(DeviceModel):
 
 @dataclass(frozen=True, repr=False)
 class HostModel(FittedModel):
-    """A model that the device could not train: its estimator is a `FittedModel` of the host.
+    """A model that fell back to the host; its estimator is a `FittedModel` on the host.
 
     Attributes
     ----------
     backend : Backend
-        Of the device, where the matrices are.
+        Backend of the device, where the matrices are.
     refusal : EstimatorRefusal
-        Why it is on the host.
+        Reason for the fallback.
     """
 
     backend: Backend | None = None
     refusal: EstimatorRefusal | None = None
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X` on the host, and say so; the matrix is moved there, and the predictions back."""
+        """Predict the rows of `X` on the host and log it; the matrix is copied there, and the predictions back."""
         assert self.backend is not None and self.refusal is not None
         self.backend.fall_back(self.refusal.what, "predict", self.refusal.fix)
         return self.portable().predict(matrix_on_host(X, self.backend)).mapped(self.backend.to_device)
 
     def portable(self) -> FittedModel:
-        """Return the model as it was trained on the host."""
+        """Return the model that was trained on the host."""
         model: FittedModel = self.estimator
         return model
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """Of the host's training."""
+        """Receipts of the training on the host."""
         return self.portable().receipts
 
     @property
     def history(self) -> tuple[Mapping[str, float], ...]:
-        """Of the host's training."""
+        """Losses of the training on the host."""
         return self.portable().history
 
     def importances(self) -> dict[str, float] | None:
-        """Return the importances of the host's model."""
+        """Return the importances of the model on the host."""
         return self.portable().importances()
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return the weights of the host's model."""
+        """Return the column weights of the model on the host."""
         return self.portable().column_weights(X)
 
 
-MISSING_FIX = 'impute them: `- impute: {columns: "@numeric"}` among the features, or use the model xgboost'
+MISSING_FIX = 'add the feature op `- impute: {columns: "@numeric"}`, or use the model xgboost'
 
 
 def missing_columns(X: Array, names: tuple[str, ...], xp: ArrayNamespace) -> list[str]:
-    """Return the names of the columns of `X` that hold NaN; `xp` is the array namespace of `X`."""
+    """Return the names of the columns of `X` that contain NaN; `xp` is the array namespace of `X`."""
     return [name for j, name in enumerate(names) if bool(xp.isnan(X[:, j]).any())]
 
 
 def missing_text(columns: list[str]) -> str:
-    """Return in words what is missing where."""
+    """Return the reason for a fallback because of missing values in `columns`."""
     more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
-    return f"cuML's random forest takes no missing values, and there are some in {', '.join(columns[:5])}{more}"
+    return f"cuML's random forest takes no missing values; found some in {', '.join(columns[:5])}{more}"
 
 
 def matrix_on_host(X: Array, backend: Backend) -> Array:
-    """Return a column-major matrix of the device as one of the host, column-major too."""
-    return backend.to_host(X.T).T  # rows of the transpose are columns: the copy need not turn them
+    """Return a column-major matrix on the device as a column-major matrix on the host."""
+    return backend.to_host(X.T).T  # the transpose is row-major, so the copy keeps the layout
 
 
 def join_predictions(parts: Sequence[Prediction], xp: ArrayNamespace | None = None) -> Prediction:
-    """Return the predictions of blocks of rows as one; `xp` is the namespace of their arrays, None: ``numpy``."""
+    """Return the concatenated predictions of blocks of rows; `xp` is their array namespace, None: ``numpy``."""
     if len(parts) == 1:
         return parts[0]
     import numpy as np

@@ -1,4 +1,4 @@
-"""A trained linear model: its coefficients, which predict on a machine without scikit-learn."""
+"""Fitted linear model: coefficients that predict without scikit-learn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
 
 
 class Coefficients(NamedTuple):
-    """``coef``, float64, shape (outputs, columns), and ``intercept``, shape (outputs,); one output for two classes."""
+    """``coef``, float64, shape (outputs, columns), and ``intercept``, shape (outputs,); two classes have one output."""
 
     coef: Array
     intercept: Array
@@ -26,7 +26,7 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class FittedLinear(FittedModel):
-    """Coefficients; kept as npz, computed in float64.
+    """A linear model, computed in float64 and stored as npz.
 
     Probabilities are the logistic function of the score, or its softmax over the classes, as in scikit-learn's
     LogisticRegression.
@@ -47,42 +47,42 @@ class FittedLinear(FittedModel):
         return cls(Coefficients(coef, intercept), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(data: bytes, said: Description, where: str) -> Coefficients:
-        """Return the coefficients in the bytes of a file.
+    def read(data: bytes, expected: Description, where: str) -> Coefficients:
+        """Return the coefficients in the content of a file.
 
         Raises
         ------
         ValueError
-            If it holds none, or not those of such a model.
+            If the file is malformed, or its coefficients do not match the model.
         """
         import numpy as np
 
         arrays = read_arrays(data)
         if set(arrays) != set(Coefficients._fields):
-            raise ValueError(f"it holds {', '.join(sorted(arrays))[:80] or 'nothing'}, and no coefficients")
+            raise ValueError(f"expected the arrays coef and intercept; got {', '.join(sorted(arrays))[:80] or 'none'}")
         found = Coefficients(**arrays)
         if any(values.dtype != "float64" for values in found) or found.coef.ndim != 2:
-            raise ValueError("coefficients are float64, one row for each output")
+            raise ValueError("expected float64 coefficients with one row per output")
         if found.intercept.shape != found.coef.shape[:1]:
-            raise ValueError("coefficients and intercepts do not match")
+            raise ValueError("coefficients and intercepts differ in their number of outputs")
         if not all(np.isfinite(values).all() for values in found):
             raise ValueError("a coefficient or an intercept is not finite")
-        said.check_columns(found.coef.shape[1])
-        said.check_outputs(found.coef.shape[0])
+        expected.check_columns(found.coef.shape[1])
+        expected.check_outputs(found.coef.shape[0])
         return found
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`: each to the same bits, whichever others are asked for with it.
+        """Predict the rows of `X`; the prediction of a row is bit-identical whatever the other rows are.
 
-        A matrix product would add up the columns of a row in an order that depends on where the row stands.
+        A matrix product would sum the columns of a row in an order that depends on the position of the row.
         """
         import numpy as np
 
-        with np.errstate(over="ignore", invalid="ignore"):  # of weights near the largest number
+        with np.errstate(over="ignore", invalid="ignore"):  # coefficients near the largest float overflow
             return self._of_scores(self._scores(X))
 
     def _scores(self, X: Array) -> Array:
-        """Return scores, float64, shape (n, outputs)."""
+        """Return the scores, float64, shape (n, outputs)."""
         import numpy as np
 
         coef, intercept = self.estimator
@@ -96,7 +96,7 @@ class FittedLinear(FittedModel):
         return shifted
 
     def importances(self) -> dict[str, float]:
-        """Return the coefficients; of several classes the mean of their absolute values."""
+        """Return the coefficients; for more than two classes, the mean of their absolute values."""
         import numpy as np
 
         coef = self.estimator.coef

@@ -1,4 +1,4 @@
-"""A trained scikit-learn model, kept with skops."""
+"""Fitted scikit-learn model, stored with skops."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from gpupipe.tasks import CLASSIFICATION
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
-# Some estimators copy what they predict as float64: in blocks of rows, that copy stays in the cache's order of size.
+# Some estimators copy their input as float64; with blocks of rows, the copy roughly fits into the cache.
 BLOCK_ROWS = 131_072
 
 
 @dataclass(frozen=True, repr=False)
 class FittedSklearn(FittedModel):
-    """A scikit-learn estimator; kept as a skops file, whose types are checked before anything is loaded."""
+    """A scikit-learn estimator, stored as a skops file, whose types are checked before anything is loaded."""
 
     library = "scikit-learn"
     file = "estimator.skops"
 
     @staticmethod
-    def read(data: bytes, said: Description, where: str) -> Any:
-        """Return the estimator in the bytes of a file.
+    def read(data: bytes, expected: Description, where: str) -> Any:
+        """Return the estimator in the content of a file.
 
         Raises
         ------
         ArtifactError
-            If the file is damaged or names a type that no model of ours is made of.
+            If the file is malformed, or names a type that is not allowed.
         ValueError
-            If it is no sound estimator of such a model.
+            If the estimator does not match the model, or has unsafe state.
         """
         estimator = read_skops(data, where)
-        check_estimator(estimator, said)
+        check_estimator(estimator, expected)
         return estimator
 
     def predict(self, X: Array) -> Prediction:
@@ -51,7 +51,7 @@ class FittedSklearn(FittedModel):
         def blocked(predict: Callable[[Array], Array]) -> Array:
             return _blocked(predict, X, copy=type(self.estimator).__name__ not in OURS)
 
-        with limit_threads(blas=1):  # skinny matrices again: see gpupipe.models.linear
+        with limit_threads(blas=1):  # narrow matrices: see gpupipe.models.linear
             if self.task in CLASSIFICATION:
                 return self._classification(blocked(self.estimator.predict_proba))
             if self.task == "regression":
@@ -63,9 +63,9 @@ class FittedSklearn(FittedModel):
         return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
 
     def importances(self) -> dict[str, float] | None:
-        """Return coefficients, impurity decreases or total gains, where the estimator has them.
+        """Return coefficients, impurity decreases or total gains; None if the estimator has none.
 
-        A forest that was trained on a device has none: only its splits and its leaves came to the host.
+        A forest that was trained on a device has none: only its splits and leaves are copied to the host.
         """
         import numpy as np
 
@@ -79,12 +79,12 @@ class FittedSklearn(FittedModel):
             return None
         if values.ndim == 2:
             values = values[0] if len(values) == 1 else np.abs(values).mean(axis=0)
-        if self.feature_names and len(values) != len(self.feature_names):  # of what a step before it has made
+        if self.feature_names and len(values) != len(self.feature_names):  # columns of an earlier pipeline step
             return None
         return {name: float(value) for name, value in zip(self._names(len(values)), values, strict=True)}
 
     def column_weights(self, X: Array) -> Array | None:
-        """Return what each column weighs in the model: coefficients are scaled by the spread of their columns."""
+        """Return the weight of each column; coefficients are multiplied by the standard deviation of their columns."""
         import numpy as np
 
         own = super().column_weights(X)
@@ -95,7 +95,7 @@ class FittedSklearn(FittedModel):
 
     @property
     def _innermost(self) -> Any:
-        """The estimator without its calibration."""
+        """The estimator inside a calibration, or the estimator itself."""
         calibrated = getattr(self.estimator, "calibrated_classifiers_", None)
         return calibrated[0].estimator if calibrated else self.estimator
 
@@ -107,21 +107,21 @@ class FittedSklearn(FittedModel):
 
 
 def _total_gains(boosting: Any) -> Array:
-    """Return the total gain of the splits on each column; scikit-learn's histogram boosting does not offer it."""
+    """Return the total gain of the splits on each column, which scikit-learn 1.9 does not provide."""
     import numpy as np
 
     gains = np.zeros(boosting.n_features_in_)
     for predictor in chain.from_iterable(boosting._predictors):
         splits = predictor.nodes[predictor.nodes["is_leaf"] == 0]
         np.add.at(gains, splits["feature_idx"], splits["gain"])
-    if boosting._preprocessor is not None:  # it puts the categories first
+    if boosting._preprocessor is not None:  # it reorders the columns, categories first
         is_category = np.asarray(boosting.is_categorical_)
         gains[np.concatenate([np.flatnonzero(is_category), np.flatnonzero(~is_category)])] = gains.copy()
     return gains
 
 
 def _blocked(predict: Callable[[Array], Array], X: Array, copy: bool) -> Array:
-    """Return ``predict(X)``, called on blocks of rows, or on copies of these that it may write to."""
+    """Return ``predict(X)``, computed by blocks of rows; with `copy`, on copies that it may write to."""
     import numpy as np
 
     blocks = (X[start : start + BLOCK_ROWS] for start in range(0, max(1, len(X)), BLOCK_ROWS))

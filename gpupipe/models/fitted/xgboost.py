@@ -1,4 +1,4 @@
-"""A trained XGBoost model: the bare Booster, which predicts on a machine without scikit-learn."""
+"""Fitted XGBoost model: a Booster that predicts without scikit-learn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INSTALL = "pip install 'gpupipe[cpu]'"
 
 @dataclass(frozen=True, repr=False)
 class FittedXGBoost(FittedModel):
-    """A Booster; kept as UBJ, XGBoost's own binary JSON."""
+    """An XGBoost Booster, stored as UBJ, XGBoost's binary JSON."""
 
     library = "xgboost"
     file = "estimator.ubj"
@@ -31,43 +31,43 @@ class FittedXGBoost(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model around the Booster of an XGBClassifier or XGBRegressor."""
+        """Return the fitted model of an XGBClassifier or XGBRegressor."""
         return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
 
     @staticmethod
-    def read(data: bytes, said: Description, where: str) -> Any:
-        """Return the Booster in the bytes of a file, of which only checked fields reach XGBoost.
+    def read(data: bytes, expected: Description, where: str) -> Any:
+        """Return the Booster in the content of a file; only checked fields reach XGBoost.
 
         Raises
         ------
         ArtifactError
-            If XGBoost is not installed, or reads no model in the file.
+            If XGBoost is not installed, or rejects the file.
         ValueError
-            If the trees are not sound, or not of such a model.
+            If the trees are invalid, or do not match the model.
         """
-        checked = rewrite_model(data, said)
+        checked = rewrite_model(data, expected)
         try:
             import xgboost
         except ImportError as error:
             raise ArtifactError(f"the model needs XGBoost: {error}", where=where, fix=INSTALL) from error
         try:
-            with warnings.catch_warnings():  # of another version of XGBoost: the manifest names it
+            with warnings.catch_warnings():  # files of other XGBoost versions; the manifest records the version
                 warnings.filterwarnings("ignore", category=UserWarning, module="xgboost")
                 return xgboost.Booster(model_file=checked)
         except xgboost.core.XGBoostError as error:
-            raise ArtifactError(f"not a model of XGBoost: {error}", where=where, fix="export it again") from error
+            raise ArtifactError(f"not an XGBoost model: {error}", where=where, fix="export the model again") from error
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`; NaN is missing."""
+        """Predict the rows of `X`; NaN is a missing value."""
         return self.prediction(self.scores(X))
 
     def scores(self, X: Array) -> Array:
-        """Return what the Booster says of `X`, float32: values, or probabilities; on a device if `X` is there."""
+        """Return the output of the Booster for `X`, float32: values or probabilities, on the device of `X`."""
         scores: Array = self.estimator.inplace_predict(X, iteration_range=self._rounds())
         return scores
 
     def prediction(self, scores: Array, xp: ArrayNamespace | None = None) -> Prediction:
-        """Return the prediction that `scores` are, an array of `xp`; None: of ``numpy``."""
+        """Return the prediction of an output of `scores`; `xp` is its array namespace, None: ``numpy``."""
         import numpy as np
 
         result = scores.astype("f8")
@@ -75,12 +75,12 @@ class FittedXGBoost(FittedModel):
             return Prediction(self.task, value=result)
         if self.task == "binary" and result.ndim == 1:
             return Prediction(self.task, probability=result)
-        # Of several classes, two may have been all that the training rows held.
+        # A multiclass target may have had only two classes in the training rows.
         of_each = result if result.ndim == 2 else (xp or np).column_stack([1 - result, result])
         return self._classification(of_each, xp)
 
     def _rounds(self) -> tuple[int, int]:
-        """Return the rounds that count: up to the best one after early stopping, else all (0, 0)."""
+        """Return the range of rounds to predict with: up to the best one after early stopping, else all (0, 0)."""
         best = self.estimator.attr("best_iteration")
         return (0, 0) if best is None else (0, int(best) + 1)
 
@@ -96,8 +96,8 @@ class FittedXGBoost(FittedModel):
             rewrite_model(data, Description(self.task, self.feature_names, self.n_classes, self.classes))
         except ValueError as error:
             raise ArtifactError(
-                f"this version of gpupipe could not load what XGBoost writes: {error}",
+                f"this version of gpupipe cannot load models of the installed XGBoost: {error}",
                 where=str(path),
-                fix="install an XGBoost that this gpupipe was tested with, or update gpupipe",
+                fix="install a version of XGBoost that gpupipe was tested with, or update gpupipe",
             ) from error
-        path.write_bytes(data)  # a full disk is an OSError then
+        path.write_bytes(data)  # not by XGBoost: a full disk is an OSError here

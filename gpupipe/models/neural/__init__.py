@@ -1,6 +1,6 @@
-"""Neural models: networks of PyTorch, trained on the tensors of the features.
+"""Neural networks in PyTorch, trained on zero-copy tensors of the feature matrix.
 
-PyTorch is imported when one is trained.
+PyTorch is imported when a network is trained.
 """
 
-from gpupipe.models.neural import settings  # noqa: F401  # registers them
+from gpupipe.models.neural import settings  # noqa: F401  # registers the models

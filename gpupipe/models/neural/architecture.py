@@ -1,4 +1,4 @@
-"""Architecture of a network, as JSON keeps it; no PyTorch is needed to read it."""
+"""Architecture of a network, stored as JSON; reading it needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpupipe.units import MIB
 
-BLOCK_BYTES = 64 * MIB  # of what a network computes between its input and its scores
+BLOCK_BYTES = 64 * MIB  # limit of the intermediate values of a block of rows
 
 Kind = Literal["mlp", "resnet", "ft_transformer"]
 
@@ -20,23 +20,23 @@ class Architecture:
     ----------
     kind : {"mlp", "resnet", "ft_transformer"}
     n_numbers : int
-        Numeric columns; they come first.
+        Number of numeric columns; they come first.
     cardinalities : tuple of int
-        How many ids each categorical column has.
+        Number of ids of each categorical column.
     n_outputs : int
-        1 for two classes and for a number, else one for each class.
+        1 for two classes and for regression, else the number of classes.
     n_bins : int
-        Bins of the numbers; see `gpupipe.models.neural.embeddings.NumberEmbedding`.
+        Bins per numeric column; see `gpupipe.models.neural.embeddings.NumberEmbedding`.
     embedding_size : int
         Length of the vector of each number and each category.
     depth : int
-        Layers of the perceptron, blocks of the others.
+        Number of layers of the perceptron, or of blocks of the other networks.
     width : int
-        Of each layer; a transformer's is `embedding_size`.
+        Width of each layer; for a transformer it is `embedding_size`.
     hidden : int
-        Width inside of a block.
+        Width inside a block.
     heads : int
-        Of the transformer's attention.
+        Number of attention heads of the transformer.
     dropout, hidden_dropout, attention_dropout : float
     """
 
@@ -56,16 +56,16 @@ class Architecture:
 
     @property
     def n_tokens(self) -> int:
-        """Vectors that describe a row."""
+        """Number of vectors that describe a row."""
         return self.n_numbers + len(self.cardinalities)
 
     @property
-    def rows_a_block(self) -> int:
-        """Rows whose intermediate values take about `BLOCK_BYTES`; at least 1."""
+    def rows_per_block(self) -> int:
+        """Number of rows whose intermediate values take about `BLOCK_BYTES`; at least 1."""
         tokens = (self.n_tokens + 1) * self.embedding_size
-        encoded = 3 * self.n_numbers * self.n_bins + 3 * tokens  # each step of an expression is an array of its own
+        encoded = 3 * self.n_numbers * self.n_bins + 3 * tokens  # each operation of an expression allocates an array
         if self.kind == "ft_transformer":
-            # Queries, keys, values, what is mixed of them, norms; the gated layer; scores of each token for each other.
+            # Queries, keys, values, attention output and norms; the gated layer; attention scores of all token pairs.
             body = 8 * tokens + 4 * (self.n_tokens + 1) * self.hidden + self.heads * (self.n_tokens + 1) ** 2
         else:
             body = 3 * (self.width + self.hidden)

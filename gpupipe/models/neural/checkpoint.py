@@ -1,4 +1,4 @@
-"""Checkpoint of a neural training: its state after the last epoch, in one file."""
+"""Checkpoint file of a neural training: its state after the last epoch."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import torch
 
 from gpupipe.errors import LimitError
 
-DIGEST = 32  # bytes of SHA-256, before the content
+DIGEST = 32  # bytes of the SHA-256 digest that precedes the content
 
 
 class Checkpoint:
-    """The state of one training.
+    """The checkpoint of one training.
 
     Parameters
     ----------
     path : Path
-        Its name stands for all that the training depends on: one on other data never finds it.
+        The file; its name is a hash of everything the training depends on, so other data never finds it.
     resume : bool
-        Whether the training goes on from what is there.
+        Whether the training resumes from an existing file.
 
     Attributes
     ----------
     damage : str
-        Why what was there could not be read; "" where it could.
+        The reason that an existing file could not be read; "" if it could.
     """
 
     def __init__(self, path: Path, resume: bool = False) -> None:
@@ -38,34 +38,34 @@ class Checkpoint:
         self.damage = ""
 
     def load(self) -> dict[str, Any] | None:
-        """Return what was saved, on the host, or None; what is damaged counts as not there."""
+        """Return the saved state with its tensors on the host; None if there is no file, or it is corrupt."""
         if not self.resume or not self.path.is_file():
             return None
         try:
             content = self.path.read_bytes()
             digest, body = content[:DIGEST], content[DIGEST:]
             if hashlib.sha256(body).digest() != digest:
-                raise ValueError("its content is not what was written")
-            # Tensors and plain values; nothing in the file can run.
+                raise ValueError("its SHA-256 digest does not match")
+            # weights_only: tensors and plain values, no code.
             state: dict[str, Any] = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
             return state
-        except Exception as error:  # PyTorch raises whatever its parser meets
+        except Exception as error:  # PyTorch's parser raises many types
             self.damage = f"{self.path}: {str(error).splitlines()[0]}"
             return None
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Replace what was saved; a power cut leaves the old state or the new one.
+        """Replace the saved state atomically: a power cut leaves the old state or the new one.
 
         Raises
         ------
         LimitError
-            If the disk is full, or the folder cannot be written to.
+            If the disk is full, or the folder is not writable.
         """
         body = io.BytesIO()
         torch.save(dict(state), body)
         try:
             self._write(body.getbuffer())
-        except FileNotFoundError:  # a run of the same training has just ended, and cleared the folder
+        except FileNotFoundError:  # another run of the same training has just removed the folder
             self._write(body.getbuffer())
 
     def _write(self, body: memoryview) -> None:
@@ -84,7 +84,7 @@ class Checkpoint:
             with suppress(OSError):
                 new.unlink()
             raise LimitError(
-                f"the state of the training cannot be kept: {error.strerror}",
+                f"cannot write the checkpoint of the training: {error.strerror}",
                 where=str(self.path),
-                fix="make room, or name another --output",
+                fix="free disk space, or choose another --output",
             ) from error

@@ -1,4 +1,4 @@
-"""Embeddings: a vector for each number and for each category of a row."""
+"""Embeddings of numbers and categories: one vector per column of a row."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-MOST_ROWS = 1 << 18  # what quantiles are taken of: rows at even distances
-MOST = 1e38  # of an edge, either way: so the distance of any two is a float32
-NEVER = 3e38  # the lower edge of a bin that no value reaches
+MOST_ROWS = 1 << 18  # quantiles are computed from about this many evenly spaced rows
+MOST = 1e38  # largest absolute value of an edge, so that differences of edges are finite in float32
+NEVER = 3e38  # lower edge of an unused bin, which no value reaches
 
 
 class NumberEmbedding(nn.Module):
-    """A vector for each number: piecewise-linear encoding, and a linear layer of its own for each column.
+    """Embedding of numbers: piecewise-linear encoding, then a separate linear layer for each column.
 
-    A value is described by how far it has come through each bin between two quantiles of the training rows: 1 in the
-    bins below it, 0 in those above, a share of the bin that it lies in. So the scale of a column, its tail and its
-    outliers do not matter, and a network learns steps as easily as slopes (Gorishniy, Rubachev, Babenko, "On Embeddings
-    for Numerical Features in Tabular Deep Learning", NeurIPS 2022, section 3.1).
+    The edges of the bins are quantiles of the training rows. A value is encoded as 1 in each bin below it, 0 in each
+    bin above it, and its relative position in the bin that contains it. The scale of a column, its tail and its
+    outliers therefore do not matter, and a network learns steps as easily as slopes (Gorishniy, Rubachev, Babenko, "On
+    Embeddings for Numerical Features in Tabular Deep Learning", NeurIPS 2022, section 3.1).
 
     Parameters
     ----------
     n_numbers : int
     n_bins : int
-        Of each column; a column with fewer has bins that no value reaches.
+        Number of bins of each column; a column with fewer bins has unused ones.
     size : int
         Length of the vectors.
 
     Attributes
     ----------
     lower, width : buffers of float32, shape (n_numbers, n_bins)
-        Where each bin begins, and how wide it is; see `set_edges`.
+        Lower edge and width of each bin; see `set_edges`.
     """
 
     lower: Tensor
@@ -44,11 +44,11 @@ class NumberEmbedding(nn.Module):
         self.register_buffer("width", torch.ones(n_numbers, n_bins))
         self.weight = nn.Parameter(torch.empty(n_numbers, n_bins, size))
         self.bias = nn.Parameter(torch.zeros(n_numbers, 1, size))
-        # Neighbouring bins add up: a value in the middle is the sum of half of them.
+        # A value in the middle activates half of the bins, whose weights add up.
         nn.init.normal_(self.weight, std=(2.0 / max(1, n_bins)) ** 0.5)
 
     def set_edges(self, edges: Sequence[Tensor]) -> None:
-        """Set the bins; `edges` has those of each column, ascending, at least two."""
+        """Set the bins from the edges of each column: ascending, at least two."""
         for column, found in enumerate(edges):
             n = len(found) - 1
             self.lower[column, :n] = found[:-1]
@@ -61,12 +61,12 @@ class NumberEmbedding(nn.Module):
 
 
 class CategoryEmbedding(nn.Module):
-    """A vector for each id of each categorical column, all in one table.
+    """Embedding of categories: a vector for each id of each column, all in one table.
 
     Parameters
     ----------
     cardinalities : sequence of int
-        How many ids each column has.
+        Number of ids of each column.
     size : int
         Length of the vectors.
     """
@@ -83,12 +83,12 @@ class CategoryEmbedding(nn.Module):
 
     @torch.no_grad()
     def fill_unseen(self, counts: Sequence[Tensor]) -> None:
-        """Give ids that no training row had the mean vector of their column: what is known of an unknown level.
+        """Set the vectors of ids without training rows to the mean vector of their column, weighted by rows.
 
         Parameters
         ----------
         counts : sequence of int tensors, shape (cardinality,)
-            For each column, how many training rows have each id.
+            For each column, the number of training rows with each id.
         """
         start = 0
         for n_ids, count in zip(self.cardinalities, counts, strict=True):
@@ -105,27 +105,27 @@ class CategoryEmbedding(nn.Module):
 def bin_edges(column: Tensor, n_bins: int) -> Tensor:
     """Return at least two and at most ``n_bins + 1`` ascending edges, float32: quantiles of the column.
 
-    A value that many rows share (nothing earned, nothing spent) is an edge once; the edges that it would have taken are
-    spread over the other rows, or a tail that few rows are in would be a single bin.
+    A frequent value, such as a zero amount, can be several quantiles. It becomes one edge, and the other edges are
+    quantiles of the remaining rows: otherwise a thin tail would be a single bin.
 
     Parameters
     ----------
     column : Tensor of float32, shape (n,)
-        Without NaN.
+        Values without NaN.
     n_bins : int
     """
     rows = column[:: max(1, len(column) // MOST_ROWS)].clamp(-MOST, MOST).sort().values
     edges, counts = _quantiles(rows, n_bins + 1).unique(return_counts=True)
     if len(edges) <= n_bins:
         heavy = edges[counts > 1]
-        rest = rows[~torch.isin(rows, heavy)]
-        if len(rest):
-            others = _quantiles(rest, max(2, n_bins + 1 - len(heavy)))
+        remaining = rows[~torch.isin(rows, heavy)]
+        if len(remaining):
+            others = _quantiles(remaining, max(2, n_bins + 1 - len(heavy)))
             edges = torch.cat([heavy, others]).unique()[: n_bins + 1]
     return edges if len(edges) > 1 else torch.stack([edges[0], edges[0] + edges[0].abs().clamp(min=1.0)])
 
 
 def _quantiles(ascending: Tensor, n: int) -> Tensor:
-    """Return the values of `n` rows at even distances, the first and the last among them."""
+    """Return the values of `n` evenly spaced rows, including the first and the last."""
     places = torch.linspace(0, len(ascending) - 1, n, device=ascending.device, dtype=torch.float64)
     return ascending[places.round().long()]

@@ -1,4 +1,4 @@
-"""From a feature matrix to a trained network."""
+"""Training of a network on one feature matrix."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def fit_network(
     context: FitContext,
     threads: int,
 ) -> FittedNeural:
-    """Train `model` where the matrix is.
+    """Train `model` on the device of the matrix and return the fitted network.
 
     Parameters
     ----------
     model : NeuralSettings
     X : array of float32, shape (n, d), column-major
-        Of the backend; numbers first, ids last. Handed to PyTorch without a copy, and never written to.
+        On the device of the backend; numbers first, ids last. Handed to PyTorch without a copy, never written to.
     y : array, shape (n,)
         Class codes below ``len(classes)``, or numbers; on the host.
     weights : array of float, shape (n,), optional
@@ -65,7 +65,7 @@ def fit_network(
     DataError
         If there are too few rows.
     ConfigError
-        If the ids are not the last columns, there are more processes than rows, or the loss is no number.
+        If the ids are not the last columns, there are more processes than rows, or the loss is NaN.
     """
     problem = make_training_problem(model, X.shape[1], y, weights, classes, context)
     n_processes, resources = _n_processes(context), context.resources
@@ -88,7 +88,7 @@ def fitted_network(
     context: FitContext,
     who: str = "processes",
 ) -> FittedNeural:
-    """Return the model of a trained network on the host; `who` shared the training, as its notes say."""
+    """Return the fitted model of a trained network on the host; `who` names the ranks in its notes."""
     return FittedNeural(
         Served(trained.network, context.task, problem.center, problem.scale).eval(),
         context.task,
@@ -110,10 +110,10 @@ def _only_shard(X: Array, problem: TrainingProblem) -> tuple[TrainingShard, Rece
 
 
 def refusal(backend: Backend) -> EstimatorRefusal | None:
-    """Return why the device of a backend cannot train networks, or None where it can."""
+    """Return the reason that the device of a backend cannot train networks, or None."""
     if backend.name == "cpu" or torch.cuda.is_available():
         return None
-    what = f"PyTorch {torch.__version__} sees no CUDA device"
+    what = f"PyTorch {torch.__version__} finds no CUDA device"
     return EstimatorRefusal(
         what, "install a build for CUDA: pip install 'torch>=2.14' from PyTorch's index for your CUDA"
     )
@@ -123,28 +123,30 @@ def _n_processes(context: FitContext) -> int:
     n = context.resources.n_processes
     if context.backend.name == "gpu" and n > torch.cuda.device_count():
         raise ConfigError(
-            f"{n} processes need {n} GPUs; there are {torch.cuda.device_count()}", where="--nproc", fix="use fewer"
+            f"{n} processes need {n} GPUs; there are {torch.cuda.device_count()}",
+            where=f"--nproc {n}",
+            fix="start fewer processes",
         )
     return n
 
 
 def open_checkpoint(resources: Resources) -> Checkpoint | None:
-    """Return where a training keeps its state; None if it keeps none."""
+    """Return the checkpoint of a training, or None without one."""
     return None if resources.checkpoint is None else Checkpoint(resources.checkpoint, resources.resume)
 
 
 def _describe(trained: TrainedNetwork, resources: Resources, who: str) -> Iterator[str]:
-    """Yield what should be known of a training; `who` shared it."""
+    """Yield the notes of a training; `who` names its ranks."""
     progress, spec, n_ranks = trained.progress, trained.spec, trained.n_ranks
     best = progress.epochs[progress.best]
     shared = f", shared by {n_ranks} {who}" if n_ranks > 1 else ""
     yield (
-        f"{len(progress.epochs)} epochs of batches of {spec.batch_size:,} rows{shared}, {spec.precision}; the best "
-        f"is epoch {progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
+        f"{len(progress.epochs)} epochs in batches of {spec.batch_size:,} rows{shared}, {spec.precision}; best epoch "
+        f"{progress.best + 1}: loss {best.validation:.5f} on held-out rows, {best.training:.5f} in training"
     )
     if progress.damage:
-        yield f"what was kept is damaged, so from the start: {progress.damage}"
+        yield f"started from scratch, since the checkpoint is corrupt: {progress.damage}"
     elif resources.checkpoint is not None and resources.resume:
-        yield f"resumed after epoch {progress.resumed}" if progress.resumed else "nothing to resume: from the start"
+        yield f"resumed after epoch {progress.resumed}" if progress.resumed else "started from scratch: no checkpoint"
     if progress.micro_batch < spec.batch_size // n_ranks:
-        yield f"memory was short: batches went through in parts of {progress.micro_batch:,} rows, gradients added up"
+        yield f"memory was short: batches were split into micro-batches of {progress.micro_batch:,} rows"

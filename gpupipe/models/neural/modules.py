@@ -1,9 +1,9 @@
-"""The networks: what follows the embeddings, from a row to one output or one for each class.
+"""PyTorch modules of the networks: perceptron, residual network and FT-Transformer.
 
-Gorishniy, Rubachev, Khrulkov, Babenko, "Revisiting Deep Learning Models for Tabular Data", NeurIPS 2021, has all three
-(section 3). Two things differ: numbers are embedded by `NumberEmbedding`, and the residual network normalises each row,
-not each column over the batch: so a row's prediction does not depend on the rows beside it, nor training on how many
-processes share a batch.
+All three follow Gorishniy, Rubachev, Khrulkov, Babenko, "Revisiting Deep Learning Models for Tabular Data", NeurIPS
+2021, section 3, with two differences: `NumberEmbedding` embeds numbers, and the residual network normalizes each row
+instead of each column of the batch. Predictions therefore do not depend on the other rows of a batch, nor training on
+the number of processes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from gpupipe.models.neural.embeddings import CategoryEmbedding, NumberEmbedding
 
 
 class Network(nn.Module):
-    """Embeddings, a body, and a linear head; ``forward(numbers, ids)`` gives one row of scores for each row.
+    """Embeddings, a body and a linear head; ``forward(numbers, ids)`` returns one row of scores per row.
 
     Attributes
     ----------
     architecture : Architecture
     numbers : NumberEmbedding, optional
-        None where there are no numbers.
+        None without numeric columns.
     categories : CategoryEmbedding, optional
-        None where there are no categories.
+        None without categorical columns.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -43,7 +43,7 @@ class Network(nn.Module):
     def forward(self, numbers: Tensor, ids: Tensor | None) -> Tensor:
         """Return scores, shape (n, n_outputs), of numbers, float32, (n, n_numbers), and ids, int32, (n, n_categories).
 
-        Scores are logits for classes (one output for two), and the standardised target for a number.
+        Scores are logits for classification (one output for two classes), and the standardized target for regression.
         """
         tokens = [] if self.numbers is None else [self.numbers(numbers)]
         if self.categories is not None:
@@ -66,12 +66,12 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return `x`, shape (n, width), moved a little."""
+        """Return `x`, shape (n, width), plus the output of the layers."""
         return x + self.layers(x)
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention among the tokens of a row; with `first` only the first token asks."""
+    """Multi-head self-attention among the tokens of a row; with `first`, only the first token queries."""
 
     def __init__(self, width: int, heads: int, dropout: float, first: bool) -> None:
         super().__init__()
@@ -81,9 +81,10 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return what the tokens, shape (n, tokens, width), gather from each other."""
-        asking = tokens[:, :1] if self.first else tokens
-        query, (key, value) = self._split(self.query(asking)), map(self._split, self.key_value(tokens).chunk(2, dim=-1))
+        """Return the attention output of the tokens, shape (n, tokens, width)."""
+        querying = tokens[:, :1] if self.first else tokens
+        query = self._split(self.query(querying))
+        key, value = map(self._split, self.key_value(tokens).chunk(2, dim=-1))
         mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout if self.training else 0.0)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
@@ -92,7 +93,7 @@ class Attention(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and a gated feed-forward layer, each normalised before and added after."""
+    """Attention and a gated feed-forward layer, each with pre-normalization and a residual connection."""
 
     def __init__(self, architecture: Architecture, last: bool) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class TransformerBlock(nn.Module):
         self.hidden_dropout, self.dropout = nn.Dropout(architecture.hidden_dropout), nn.Dropout(architecture.dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the tokens, shape (n, tokens, width); of the last block the first token alone is wanted."""
+        """Return the tokens, shape (n, tokens, width); the last block returns the first token only."""
         kept = tokens[:, :1] if self.last else tokens
         x = kept + self.dropout(self.attention(self.norms[0](tokens)))
         value, gate = self.gate(self.norms[1](x)).chunk(2, dim=-1)
@@ -113,7 +114,7 @@ class TransformerBlock(nn.Module):
 
 
 class Transformer(nn.Module):
-    """FT-Transformer: a token for each column and one that gathers from them all."""
+    """FT-Transformer: a token for each column, and a class token that attends to all of them."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Return the gathering token, shape (n, width)."""
+        """Return the class token, shape (n, width)."""
         x = torch.cat([self.gatherer.expand(tokens.shape[0], -1, -1), tokens], dim=1)
         for block in self.blocks:
             x = block(x)

@@ -1,8 +1,8 @@
-"""Neural models of a configuration: ``mlp``, ``resnet``, ``ft_transformer``. Nothing here imports PyTorch."""
+"""Settings of the neural models ``mlp``, ``resnet`` and ``ft_transformer``, without importing PyTorch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,98 +10,139 @@ from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, NonNegative,
 from gpupipe.models.neural.architecture import Architecture, Kind
 from gpupipe.tasks import SUPERVISED, Task
 
-Rate = Annotated[float, Field(ge=0, lt=1)]  # of dropout
-LEAST_BATCH, MOST_BATCH, STEPS_AN_EPOCH = 256, 4096, 64
-ROWS_A_BIN = 32  # with fewer, a network learns the rows of a bin by heart
+if TYPE_CHECKING:
+    from gpupipe.backends.base import Backend
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+LEAST_BATCH, MOST_BATCH, STEPS_PER_EPOCH = 256, 4096, 64
+ROWS_PER_BIN = 32  # with fewer rows per bin, a network overfits
 
 
 class NeuralSettings(ModelSettings):
     """Settings of all networks: embedding of numbers and categories, and training.
 
-    AdamW on batches drawn anew in each epoch; the learning rate rises over ``warmup`` of all steps, then falls along a
-    cosine to 0, or stays. After each epoch the loss of ``validation_fraction`` of the training rows (drawn with the
-    seed, stratified by class) is measured: the weights of the best epoch are kept, and after ``patience`` epochs
-    without a better one training ends. ``batch_size`` auto: such that an epoch has about 64 steps, 256 to 4,096 rows.
-    ``precision`` auto: bfloat16 or float16 on a device that computes in it, float32 on the CPU.
+    The optimizer is AdamW, on batches shuffled in each epoch. After each epoch the loss on held-out training rows is
+    measured (drawn with the seed, stratified by class), and the weights of the best epoch are used.
     """
 
     tasks = SUPERVISED
     view = "embedding"
     kind: ClassVar[Kind]
 
-    n_bins: PositiveInt = 32
-    batch_size: Literal["auto"] | PositiveInt = "auto"
-    epochs: PositiveInt = 30
-    learning_rate: Positive = 1e-3
-    weight_decay: NonNegative = 1e-4
-    schedule: Literal["cosine", "constant"] = "cosine"
-    warmup: Rate = 0.05
-    patience: PositiveInt | None = 6
-    validation_fraction: Share = 0.15
-    gradient_clip: Positive | None = 1.0
-    precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
-    compile: bool = False
+    n_bins: PositiveInt = Field(
+        32,
+        description="Maximum number of bins per numeric column in its piecewise-linear encoding; fewer for less than "
+        "32 training rows per bin.",
+    )
+    batch_size: Literal["auto"] | PositiveInt = Field(
+        "auto",
+        description="Rows per training step, of all processes together. auto: a power of 2 from 256 to 4096, for "
+        "about 64 steps per epoch.",
+    )
+    epochs: PositiveInt = Field(30, description="Maximum number of passes over the training rows.")
+    learning_rate: Positive = Field(1e-3, description="Highest learning rate.")
+    weight_decay: NonNegative = Field(
+        1e-4, description="Weight decay of AdamW on weight matrices; biases, norms and embeddings have none."
+    )
+    schedule: Literal["cosine", "constant"] = Field(
+        "cosine", description="Learning rate after the warm-up. cosine: falls to 0 at the last epoch. constant: stays."
+    )
+    warmup: Rate = Field(0.05, description="Fraction of all steps in which the learning rate rises from 0.")
+    patience: PositiveInt | None = Field(
+        6,
+        description="Number of epochs without a better loss on held-out rows after which training stops. null: never.",
+    )
+    validation_fraction: Share = Field(
+        0.15, description="Fraction of the training rows held out to select the best epoch."
+    )
+    gradient_clip: Positive | None = Field(1.0, description="Maximum norm of the gradient of a step. null: no limit.")
+    precision: Literal["auto", "float32", "bf16", "fp16"] = Field(
+        "auto",
+        description="Number format of training. auto: bfloat16 on a GPU that supports it, else float16 on a GPU; "
+        "float32 on the CPU. Predictions are always computed in float32.",
+    )
+    compile: bool = Field(
+        False, description="Compile the network with torch.compile: slower to start, faster per step."
+    )
     class_weight: ClassWeight = None
 
     def estimator_name(self, task: Task) -> str:
         return "Network"
 
+    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
+        return "torch", "gpupipe.models.neural.fit"
+
     def architecture(self, n_numbers: int, cardinalities: tuple[int, ...], n_outputs: int, n_rows: int) -> Architecture:
-        """Return the network for so many columns and outputs; of few rows, numbers have fewer bins."""
+        """Return the architecture for the given columns, outputs and rows; few rows reduce the number of bins."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name in Architecture.__annotations__}
-        own["n_bins"] = max(1, min(self.n_bins, n_rows // ROWS_A_BIN))
+        own["n_bins"] = max(1, min(self.n_bins, n_rows // ROWS_PER_BIN))
         return Architecture(self.kind, n_numbers, cardinalities, n_outputs, **own)
 
-    def rows_a_batch(self, n_rows: int) -> int:
-        """Return the batch size for so many training rows."""
+    def rows_per_batch(self, n_rows: int) -> int:
+        """Return the batch size for `n_rows` training rows."""
         if self.batch_size != "auto":
             return self.batch_size
-        power = 1 << max(0, (n_rows // STEPS_AN_EPOCH).bit_length() - 1)
+        power = 1 << max(0, (n_rows // STEPS_PER_EPOCH).bit_length() - 1)
         return min(MOST_BATCH, max(LEAST_BATCH, power))
 
 
 @MODELS.register("mlp")
 class Mlp(NeuralSettings):
-    """A multi-layer perceptron: ``depth`` layers of ``width``, with dropout after each."""
+    """Multi-layer perceptron: a classifier or a regressor, by the task.
+
+    Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: numbers get a
+    piecewise-linear encoding, categories an embedding. ``depth`` layers of ``width`` units follow, with dropout after
+    each.
+    """
 
     kind = "mlp"
 
-    embedding_size: PositiveInt = 16
-    depth: PositiveInt = 3
-    width: PositiveInt = 256
-    dropout: Rate = 0.2
+    embedding_size: PositiveInt = Field(16, description="Length of the vector of each number and each category.")
+    depth: PositiveInt = Field(3, description="Number of layers.")
+    width: PositiveInt = Field(256, description="Units per layer.")
+    dropout: Rate = Field(0.2, description="Dropout probability after each layer.")
 
 
 @MODELS.register("resnet")
 class ResNet(NeuralSettings):
-    """A residual network: ``depth`` blocks, each of which widens ``width`` to ``hidden`` and back."""
+    """Residual network: a classifier or a regressor, by the task.
+
+    Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: numbers get a
+    piecewise-linear encoding, categories an embedding. ``depth`` residual blocks follow, each of which widens ``width``
+    to ``hidden`` units and back.
+    """
 
     kind = "resnet"
 
-    embedding_size: PositiveInt = 16
-    depth: PositiveInt = 2
-    width: PositiveInt = 128
-    hidden: PositiveInt = 256
-    dropout: Rate = 0.0
-    hidden_dropout: Rate = 0.2
+    embedding_size: PositiveInt = Field(16, description="Length of the vector of each number and each category.")
+    depth: PositiveInt = Field(2, description="Number of blocks.")
+    width: PositiveInt = Field(128, description="Units between blocks.")
+    hidden: PositiveInt = Field(256, description="Units inside a block.")
+    dropout: Rate = Field(0.0, description="Dropout probability after each block.")
+    hidden_dropout: Rate = Field(0.2, description="Dropout probability inside a block.")
 
 
 @MODELS.register("ft_transformer")
 class FtTransformer(NeuralSettings):
-    """FT-Transformer: each column is a token of ``embedding_size``; ``depth`` blocks of attention among them."""
+    """FT-Transformer: a classifier or a regressor, by the task.
+
+    Runs in PyTorch on the CPU or the GPU (``pip install 'gpupipe[torch]'``). It reads the embedding view: each column
+    is a token, numbers by a piecewise-linear encoding and categories by an embedding. ``depth`` blocks of
+    self-attention follow. Time and memory grow with the square of the number of columns.
+    """
 
     kind = "ft_transformer"
 
-    embedding_size: PositiveInt = 32
-    depth: PositiveInt = 2
-    hidden: PositiveInt = 64
-    heads: PositiveInt = 4
-    dropout: Rate = 0.0
-    hidden_dropout: Rate = 0.1
-    attention_dropout: Rate = 0.2
+    embedding_size: PositiveInt = Field(32, description="Length of the token of each column; a multiple of heads.")
+    depth: PositiveInt = Field(2, description="Number of blocks.")
+    hidden: PositiveInt = Field(64, description="Units of the feed-forward layer of a block.")
+    heads: PositiveInt = Field(4, description="Number of attention heads.")
+    dropout: Rate = Field(0.0, description="Dropout probability after each residual branch.")
+    hidden_dropout: Rate = Field(0.1, description="Dropout probability inside the feed-forward layer.")
+    attention_dropout: Rate = Field(0.2, description="Dropout probability of attention weights.")
 
     @model_validator(mode="after")
-    def _heads_share_the_token(self) -> Any:
+    def _check_heads(self) -> Any:
         if self.embedding_size % self.heads:
-            raise ValueError(f"embedding_size {self.embedding_size} is no multiple of heads {self.heads}")
+            raise ValueError(f"embedding_size {self.embedding_size} is not a multiple of heads {self.heads}")
         return self

@@ -1,8 +1,8 @@
-"""Training of a network on shards of rows, by one rank for each shard, or by ranks that share the only one.
+"""Training of a network on shards of rows: one rank per shard, or several ranks on a single shard.
 
-One process is the case of one shard and one rank. Ranks that share a shard take parts of the same batches: they learn
-what one process learns, to rounding. Of several shards, a batch takes equally many rows of each, and an epoch shuffles
-within each: they learn what one process learns, but for the order of rows.
+A single process is one shard with one rank. Ranks that share a shard split its batches, so the result equals that of a
+single process to rounding. With several shards, a batch takes the same number of rows from each, and an epoch shuffles
+within each shard: the result differs from a single process by the order of the rows.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class ShardRows:
-    """Some rows: the matrix of the backend, float32, shape (n, d); target and weights on the host, shape (n,)."""
+    """Rows of a shard: the matrix of the backend, float32, shape (n, d); target and weights on the host, shape (n,)."""
 
     matrix: Array
     target: Array
     weight: Array | None
 
     def to_batch(self, n_numbers: int) -> tuple[TensorBatch[Tensor], Receipt]:
-        """Return the rows as tensors where the matrix is, `n_numbers` columns of which are numbers, and its receipt."""
+        """Return the rows as tensors on the device of the matrix, with `n_numbers` numeric columns, and the receipt."""
         matrix, receipt = matrix_tensor(self.matrix)
         batch = TensorBatch(
             matrix[:, :n_numbers],
@@ -55,8 +55,8 @@ class ShardRows:
 
 
 def matrix_tensor(matrix: Array) -> tuple[Tensor, Receipt]:
-    """Return a matrix as a tensor where it is, and its receipt."""
-    # PyTorch has no memory that is read-only: of such a matrix it gets a copy, and the receipt says so.
+    """Return a matrix as a tensor on its device, and the receipt."""
+    # PyTorch does not support read-only memory: such a matrix is copied, which the receipt records.
     return hand_over(matrix, "torch", copy=not getattr(matrix.flags, "writeable", True))
 
 
@@ -67,7 +67,7 @@ class TrainingShard:
     Attributes
     ----------
     training, validation : TensorBatch
-        Rows that the weights are fitted to, and rows that decide when to stop; row-major.
+        Rows that the weights are fitted to, and held-out rows that select the best epoch; row-major.
     sample : Tensor of float32, shape (m, n_numbers), optional
         On rank 0, a sample of the training rows of all shards, from which the bin edges of numbers are computed.
     """
@@ -88,7 +88,7 @@ class ShardedProblem:
     task : Task
     seed : int
     heights : tuple of int
-        Training rows of each shard: one for each rank, or one that all ranks share.
+        Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
     """
 
     model: NeuralSettings
@@ -100,7 +100,7 @@ class ShardedProblem:
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A trained network with its best weights, and how many ranks trained it."""
+    """A trained network with its best weights, and the number of ranks that trained it."""
 
     network: Network
     progress: Progress
@@ -117,15 +117,15 @@ def train_shard(
     safe_point: Callable[[str], None] = never_stop,
     show_progress: ShowProgress = show_nothing,
 ) -> TrainedNetwork:
-    """Train on one shard with the ranks that `join` joins on the device of the rows.
+    """Train on one shard in the process group that `join` opens on the device of the rows; return the network.
 
-    Every rank that has a shard calls `safe_point` after each epoch but the last; what it raises ends the training. Rank
-    0 alone reports to `show_progress`. Ranks without a shard (`serve_trainings`) are sent the only one.
+    Every rank that has a shard calls `safe_point` after each epoch except the last; it stops the training by raising.
+    Only rank 0 reports to `show_progress`. Ranks without a shard (`serve_trainings`) receive the only shard.
 
     Raises
     ------
     ConfigError
-        If there are more ranks than rows, the network cannot be compiled, or as `Trainer.run`.
+        If there are more ranks than rows, the network cannot be compiled, or as raised by `Trainer.run`.
     """
     device = shard.training.features.device
     with _preserve_torch_state(device, n_threads), join(device) as processes:
@@ -135,7 +135,7 @@ def train_shard(
 
 
 def serve_trainings(processes: Communicator) -> None:
-    """Train on the shards that rank 0 sends, until it has no more; rank 0 alone decides when a training stops."""
+    """Train on the shards that rank 0 sends, until it sends None; only rank 0 decides when a training stops."""
     while (job := processes.broadcast()) is not None:
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
         problem, shard = job
@@ -152,10 +152,12 @@ def train_rank(
     safe_point: Callable[[str], None] = never_stop,
     show_progress: ShowProgress = show_nothing,
 ) -> TrainedNetwork:
-    """Train on one shard as one of the ranks; on return nothing holds their process group."""
+    """Train on one shard as one of the ranks; on return nothing references their process group."""
     architecture, device = problem.architecture, shard.training.features.device
-    asked = make_training_spec(problem.model, problem.task, problem.seed, sum(problem.heights), processes.size, device)
-    spec: TrainingSpec = processes.broadcast(asked)
+    own_spec = make_training_spec(
+        problem.model, problem.task, problem.seed, sum(problem.heights), processes.size, device
+    )
+    spec: TrainingSpec = processes.broadcast(own_spec)
     network = _new_network(architecture, spec.seed, shard.sample).to(device)
     trainer = _trainer(network, spec, shard, problem.heights, processes)
     with _compiler_explained(spec.model.compile):
@@ -166,7 +168,7 @@ def train_rank(
 
 
 def _new_network(architecture: Architecture, seed: int, sample: Tensor | None) -> Network:
-    """Return the initial network on the host; without a sample, it gets its bins from rank 0 as it is wrapped."""
+    """Return the initial network on the host; without a sample, it receives its bins from rank 0 when it is wrapped."""
     torch.manual_seed(seed)
     network = Network(architecture)
     if network.numbers is not None and sample is not None:
@@ -180,9 +182,9 @@ def _trainer(
 ) -> Trainer:
     n_sharers = processes.size // len(heights)  # ranks that take parts of the batches of one shard
     sharer, each = processes.rank % n_sharers, spec.batch_size // processes.size
-    # All take as many steps. Where a shard has a row more than the others, one row may be left out of an epoch.
+    # All ranks take the same number of steps. If a shard has one row more than the others, an epoch may skip one row.
     n_steps = min(len(RankBatches(height, each, sharer, n_sharers, drop_last=False)) for height in heights)
-    n_rows = each * n_sharers  # of a shard in a step
+    n_rows = each * n_sharers  # rows of a shard per step
     rows_of_steps = [sum(min(n_rows, height - step * n_rows) for height in heights) for step in range(n_steps)]
     mean_weight = 1.0
     if shard.training.weight is not None:
@@ -198,7 +200,7 @@ def _trainer(
 
 
 def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes: Communicator) -> list[Tensor]:
-    """Return how many training rows of all ranks have each id, for each column."""
+    """Return for each column the number of training rows with each id, over all ranks."""
     assert training.ids is not None
     return [
         processes.all_reduce_sum(training.ids[:, j].bincount(minlength=n))
@@ -208,13 +210,14 @@ def _counts(training: TensorBatch[Tensor], architecture: Architecture, processes
 
 @contextmanager
 def _preserve_torch_state(device: torch.device, n_threads: int) -> Iterator[None]:
-    """Set PyTorch's global state for a training: gradients, float32, the host by default, `n_threads` threads.
+    """Set PyTorch's global state for a training and restore it on exit.
 
-    On exit, generators, default dtype and device, modes and the number of threads are restored.
+    Inside, gradients are enabled, the default dtype is float32, the default device is the host, and PyTorch uses
+    `n_threads` threads. Random generators are restored as well.
     """
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     generators = torch.random.fork_rng([device] if device.type == "cuda" else [])
-    # Entered, a device is asked at every call of PyTorch: only where there is need.
+    # A device context slows down every call of PyTorch, so it is entered only if needed.
     host = nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
     with generators, torch.inference_mode(False), torch.enable_grad(), host:
         torch.set_num_threads(n_threads)
@@ -228,18 +231,18 @@ def _preserve_torch_state(device: torch.device, n_threads: int) -> Iterator[None
 
 @contextmanager
 def _compiler_explained(compiles: bool) -> Iterator[None]:
-    """Raise errors of PyTorch's compiler as ConfigError with what to do."""
+    """Raise errors of PyTorch's compiler as ConfigError with a fix."""
     try:
         yield
     except Exception as error:
         if not compiles:
             raise
-        from torch._dynamo.exc import TorchDynamoException  # a second of imports
+        from torch._dynamo.exc import TorchDynamoException  # takes 1 s to import
 
         if not isinstance(error, TorchDynamoException):
             raise
         raise ConfigError(
             f"PyTorch cannot compile the network: {str(error).strip().splitlines()[0]}",
             where="models: compile",
-            fix="leave compile out, or install what it needs: a C++ compiler on the CPU, Triton on a GPU",
+            fix="remove compile, or install what it needs: a C++ compiler on the CPU, Triton on a GPU",
         ) from error

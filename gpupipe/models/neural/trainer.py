@@ -1,4 +1,4 @@
-"""Training loop of a network: epochs of steps; the best epoch is kept, and training can resume after each."""
+"""Training loop of a network, with early stopping, checkpoints after each epoch and micro-batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """The settings of one training, with what they leave to be chosen.
+    """The settings of one training, with every "auto" resolved.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class TrainingSpec:
     task : Task
     seed : int
     batch_size : int
-        Rows of a step, of all processes together.
+        Rows per step, of all processes together.
     precision : {"float32", "bf16", "fp16"}
     """
 
@@ -53,7 +53,7 @@ class TrainingSpec:
 def make_training_spec(
     model: NeuralSettings, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device
 ) -> TrainingSpec:
-    """Return the settings to train `model` on `n_rows` rows by `n_processes` processes, each with such a `device`.
+    """Return the settings to train `model` on `n_rows` rows with `n_processes` processes, each on such a `device`.
 
     Raises
     ------
@@ -61,15 +61,15 @@ def make_training_spec(
         If there are more processes than rows.
     """
     if n_processes > n_rows:
-        raise ConfigError(f"{n_processes} processes cannot share {n_rows} training rows", fix="use fewer processes")
-    each = -(-model.rows_a_batch(n_rows) // n_processes)
+        raise ConfigError(f"{n_processes} processes exceed the {n_rows} training rows", fix="use fewer processes")
+    each = -(-model.rows_per_batch(n_rows) // n_processes)
     batch_size = min(each, max(1, n_rows // n_processes)) * n_processes
     return TrainingSpec(model, task, seed, batch_size, _precision(model.precision, device))
 
 
-def _precision(asked: str, device: torch.device) -> str:
-    if asked != "auto":
-        return asked
+def _precision(setting: str, device: torch.device) -> str:
+    if setting != "auto":
+        return setting
     if device.type == "cpu":
         return "float32"
     return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
@@ -77,7 +77,7 @@ def _precision(asked: str, device: torch.device) -> str:
 
 @dataclass
 class Epoch:
-    """Mean loss of the training and the validation rows; the former as it was while the weights still moved."""
+    """Mean loss of the training rows, measured during the epoch, and of the validation rows after it."""
 
     training: float
     validation: float
@@ -90,17 +90,17 @@ class Progress:
     Attributes
     ----------
     epochs : list of Epoch
-        Those that are done.
+        Completed epochs.
     best : int
-        Which of them is the best; -1 before the first.
+        Index of the best epoch; -1 before the first.
     weights : dict of str to Tensor
-        Of the best.
+        Weights of the best epoch.
     micro_batch : int
-        Rows that go through the network at once.
+        Number of rows that pass through the network at once.
     resumed : int
-        How many epochs were done when this process took over.
+        Number of epochs restored from a checkpoint.
     damage : str
-        Why a state that was kept could not be read; "" where it could, or there was none.
+        The reason that a checkpoint could not be read; "" if it could, or there was none.
     """
 
     epochs: list[Epoch] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Progress:
     damage: str = ""
 
     def is_over(self, spec: TrainingSpec) -> bool:
-        """Return whether all epochs are done, or the best lies too far back."""
+        """Return whether all epochs are complete, or `patience` is exhausted."""
         waited = len(self.epochs) - 1 - self.best
         epochs, patience = spec.model.epochs, spec.model.patience
         return len(self.epochs) >= epochs or (patience is not None and waited >= patience)
@@ -123,17 +123,17 @@ class Trainer:
     Parameters
     ----------
     network : Network
-        On its device; its weights are changed, and in the end they are the best.
+        The network on its device; at the end it has the best weights.
     spec : TrainingSpec
     training, validation : Batches
-        The part of this process.
+        Batches of this process.
     rows_of_steps : sequence of int
-        For each step of an epoch its rows, those of all processes together; `training` has a batch for each of them,
-        and what it has beyond is left out.
+        Number of rows of each step of an epoch, of all processes together. `training` has at least one batch per step;
+        further batches are skipped.
     mean_weight : float
-        Of the training rows of all processes.
+        Mean weight of the training rows of all processes.
     processes : Communicator
-        Those that share the training.
+        The processes that train together.
     """
 
     def __init__(
@@ -150,14 +150,14 @@ class Trainer:
         self.training, self.validation = training, validation
         self.rows_of_steps, self.mean_weight = rows_of_steps, mean_weight
         self.device = next(network.parameters()).device
-        # A row's loss counts for its share of the step's rows, wherever they are; PyTorch takes the mean of processes.
+        # Each row has the same weight in the loss of a step, on whichever process; PyTorch averages over processes.
         self.shared = processes.wrap(network)
         self.forward = torch.compile(self.shared) if self.settings.compile else self.shared
         groups = _parameter_groups(network, self.settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=self.settings.learning_rate)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.precision == "fp16")
         self.progress = Progress()
-        self._at = 0, 0  # the epoch that goes on, and its steps that are done
+        self._at = 0, 0  # the current epoch, and its completed steps
 
     def run(
         self,
@@ -165,21 +165,21 @@ class Trainer:
         safe_point: Callable[[str], None] = never_stop,
         show_progress: ShowProgress = show_nothing,
     ) -> Progress:
-        """Train to the end, or on to it from `checkpoint`; leave the best weights in the network.
+        """Train to the end, from `checkpoint` if it has a state, and load the best weights into the network.
 
         Parameters
         ----------
         checkpoint : Checkpoint, optional
-            Of rank 0, which broadcasts its content.
+            Checkpoint on rank 0, which broadcasts its content.
         safe_point : callable
-            Called after each epoch but the last; what it raises ends the training.
+            Called after each epoch except the last; stops the training by raising.
         show_progress : callable
             Displays the epochs; see `gpupipe.models.progress`.
 
         Raises
         ------
         ConfigError
-            If the loss is no number in any epoch.
+            If the loss is NaN in every epoch.
         """
         state = self.processes.broadcast(None if checkpoint is None else checkpoint.load())
         if state is not None:
@@ -197,14 +197,14 @@ class Trainer:
                     safe_point(f"after epoch {len(self.progress.epochs)}")
         if self.progress.best < 0:
             raise ConfigError(
-                f"the loss of the held-out rows is {self.progress.epochs[-1].validation}",
-                fix="lower learning_rate, or look for NaN in the features",
+                f"the loss of the held-out rows is {self.progress.epochs[-1].validation} in every epoch",
+                fix="lower learning_rate, or remove NaN and infinite values from the features",
             )
         self.network.load_state_dict(self.progress.weights)
         return self.progress
 
     def report(self) -> ProgressReport:
-        """Return the epochs that are done, with the loss of the held-out rows after the last one."""
+        """Return the number of completed epochs, with the latest loss of the held-out rows."""
         n_epochs, may_end_early = len(self.progress.epochs), self.settings.patience is not None
         loss = self.progress.epochs[n_epochs - 1].validation if n_epochs else None
         number, step = self._at
@@ -214,10 +214,10 @@ class Trainer:
     def _epoch(self, number: int) -> None:
         self.training.set_epoch(number)
         self.shared.train()
-        # The masks of dropout depend on seed, epoch and process alone, so an epoch is the same after a restart.
+        # Dropout masks depend on seed, epoch and rank only, so that a resumed epoch is the same.
         torch.manual_seed((self.spec.seed << 20) + (number << 8) + self.processes.rank)
         loss = torch.zeros((), device=self.device)
-        # The steps come first: a batch beyond them is not even made.
+        # Steps first: zip then stops without making a further batch.
         for step, (n, batch) in enumerate(zip(self.rows_of_steps, self.training, strict=False)):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.settings.learning_rate * self._rate(number * len(self.rows_of_steps) + step)
@@ -235,8 +235,8 @@ class Trainer:
         return epoch.validation < least
 
     def _step(self, batch: TensorBatch[Tensor], n_rows: int) -> Tensor:
-        """Move the weights once; return the mean loss of the step's rows times the share of this process."""
-        # One process that begins anew would leave the others waiting.
+        """Update the weights once; return the part of this process in the mean loss of the step, times their number."""
+        # With several processes a retry would leave the others waiting.
         while (loss := self._try(batch, n_rows, may_fail=self.processes.size == 1)) is None:
             self._halve()
         if self.settings.gradient_clip is not None:
@@ -247,7 +247,7 @@ class Trainer:
         return loss
 
     def _try(self, batch: TensorBatch[Tensor], n_rows: int, may_fail: bool) -> Tensor | None:
-        """Return what `_backward` does, or None where memory was short: what it had allocated is free by then."""
+        """Return the result of `_backward`, or None if memory was short; its allocations are freed by then."""
         self.optimizer.zero_grad(set_to_none=True)
         try:
             return self._backward(batch, n_rows)
@@ -257,7 +257,7 @@ class Trainer:
             raise
 
     def _backward(self, batch: TensorBatch[Tensor], n_rows: int) -> Tensor:
-        """Add up the gradients of a batch, some rows at a time; return its loss."""
+        """Accumulate the gradients of a batch by micro-batches; return its loss."""
         total = torch.zeros((), device=self.device)
         for part, is_last in _parts(batch, self.progress.micro_batch):
             with nullcontext() if is_last else self.processes.no_sync(self.shared):
@@ -275,7 +275,7 @@ class Trainer:
 
     @torch.no_grad()
     def _validation_loss(self) -> tuple[Tensor, Tensor]:
-        """Return the sum of the validation rows' losses, and of their weights."""
+        """Return the sum of the losses of the validation rows, and the sum of their weights."""
         self.shared.eval()
         total, weight = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
         for batch in self.validation:
@@ -289,10 +289,10 @@ class Trainer:
         return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
 
     def _find_micro_batch(self) -> None:
-        """Find how many rows fit through the network at once: all of a batch, or what is left of it by halving.
+        """Find the number of rows that fit through the network at once: a whole batch, halved until it fits.
 
-        A first batch goes through without moving the weights. Gradients of parts add up, so what is learned stays the
-        same to rounding (and to the masks of dropout).
+        A first batch passes through without updating the weights. Gradients of micro-batches are accumulated, so the
+        result is the same except for rounding and dropout masks.
         """
         self.training.set_epoch(0)
         batch = next(iter(self.training))
@@ -309,7 +309,7 @@ class Trainer:
             torch.cuda.empty_cache()
 
     def _rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from the first of the training, as a share of the highest."""
+        """Return the learning rate of a step, counted over all epochs, relative to the highest rate."""
         steps = self.settings.epochs * len(self.rows_of_steps)
         warmup = max(1, int(self.settings.warmup * steps))
         rising = min(1.0, (step + 1) / warmup)
@@ -319,7 +319,7 @@ class Trainer:
         return min(rising, 0.5 * (1.0 + math.cos(math.pi * done)))
 
     def state(self) -> dict[str, Any]:
-        """Return what another process needs to go on after the last epoch: tensors and plain values."""
+        """Return the state from which training can resume after the last epoch: tensors and plain values."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -332,7 +332,7 @@ class Trainer:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore the result of `state`."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
@@ -347,10 +347,10 @@ def row_losses(task: Task, score: Tensor, target: Tensor) -> Tensor:
     ----------
     task : Task
         binary: log loss of the logit. multiclass: cross-entropy of the logits. regression: squared error of the
-        standardised target.
+        standardized target.
     score : Tensor of float32, shape (n, n_outputs)
     target : Tensor, shape (n,)
-        Class codes of int64, or float32.
+        int64 class codes, or float32 values.
     """
     if task == "multiclass":
         return F.cross_entropy(score, target, reduction="none")
@@ -360,23 +360,23 @@ def row_losses(task: Task, score: Tensor, target: Tensor) -> Tensor:
 
 
 def take_rows(batch: TensorBatch[Tensor], rows: Tensor | slice) -> TensorBatch[Tensor]:
-    """Return some rows of a batch of tensors; chosen by their numbers, they are row-major."""
+    """Return the given rows of a batch of tensors; for row numbers, the arrays are row-major copies."""
     arrays = {name: array[rows] for name in ARRAYS if (array := getattr(batch, name)) is not None}
     return TensorBatch(**arrays)
 
 
 def _parts(batch: TensorBatch[Tensor], n_rows: int) -> Iterator[tuple[TensorBatch[Tensor], bool]]:
-    """Yield a batch in parts of at most so many rows, and whether each is the last."""
+    """Yield a batch in parts of at most `n_rows` rows, each with whether it is the last."""
     for start in range(0, len(batch), n_rows):
         stop = start + n_rows
         yield (batch if n_rows >= len(batch) else take_rows(batch, slice(start, stop))), stop >= len(batch)
 
 
 def _parameter_groups(network: Network, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the parameters that are pulled to 0, and those that are not: biases, norms, embeddings."""
+    """Return the parameters with weight decay, and those without: biases, norms and embeddings."""
     matrices = {
         id(module.weight) for module in [*network.body.modules(), network.head] if isinstance(module, nn.Linear)
     }
-    pulled = [p for p in network.parameters() if id(p) in matrices]
+    decayed = [p for p in network.parameters() if id(p) in matrices]
     free = [p for p in network.parameters() if id(p) not in matrices]
-    return [{"params": pulled, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]

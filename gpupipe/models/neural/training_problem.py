@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
 
-LEAST_ROWS = 16  # fewer leave nothing to learn from once some are held out
+LEAST_ROWS = 16  # fewer rows are too few once some are held out
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class TrainingProblem:
     ----------
     architecture : Architecture
     training, validation : array of int64
-        Rows that the weights are fitted to, and rows that decide when to stop; ascending.
+        Rows that the weights are fitted to, and held-out rows that select the best epoch; ascending.
     target : array, shape (n,)
-        Target of all rows, as the loss takes it: int64 codes, or float32, centred and scaled.
+        Target of all rows in the form of the loss: int64 codes, or float32, centered and scaled.
     weight : array of float32, shape (n,), optional
     center, scale : float
         Center and scale of the target.
@@ -62,9 +62,9 @@ def make_training_problem(
     ConfigError
         If the ids are not the last columns.
     """
-    weighty = np.arange(len(y)) if weights is None else np.flatnonzero(weights)  # the others teach nothing
+    weighty = np.arange(len(y)) if weights is None else np.flatnonzero(weights)  # rows of weight 0 have no effect
     if len(weighty) < LEAST_ROWS:
-        what = f"a neural model needs {LEAST_ROWS} training rows with a weight; there are {len(weighty)}"
+        what = f"a neural model needs at least {LEAST_ROWS} training rows with a weight; there are {len(weighty)}"
         raise DataError(what, fix="use another model")
     n_numbers, cardinalities = _columns(context.categorical, n_columns)
     training, validation = _held_out(y, weighty, model.validation_fraction, context)
@@ -76,19 +76,19 @@ def make_training_problem(
 
 
 def _columns(categorical: Mapping[int, int], n_columns: int) -> tuple[int, tuple[int, ...]]:
-    """Return how many columns are numbers, and how many ids each of the others has."""
+    """Return the number of numeric columns, and the number of ids of each categorical column."""
     n_numbers = n_columns - len(categorical)
     if sorted(categorical) != list(range(n_numbers, n_columns)):
         raise ConfigError(
-            f"ids are in the columns {sorted(categorical)} of {n_columns}, and a network takes them last",
+            f"expected ids in the last columns of {n_columns}; got them in {sorted(categorical)}",
             where="models",
-            fix="use the view 'embedding' of the features",
+            fix="use the embedding view of the features",
         )
     return n_numbers, tuple(categorical[j] for j in sorted(categorical))
 
 
 def _held_out(y: Array, rows: Array, share: float, context: FitContext) -> tuple[Array, Array]:
-    """Return which of `rows` to train on and which say when to stop, in order; of each class its share."""
+    """Split `rows` into training and held-out rows, stratified by class; both ascending."""
     generator = np.random.default_rng(context.seed)
     strata = y[rows].astype(np.int64) if context.task in CLASSIFICATION else np.zeros(len(rows), np.int64)
     held = np.zeros(len(rows), bool)
@@ -101,7 +101,7 @@ def _held_out(y: Array, rows: Array, share: float, context: FitContext) -> tuple
 
 
 def _target(y: Array, training: Array, task: Task) -> tuple[Array, float, float]:
-    """Return the target as the loss takes it, and what it was centred and scaled by."""
+    """Return the target in the form of the loss, its center and its scale."""
     if task in CLASSIFICATION:
         return np.asarray(y, np.int64), 0.0, 1.0
     center, scale = float(y[training].mean()), float(y[training].std())

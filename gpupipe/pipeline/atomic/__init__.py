@@ -1,1 +1,1 @@
-"""Files and directories that appear complete or not at all."""
+"""Atomic writes of files and directories."""

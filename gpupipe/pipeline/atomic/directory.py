@@ -1,11 +1,13 @@
-"""A directory that appears under its name complete or not at all.
+"""Atomic writes of directories.
 
-It is written into a draft beside its place, ``.NAME.tmp-RANDOM``, and renamed when it is complete:
+A directory is written into a draft next to its final path, ``.NAME.tmp-RANDOM``, and renamed when it is complete. A
+draft contains:
 
-new   what is being written
-old   the directory that is being replaced; ``disposed`` while it is removed
+``new``       the directory being written
+``old``       the directory being replaced
+``disposed``  the replaced directory while it is removed
 
-The process that writes a draft holds a lock on it. Later runs in the same folder remove drafts whose process has ended.
+The writing process locks the draft. Later runs in the same folder remove drafts whose process has ended.
 """
 
 from __future__ import annotations
@@ -27,29 +29,32 @@ from gpupipe.system_errors import is_full
 
 DRAFT = re.compile(r"\.(.+)\.tmp-[0-9a-f]{16}")
 NEW, OLD, DISPOSED = "new", "old", "disposed"
-CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # the name was just taken, or given up
-TRIES = 100  # to be put in place while other runs are put there, too
+CHANGED = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # another process has changed the path
+TRIES = 100  # to rename while other processes change the path
 FIX = "name a directory that does not exist yet, or is empty"
 
 
 class AtomicDirectory:
-    """A directory that is new, or replaces an empty one. See `RunDirectory` for one that replaces more.
+    """Context manager that writes a directory atomically. It may replace an empty directory.
+
+    The subclass `RunDirectory` may also replace earlier runs.
 
     Parameters
     ----------
     final : Path
-        Its name.
+        The final path.
 
     Attributes
     ----------
     final : Path
+        The final path.
     path : Path
-        Where to write while the ``with`` block runs; `final` after it.
+        Where to write in the ``with`` block; equals `final` after it.
 
     Raises
     ------
     ConfigError
-        If something at `final` must not be replaced: before any work, and again at the end.
+        On entering and leaving the block, if `final` must not be replaced.
     """
 
     kind = "directory"
@@ -74,7 +79,7 @@ class AtomicDirectory:
         except OSError as error:
             if is_full(error):
                 raise
-            fix = "name a directory whose parent can be written to"
+            fix = "name a directory whose parent is writable"
             raise ConfigError(f"cannot write here: {error.strerror}", where=str(self.final), fix=fix) from error
         return self
 
@@ -86,7 +91,7 @@ class AtomicDirectory:
             self._close()
 
     def _finish(self) -> None:
-        """Write what comes last, before the directory is put in place."""
+        """Write the last files, before the directory is renamed into place."""
 
     def _require_replaceable(self) -> None:
         """Raise ConfigError if the directory at `final` must not be replaced."""
@@ -94,14 +99,14 @@ class AtomicDirectory:
             raise self._refusal("it is not empty")
 
     def _is_disposable(self, replaced: Path) -> bool:
-        """Return whether what was replaced holds nothing that must be kept."""
+        """Return whether a replaced directory can be removed without loss."""
         return replaced.is_dir() and not any(replaced.iterdir())
 
     def _refusal(self, problem: str, fix: str = FIX) -> ConfigError:
         return ConfigError(f"cannot write the {self.kind}: {problem}", where=str(self.final), fix=fix)
 
     def _require_place(self) -> None:
-        """Raise ConfigError if what is at `final` must not become, or be replaced by, our directory."""
+        """Raise ConfigError if `final` exists and must not be replaced."""
         final = self.final
         if final.is_symlink():
             raise self._refusal("it is a symbolic link")
@@ -110,16 +115,17 @@ class AtomicDirectory:
         if not final.is_dir():
             raise self._refusal("it is a file")
         if final.is_mount():
-            raise self._refusal("it is a mount point, which cannot be renamed; use a directory inside it")
+            raise self._refusal("it is a mount point, which cannot be renamed", "name a directory inside it")
         if Path.cwd().is_relative_to(final):
-            raise self._refusal("it is the current directory, or holds it; use a directory inside it")
-        with suppress(FileNotFoundError, NotADirectoryError):  # another process has just taken its place
+            raise self._refusal("it is or contains the current directory", "name a directory inside it")
+        with suppress(FileNotFoundError, NotADirectoryError):  # another process has just replaced it
             self._require_replaceable()
 
     def _commit(self) -> None:
-        """Put the written directory under the final name, where no part of it is at any moment before.
+        """Rename the written directory to its final path.
 
-        If something came to be there that must not be replaced, it is kept beside that, as ``NAME.new-RANDOM``.
+        If the final path has meanwhile become something that must not be replaced, the written directory is kept next
+        to it as ``NAME.new-RANDOM``.
         """
         self._finish()
         sync_tree(self.path)
@@ -128,16 +134,16 @@ class AtomicDirectory:
         except ConfigError as error:
             kept = self.final.with_name(f"{self.final.name}.new-{secrets.token_hex(3)}")
             self.path.rename(kept)
-            error.advise(f"what was written is complete, in {kept}")
+            error.advise(f"the complete output is in {kept}")
             raise
         sync(self.final.parent)
         self.path = self.final
 
     def _put_in_place(self) -> None:
-        """Rename the written directory to its final name; of several runs of one name the last one stays."""
+        """Rename the written directory to its final path; of several concurrent runs, the last one wins."""
         for _ in range(TRIES):
             try:
-                self.path.rename(self.final)  # to a name that is free, or that of an empty directory
+                self.path.rename(self.final)  # succeeds if the path is free or an empty directory
                 return
             except OSError as error:
                 if error.errno not in CHANGED:
@@ -152,7 +158,7 @@ class AtomicDirectory:
         raise self._refusal("other processes keep changing it", "name another directory")
 
     def _replace(self) -> None:
-        """Exchange the written directory and the one at `final`, which is ``old`` in the draft from then on."""
+        """Exchange the written directory and the one at `final`, which becomes ``old`` in the draft."""
         old = self._draft / OLD
         self.path.rename(old)
         try:
@@ -172,7 +178,7 @@ class AtomicDirectory:
             os.close(self._lock)
 
     def _sweep(self) -> None:
-        """Clear the drafts of killed runs in the folder of this one."""
+        """Remove drafts of killed runs in the parent folder."""
         for path in sorted(self.final.parent.iterdir()):
             if match := DRAFT.fullmatch(path.name):
                 sweep(path, partial(self._clear, final=path.with_name(match[1])))
@@ -180,20 +186,20 @@ class AtomicDirectory:
     def _clear(self, draft: Path, final: Path) -> None:
         """Remove a draft.
 
-        What was being replaced is put back if its name is free. If somebody added to it after it was checked, it is
-        kept beside the new directory, as ``NAME.earlier-RANDOM``.
+        A replaced directory is restored if its path is free. If files were added to it after the check, it is kept next
+        to the new directory as ``NAME.earlier-RANDOM``.
         """
         if not is_draft(draft) or not os.path.lexists(draft / OLD) or self._settle(draft / OLD, final):
             remove(draft)
 
     def _settle(self, old: Path, final: Path) -> bool:
-        """Put back, or aside, what must not be removed; return whether the draft can be."""
+        """Restore a replaced directory, or move it out of the draft; return whether the draft can be removed."""
         try:
             if not os.path.lexists(final):
                 old.rename(final)
             elif not self._is_disposable(old):
                 old.rename(final.with_name(f"{final.name}.earlier-{secrets.token_hex(3)}"))
-            else:  # so that the next run does not judge what is left, if this one is killed meanwhile
+            else:  # if this run is killed now, the next one must not restore a half-removed directory
                 old.rename(old.with_name(DISPOSED))
         except OSError:  # the next run tries again
             return False

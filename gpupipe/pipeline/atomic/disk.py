@@ -1,4 +1,4 @@
-"""Room on the disk: asked for before much is written, and its lack told as what it means."""
+"""Free disk space: checks before large writes, and errors for full disks."""
 
 from __future__ import annotations
 
@@ -14,35 +14,29 @@ from gpupipe.units import format_size
 
 @contextmanager
 def room_on(folder: Path, fix: str) -> Iterator[None]:
-    """Do something that writes into `folder`.
-
-    Raises
-    ------
-    LimitError
-        If the disk is full, or a quota is used up; `fix` says what to do once there is room.
-    """
+    """Raise LimitError with the advice `fix` if the disk of `folder` or a quota is full while the block runs."""
     try:
         yield
     except Exception as error:
         if isinstance(error, GpupipeError) or not is_full(error):
             raise
-        free = f"; {format_size(found)} are free there" if (found := free_bytes(folder)) is not None else ""
+        free = f"; {format_size(found)} are free" if (found := free_bytes(folder)) is not None else ""
         raise LimitError(f"{DISK.what}{free}", where=str(folder), fix=fix) from error
 
 
 def require_room(folder: Path, n_bytes: int, what: str) -> None:
-    """Raise a LimitError if `n_bytes`, which `what` will take, are not free on the disk of `folder`."""
+    """Raise LimitError if the disk of `folder` has less free space than the `n_bytes` that `what` will take."""
     free = free_bytes(folder)
     if free is not None and free < n_bytes:
         raise LimitError(
-            f"{what} will take {format_size(n_bytes)}, and {format_size(free)} are free on the disk",
+            f"{what} will take {format_size(n_bytes)} of disk space; {format_size(free)} are free",
             where=str(folder),
-            fix="make room, or name another --output",
+            fix="free disk space, or name another --output",
         )
 
 
 def free_bytes(folder: Path) -> int | None:
-    """Return how many bytes may still be written to the disk of a folder that is there; None if that is not known."""
+    """Return the free space in bytes on the disk of an existing folder; None if unknown."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:

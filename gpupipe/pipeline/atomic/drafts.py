@@ -1,8 +1,8 @@
-"""Drafts: hidden directories in which a process prepares what it then renames into place.
+"""Drafts: hidden directories in which a process prepares output before renaming it into place.
 
-A file in a draft marks it as ours: without it a directory is never removed, whatever its name. A lock tells whether the
-process still runs: it falls with the process, whatever ends it. A process number would not do: numbers are given again,
-and those of another machine or container mean nothing here.
+A marker file identifies drafts of gpupipe; a directory without it is never removed, whatever its name. A lock shows
+whether the writing process still runs, because the system releases it with the process. A process id would not: ids
+are reused, and are meaningless on other machines and in containers.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path
 from gpupipe.units import DAY_SECONDS
 
 MARKER = ".gpupipe-draft"
-STALE_SECONDS = 7 * DAY_SECONDS  # what is older and has no owner that can be asked for is a leftover
+STALE_SECONDS = 7 * DAY_SECONDS  # age from which a path without a known owner counts as abandoned
 
 
 def make_draft(prefix: Path) -> tuple[Path, int]:
-    """Make a draft ``PREFIXxxxxxxxxxxxxxxxx`` and lock it; return it, and the descriptor that holds the lock.
+    """Create and lock a draft named `prefix` plus 16 hexadecimal digits; return its path and lock descriptor.
 
     Raises
     ------
     OSError
-        If it cannot be made.
+        If it cannot be created.
     """
     while True:
         path = Path(f"{prefix}{secrets.token_hex(8)}")
@@ -46,9 +46,9 @@ def make_draft(prefix: Path) -> tuple[Path, int]:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a directory; return the descriptor that holds the lock, or None if another was faster.
+    """Lock a directory; return the descriptor of the lock, or None if another process was faster.
 
-    Where the file system has no locks the descriptor holds none, and others go by the age of the directory.
+    On file systems without locks, the descriptor has no lock, and other processes rely on the directory's age.
     """
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -63,7 +63,7 @@ def hold(path: Path) -> int | None:
         return lock
     if path.exists() and os.path.samestat(path.stat(), os.fstat(lock)):
         return lock
-    os.close(lock)  # whoever swept it had the lock between its making and ours
+    os.close(lock)  # another process swept the directory before it was locked here
     return None
 
 
@@ -73,10 +73,10 @@ def is_draft(path: Path) -> bool:
 
 
 def sweep(path: Path, how: Callable[[Path], None] | None = None) -> None:
-    """Call `how` (default: `remove`) with a directory, if no living process holds it."""
+    """Call `how` (default: `remove`) with a directory, unless a running process has locked it."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # gone meanwhile, or not ours to look at
+    except OSError:  # already removed, or not accessible
         return
     try:
         if _is_free(lock):
@@ -86,7 +86,7 @@ def sweep(path: Path, how: Callable[[Path], None] | None = None) -> None:
 
 
 def is_stale(path: Path) -> bool:
-    """Return whether a file or directory was changed so long ago that nobody will come back for it."""
+    """Return whether a file or directory was last changed more than 7 days ago."""
     try:
         return path.stat().st_mtime < time.time() - STALE_SECONDS
     except OSError:
@@ -94,9 +94,9 @@ def is_stale(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a draft and all in it; what is not a draft, or cannot be removed, stays.
+    """Remove a draft and its contents; ignore paths that are not drafts, or cannot be removed.
 
-    The marker goes last, so that a draft whose removal was interrupted is still known as one.
+    The marker is removed last, so that a half-removed draft is still recognized.
     """
     with suppress(OSError):
         if is_draft(path):
@@ -105,7 +105,7 @@ def remove(path: Path) -> None:
                     _remove_any(path / name)
             if os.listdir(path) == [MARKER]:
                 (path / MARKER).unlink()
-        path.rmdir()  # ours if it is empty: its process was killed before it wrote the marker, or after it removed it
+        path.rmdir()  # an empty draft has no marker if its process was killed before writing or after removing it
 
 
 def _remove_any(path: Path) -> None:
@@ -120,6 +120,6 @@ def _is_free(lock: int) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # no locks here
+    except OSError:  # the file system has no locks
         return os.fstat(lock).st_mtime < time.time() - STALE_SECONDS
     return True

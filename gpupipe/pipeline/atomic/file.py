@@ -1,4 +1,4 @@
-"""Files that appear under their name complete, or not at all; what was there before stays until then."""
+"""Atomic writes of files. An existing file stays until its replacement is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.rename import sync
 from gpupipe.system_errors import DISK, is_full
 
-ROOM = "make room, or name an output on another disk"
+ROOM = "free disk space, or name an output on another disk"
 
 
 def draft_name(path: Path) -> Path:
@@ -25,9 +25,9 @@ def draft_name(path: Path) -> Path:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield a name to write to, which replaces `path` if the block succeeds and is removed if it fails.
+    """Yield a draft path to write to; it replaces `path` if the block succeeds, and is removed if it fails.
 
-    A link stays one: the file that it leads to is replaced. Permissions of a file that is replaced are kept.
+    If `path` is a symbolic link, its target is replaced. Permissions of an existing file are kept.
 
     Raises
     ------
@@ -41,25 +41,25 @@ def replace_file(path: Path) -> Iterator[Path]:
             yield draft
             if target.exists():
                 shutil.copymode(target, draft)
-            sync(draft)  # or a power cut could leave the name without the content
+            sync(draft)  # otherwise a power failure could leave the name without the content
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file as a whole; see `replace_file`."""
+    """Write a UTF-8 text file atomically; see `replace_file`."""
     with replace_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 
 def require_writable_file(path: Path) -> None:
-    """Raise ConfigError unless `path` can become a file, or be replaced by one; called before any work.
+    """Check that `path` can be written or replaced; called before any work.
 
     Raises
     ------
     ConfigError
-        If its folder is absent or cannot be written to, or `path` is a folder, a device or a pipe.
+        If its folder is missing or not writable, or `path` is a folder, a device or a pipe.
     LimitError
         If not even an empty file fits on the disk.
     """
@@ -67,18 +67,19 @@ def require_writable_file(path: Path) -> None:
     try:
         mode = _mode(target)
         if mode is None and not target.parent.is_dir():
-            raise ConfigError(f"there is no folder {path.parent}", where=str(path), fix="create it, or choose another")
+            what = f"no such folder: {path.parent}"
+            raise ConfigError(what, where=str(path), fix="create it, or name another output")
         if mode is not None and stat.S_ISDIR(mode):
-            raise ConfigError("the output is a folder", where=str(path), fix="name a file, such as scores.csv")
-        if mode is not None and not stat.S_ISREG(mode):  # renaming would put a file in place of a device
-            raise ConfigError("the output is a device or a pipe", where=str(path), fix="name a file")
+            raise ConfigError("expected a file; found a folder", where=str(path), fix="name a file, such as scores.csv")
+        if mode is not None and not stat.S_ISREG(mode):  # renaming would replace the device by a file
+            raise ConfigError("expected a file; found a device or a pipe", where=str(path), fix="name a file")
         draft = draft_name(target)
         draft.touch()
         draft.unlink()
     except OSError as error:
         if is_full(error):
             raise LimitError(DISK.what, where=str(path), fix=ROOM) from error
-        fix = "name a file in a folder that can be written to"
+        fix = "name a file in a writable folder"
         raise ConfigError(f"cannot write here: {error.strerror}", where=str(path), fix=fix) from error
 
 

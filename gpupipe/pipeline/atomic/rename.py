@@ -1,4 +1,4 @@
-"""A directory put under the name of another, in one step where the system has such a step, and safe in a power cut."""
+"""Atomic exchange of directories, and synchronization to disk."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 from pathlib import Path
 
 AT_FDCWD = -100
-EXCHANGE = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS are the same number
-UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)  # to this system, or this file system
+EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
+UNKNOWN = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)  # not supported by the system or file system
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Have two directories change names, so that neither name is ever without a directory.
+    """Exchange the names of two directories atomically.
 
     Returns
     -------
     bool
-        False where the system or the file system cannot do that; nothing has happened then.
+        False if the system or the file system does not support it; nothing has changed then.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring all files and directories below to the disk, so that no rename outlives its content in a power cut."""
+    """Flush a directory tree to disk, so that after a power failure a renamed tree has its content."""
     for parent, _, files in os.walk(folder):
         for name in files:
             sync(Path(parent) / name)
@@ -52,7 +52,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the entries of a directory, to the disk."""
+    """Flush a file, or the entries of a directory, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

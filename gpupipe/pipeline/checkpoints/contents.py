@@ -1,4 +1,4 @@
-"""Features and trained models as files: those of a model directory, each hashed, none pickled."""
+"""Contents of checkpoints: features and trained models in the file format of model directories, without pickle."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ TRAINING, FOLDS, PREDICTIONS = "training.npz", "folds.npz", "predictions.npz"
 
 @dataclass(frozen=True)
 class ModelCheckpoint:
-    """A trained model, and its predictions for parts of the rows that it was not trained on.
+    """A trained model and its predictions for rows that it was not trained on.
 
     Attributes
     ----------
     model : FittedModel
-        In its portable form.
+        The model in its portable form.
     predictions : mapping of str to Prediction
+        Predictions by name of the row subset.
     seconds : float
-        Wall time of its training, in the run that was interrupted.
+        Wall time of the training in the interrupted run.
     """
 
     model: FittedModel
@@ -39,7 +40,7 @@ class ModelCheckpoint:
 
 
 def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeatures, backend: Backend) -> None:
-    """Write features without calls of users' kernels into an empty directory."""
+    """Write features without custom kernels into an empty directory."""
     writer = ArtifactWriter(folder)
     write_features(writer, replace(features, derivation=None))
     if features.training_program is not None and features.folds is not None:
@@ -50,7 +51,7 @@ def write_fitted_features(folder: Path, key: CheckpointKey, features: FittedFeat
 
 
 def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, backend: Backend) -> FittedFeatures:
-    """Return the features that `write_fitted_features` wrote; `derivation` is that of the run's table."""
+    """Return the features written by `write_fitted_features`; `derivation` comes from the table of the run."""
     found = read_features(reader)
     training = folds = None
     if TRAINING in reader.names():
@@ -63,7 +64,7 @@ def read_fitted_features(reader: ArtifactReader, derivation: Derivation | None, 
 def write_model(
     folder: Path, key: CheckpointKey, trained: TrainedModel, predictions: Mapping[str, Prediction], backend: Backend
 ) -> None:
-    """Write a trained model in its portable form, and its predictions (of `backend`), into an empty directory."""
+    """Write a trained model in its portable form, and its predictions on `backend`, into an empty directory."""
     writer = ArtifactWriter(folder)
     description = trained.model.portable().save(folder, quick=True)
     for name in description["files"]:
@@ -82,7 +83,7 @@ def write_model(
 
 
 def read_model(reader: ArtifactReader) -> ModelCheckpoint:
-    """Return the model that `write_model` wrote."""
+    """Return the model written by `write_model`."""
     content, arrays = reader.manifest, reader.arrays(PREDICTIONS)
     model = load_fitted(reader, content["estimator"])
     predictions = {part: _prediction(model, part, arrays) for part in content["predicted"]}

@@ -1,6 +1,6 @@
 """Checkpoint keys: hashes of the code, versions, input files, settings and rows that a stage depends on.
 
-Not in a key is what must not change a result: the number of threads, limits, names, where the run directory is.
+Keys exclude what cannot change a result: the number of threads, limits, names, and the location of the run directory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 OURS = Path(__file__).parents[2]
 NO_RESULT = ("bench", "cli", "doctor", "metrics", "report", "starter")  # packages that no checkpoint depends on
-# Sections that change nothing, and those that have a part of their own.
+# Sections that cannot change the table, and sections with their own part of a key.
 WITHOUT = {
     "name", "seed", "device", "fallback", "gpu", "cluster", "source", "tables", "split", "features", "models",
     "evaluate", "limits", "report", "output",
@@ -46,9 +46,9 @@ class CheckpointKey:
     Attributes
     ----------
     stage : str
-        Its name, such as "fold 2 of 5: train xgboost".
+        Name of the stage, such as "fold 2 of 5: train xgboost".
     parts : mapping of str to str
-        What it depends on, in words, each with a hash.
+        Hash by name of each dependency.
     """
 
     stage: str = ""
@@ -56,20 +56,20 @@ class CheckpointKey:
 
     @property
     def name(self) -> str:
-        """32 hexadecimal digits of all parts. The stage is not among them: equal stages have one result."""
+        """Hash of all parts, 32 hexadecimal digits. Excludes the stage name: stages with equal parts share a result."""
         return digest(dict(self.parts))
 
     def of(self, stage: str, **parts: str) -> CheckpointKey:
-        """Return the key of a stage that depends on all that this one does, and on more."""
+        """Return the key of a stage with the dependencies of this one and further `parts`."""
         return CheckpointKey(stage, {**self.parts, **{name.replace("_", " "): value for name, value in parts.items()}})
 
     def changed(self, parts: Mapping[str, str]) -> list[str]:
-        """Return the names of the parts that differ from others."""
+        """Return the names of the parts that differ from `parts`."""
         return [name for name, value in self.parts.items() if parts.get(name) != value]
 
 
 def inputs_key(config: Config, backend: Backend, files: InputFiles) -> CheckpointKey:
-    """Return the key of a run's input: its files as they were listed, before anything was read."""
+    """Return the key of a run's input, computed from the listing of its files before any is read."""
     return CheckpointKey().of(
         "read",
         the_input=cache_key(files.all, config.source, config.tables),
@@ -83,32 +83,32 @@ def inputs_key(config: Config, backend: Backend, files: InputFiles) -> Checkpoin
 def table_key(
     key: CheckpointKey, table: EncodedTable, y: Array | None, goal: Goal, workers: Workers | None
 ) -> CheckpointKey:
-    """Return the key of a table that was read: what is to be learned of it, and how it is cut for workers."""
+    """Return the key of a table after reading: its schema, target, and partitions on workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
     cut = [] if workers is None else [workers.n_workers, table.bounds]
     return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest([asdict(goal), _sum(y)]))
 
 
 def features_digest(config: Config) -> str:
-    """Return the hash of the ``features:`` section, the files of users' kernels included."""
+    """Return the hash of the ``features:`` section, including the files of custom kernels."""
     ops = [[type(op).__name__, op.model_dump(mode="json", by_alias=True)] for op in config.features]
     files = [split_reference(op.use)[0] for op in config.features if isinstance(op, Kernel) and isinstance(op.use, str)]
     return digest([ops, [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]])
 
 
 def rows_digest(mask: Array) -> str:
-    """Return the hash of a choice of rows; bool, shape (n_rows,)."""
+    """Return the hash of a row mask (bool, shape (n_rows,))."""
     return hashlib.sha256(np.packbits(mask).tobytes() + len(mask).to_bytes(8, "little")).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """Return 32 hexadecimal digits of JSON values; others count as their text."""
+    """Return the hash of JSON values, 32 hexadecimal digits; other values are hashed as text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 @cache
 def code_digest() -> str:
-    """Return the hash of the sources that a checkpoint depends on. It takes some milliseconds."""
+    """Return the hash of the source files that checkpoints depend on. Takes a few milliseconds."""
     found = hashlib.sha256()
     for folder in (OURS, KERNELS):
         for path in sorted(folder.rglob("*.py")):

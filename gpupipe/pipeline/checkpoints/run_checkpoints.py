@@ -31,11 +31,9 @@ from gpupipe.pipeline.training import TrainedModel
 from gpupipe.tasks import View
 from gpupipe.typing import Array
 
-RESUMED = "taken from the interrupted run"
-WAITING_SECONDS = 30.0  # of work; loading skops to write models of scikit-learn costs 1.5 s once, a result 0.02 s
-ON_THE_HOST = EstimatorRefusal(
-    "the model was taken from the interrupted run, in its portable form", "run without --resume"
-)
+RESUMED = "loaded from a checkpoint"
+WAITING_SECONDS = 30.0  # of work: importing skops to write scikit-learn models takes 1.5 s once, a checkpoint 0.02 s
+ON_THE_HOST = EstimatorRefusal("the model was loaded from a checkpoint, in its portable form", "run without --resume")
 
 
 @dataclass(eq=False)
@@ -46,11 +44,11 @@ class RunCheckpoints:
     ----------
     store : CheckpointStore
     key : CheckpointKey
-        Of the run's table and target.
+        Key of the run's table and target.
     waiting : list of callable
-        Each saves a result that is not written yet.
+        Functions that each save an unsaved result.
     waiting_seconds : float
-        The time that these results took.
+        Time spent to compute the unsaved results.
     """
 
     store: CheckpointStore = field(default_factory=CheckpointStore)
@@ -60,17 +58,17 @@ class RunCheckpoints:
 
     @contextmanager
     def flush_on_error(self) -> Iterator[None]:
-        """Save all waiting results if the ``with`` block ends with an error or is interrupted."""
+        """Save all unsaved results if the ``with`` block raises or is interrupted."""
         try:
             yield
         except BaseException as error:
-            # A notebook's interrupt leaves time for that; what ends a command at once is a kind of its own.
+            # A notebook's interrupt leaves time to save. An immediate exit of a command raises a subclass.
             if isinstance(error, Exception) or type(error) is KeyboardInterrupt:
                 self.flush()
             raise
 
     def save(self, key: CheckpointKey, seconds: float, write: Callable[[Path], None]) -> None:
-        """Save a result that took that many seconds, once 30 s of work are waiting to be saved."""
+        """Queue a result that took `seconds`; save all queued results once they represent 30 s of work."""
         self.store.used.add(key.name)
         self.waiting.append(partial(self.store.save, key, write))
         self.waiting_seconds += seconds
@@ -78,7 +76,7 @@ class RunCheckpoints:
             self.flush()
 
     def flush(self) -> None:
-        """Save all waiting results."""
+        """Save all unsaved results."""
         self.waiting_seconds = 0.0
         while self.waiting:
             self.waiting.pop(0)()
@@ -86,7 +84,7 @@ class RunCheckpoints:
     def of_rows(
         self, label: str, config: Config, backend: Backend, fit_mask: Array, parts: Mapping[str, Array]
     ) -> TrainingCheckpoints:
-        """Return the checkpoints of one set of training rows; `label` is the prefix of their stages' names."""
+        """Return the checkpoints for one set of training rows; `label` prefixes the names of their stages."""
         if self.store.folder is None:
             return TrainingCheckpoints(self, label, config, backend)
         key = self.key.of(
@@ -103,18 +101,19 @@ NO_CHECKPOINTS = RunCheckpoints()
 
 @dataclass(frozen=True)
 class TrainingCheckpoints:
-    """Checkpoints of one set of training rows: features, then models.
+    """Checkpoints for one set of training rows: features, then models.
 
     Attributes
     ----------
     run : RunCheckpoints
     label : str
+        Prefix of the stage names.
     config : Config
     backend : Backend
     key : CheckpointKey
-        Of the features, except for the view.
+        Key of the features, without the view.
     predicted : str
-        Which rows are predicted.
+        Hash of the rows to predict.
     """
 
     run: RunCheckpoints
@@ -130,9 +129,10 @@ class TrainingCheckpoints:
         return self.run.store.load(self._features_key(view), read)
 
     def save_features(self, view: View, features: FittedFeatures, seconds: float) -> None:
-        """Save features, fitted in that many seconds, that consist of numbers in this process.
+        """Save features that took `seconds` to fit.
 
-        Features with a user's kernel are not saved, since that is code, nor those whose folds are on workers.
+        Features with custom kernels are not saved, because kernels are code, nor are features whose folds are on
+        workers.
         """
         if not features.program.calls and (features.folds is None or hasattr(features.folds, "dtype")):
             key = self._features_key(view)
@@ -140,22 +140,20 @@ class TrainingCheckpoints:
             self.run.save(key, seconds, write)
 
     def load_model(self, entry: ModelEntry) -> tuple[ModelCheckpoint | None, str]:
-        """Return the saved model of an entry, or None and the reason. A network resumes from its own checkpoint."""
+        """Return the saved model of an entry, or None and the reason. Networks resume from their own checkpoints."""
         if isinstance(entry.params, NeuralSettings):
             return None, ""
         on_device = self.backend.name == "gpu"
         if on_device and self.config.device_options.fallback == "forbid":
-            return (
-                None,
-                "a model that was kept is the host's, and this run may not leave the GPU" * self.run.store.resume,
-            )
+            reason = "a checkpoint has the model's CPU form, and this run forbids falling back to the CPU"
+            return None, reason if self.run.store.resume else ""
         found, why = self.run.store.load(self._model_key(entry), read_model)
         if found is not None and on_device:
             found = replace(found, model=_on_host(found.model, self.backend))
         return found, why
 
     def save_model(self, trained: TrainedModel, predictions: Mapping[str, Prediction]) -> None:
-        """Save a trained model; a network has saved its own checkpoints, after each epoch."""
+        """Save a trained model; networks save their own checkpoint after each epoch."""
         if isinstance(trained.entry.params, NeuralSettings):
             return
         key = self._model_key(trained.entry)
@@ -163,7 +161,7 @@ class TrainingCheckpoints:
         self.run.save(key, trained.seconds, write)
 
     def resources(self, entry: ModelEntry, resources: Resources) -> Resources:
-        """Return the resources for the training of an entry; those of a network name its checkpoint file."""
+        """Return the resources to train an entry with; networks get the path of their checkpoint."""
         if not isinstance(entry.params, NeuralSettings):
             return resources
         key = self._model_key(entry).of("", the_processes=digest(max(resources.n_processes, world_size())))
@@ -176,14 +174,14 @@ class TrainingCheckpoints:
     def _model_key(self, entry: ModelEntry) -> CheckpointKey:
         model = [entry.name, entry.params.model_dump(mode="json")]
         if isinstance(entry.params, Estimator):
-            model.append(entry.params.sha256)  # of the user's file that makes it
+            model.append(entry.params.sha256)  # hash of the user's file
         return self.key.of(
             f"{self.label}train {entry.label}", the_model=digest(model), the_predicted_rows=self.predicted
         )
 
 
 def _on_host(model: FittedModel, backend: Backend) -> FittedModel:
-    """Return a model that was read from its files as one of a run whose matrices are on a device."""
+    """Return a model read from its files, wrapped to predict from matrices on a device."""
     return HostModel(
         model, model.task, model.feature_names, model.n_classes, model.classes, model.notes, backend, ON_THE_HOST
     )

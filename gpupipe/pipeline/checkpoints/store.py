@@ -1,9 +1,10 @@
-"""The folder of checkpoints: ``.checkpoints``, beside the run directories.
+"""Checkpoint folder: ``.checkpoints`` next to the run directories.
 
-A result is a directory of files, hashed as those of a model are, and named by its key; the state of a training that is
-not over is a file ``KEY.pt``. Both outlive a run that fails or is killed, and go when a run that used them succeeds,
-or a week after they were made. A result appears whole or not at all, so that several runs may share a folder; one that
-needs what another has just cleared away makes it again. Files of other programs in a folder of that name stay.
+A result is a directory in the format of a model, named by its key. The state of an unfinished training is a file
+``KEY.pt``. Both are removed when a run that used them succeeds, or when they are a week old.
+
+Results are written atomically, so that concurrent runs can share the folder. A run recomputes results that another run
+has just removed. Files of other programs in the folder are never touched.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ DRAFT_NAME = re.compile(r"\.draft-[0-9a-f]{16}")
 RESULT_NAME = re.compile(r"[0-9a-f]{32}")
 STATE_NAME = re.compile(r"[0-9a-f]{32}\.(pt|\d+\.tmp|probe)")
 NEW, OLD = "new", "old"  # in a draft
-DAMAGE = (ArtifactError, OSError, KeyError, TypeError, ValueError)  # what reading a damaged result may raise
+DAMAGE = (ArtifactError, OSError, KeyError, TypeError, ValueError)  # raised on reading a corrupt result
 TRIES = 10
 Read = TypeVar("Read")
 
 
 @dataclass
 class CheckpointStore:
-    """Checkpoints in a folder: those of this run, and of interrupted runs.
+    """Folder of checkpoints, shared with interrupted runs.
 
     Attributes
     ----------
     folder : Path, optional
-        Created with the first checkpoint; None: nothing is saved.
+        Created with the first checkpoint. None: nothing is saved.
     resume : bool
-        Whether checkpoints of interrupted runs are loaded.
+        Whether to load checkpoints of interrupted runs.
     used : set of str
-        The keys of this run.
+        Keys that this run has loaded or saved.
     """
 
     folder: Path | None = None
@@ -57,10 +58,10 @@ class CheckpointStore:
 
     @classmethod
     @contextmanager
-    def beside(cls, run: Path, resume: bool) -> Iterator[CheckpointStore]:
-        """Yield the store of the folder that a run directory is in; if the run succeeds, what it used is cleared.
+    def for_run(cls, run: Path, resume: bool) -> Iterator[CheckpointStore]:
+        """Yield the store for a run directory; if the run succeeds, remove the checkpoints that it used.
 
-        Where the folder is another user's, nothing is kept.
+        Nothing is saved if the folder exists and is not writable.
         """
         folder = run.absolute().parent / FOLDER
         store = cls(folder if not os.path.exists(folder) or os.access(folder, os.W_OK | os.X_OK) else None, resume)
@@ -69,9 +70,9 @@ class CheckpointStore:
         store.clear()
 
     def load(self, key: CheckpointKey, read: Callable[[ArtifactReader], Read]) -> tuple[Read | None, str]:
-        """Return the result that was saved under a key, or None and the reason.
+        """Return the result saved under a key, or None and the reason.
 
-        Nothing is parsed whose hash is not the one that was written. What is damaged is removed.
+        Files are parsed only if their hashes match. A corrupt result is removed.
         """
         if self.folder is None or not self.resume:
             return None, ""
@@ -82,12 +83,12 @@ class CheckpointStore:
             found = read(ArtifactReader(path))
         except DAMAGE as error:
             _discard(path)
-            return None, f"what was kept is damaged, so it is made anew: {str(error).splitlines()[0]}"
+            return None, f"recomputed, because the checkpoint is corrupt: {str(error).splitlines()[0]}"
         self.used.add(key.name)
         return found, ""
 
     def save(self, key: CheckpointKey, write: Callable[[Path], None]) -> None:
-        """Save a result unless it is there already: `write` fills an empty directory.
+        """Save a result unless it exists: `write` fills an empty directory.
 
         Raises
         ------
@@ -97,30 +98,30 @@ class CheckpointStore:
         self.used.add(key.name)
         if self.folder is None or (self.folder / key.name).exists():
             return
-        with room_on(self.folder.parent, "make room, then go on with --resume: what was kept so far is there"):
+        with room_on(self.folder.parent, "free disk space, then continue with --resume: earlier checkpoints are kept"):
             self._write(self.folder, key.name, write)
 
     def state_file(self, key: CheckpointKey) -> Path | None:
-        """Return the file for the state of a training that is not over."""
+        """Return the path for the state of an unfinished training."""
         if self.folder is None:
             return None
         self.used.add(key.name)
         return self.folder / f"{key.name}.pt"
 
     def clear(self) -> None:
-        """Remove what this run has used; what others have kept stays."""
+        """Remove the checkpoints that this run used; those of other runs stay."""
         if self.folder is None or not self.folder.is_dir():
             return
         for name in self.used:
             _discard(self.folder / name)
-            for file in self.folder.glob(f"{name}.*"):  # and what a kill has left half written
+            for file in self.folder.glob(f"{name}.*"):  # including half-written files of killed runs
                 if _is_state(file):
                     file.unlink(missing_ok=True)
-        with suppress(OSError):  # there is more in it
+        with suppress(OSError):  # not empty
             self.folder.rmdir()
 
     def sweep(self) -> None:
-        """Remove what killed runs have left half written, and what nobody has come back for."""
+        """Remove half-written files of killed runs, and checkpoints older than a week."""
         if self.folder is None or not self.folder.is_dir():
             return
         for path in sorted(self.folder.iterdir()):
@@ -142,35 +143,35 @@ class CheckpointStore:
             (draft / NEW).rename(folder / name)
             sync(folder)
         except OSError as error:
-            if error.errno not in TAKEN:  # another run was faster, with the same result
+            if error.errno not in TAKEN:  # another run has just saved the same result
                 raise
         finally:
             remove(draft)
             os.close(lock)
 
     def _why_not(self, key: CheckpointKey) -> str:
-        """Return why there is no result for a key: of the stage of that name, what has changed since."""
+        """Return why there is no result for a key: what has changed since a stage of that name was saved."""
         for path in sorted(self.folder.iterdir()) if self.folder is not None and self.folder.is_dir() else ():
             with suppress(*DAMAGE):
                 manifest = load_manifest(path)[0] if path.is_dir() and not path.name.startswith(DRAFT) else {}
                 if manifest.get("stage") == key.stage:
-                    return f"not taken up, since this has changed: {', '.join(key.changed(manifest['parts']))}"
-        return "nothing of it was kept, so from the start"
+                    return f"recomputed, because of changes to {', '.join(key.changed(manifest['parts']))}"
+        return "no checkpoint, so computed from the start"
 
 
 def _draft(folder: Path) -> tuple[Path, int]:
     for _ in range(TRIES):
-        with suppress(FileNotFoundError):  # the run that had the folder has just cleared and removed it
+        with suppress(FileNotFoundError):  # another run has just removed the folder
             folder.mkdir(parents=True, exist_ok=True)
             return make_draft(folder / DRAFT)
-    raise ConfigError("others remove this directory all the time", where=str(folder), fix="name another --output")
+    raise ConfigError("another process keeps deleting this directory", where=str(folder), fix="name another --output")
 
 
 def _discard(path: Path) -> None:
-    """Remove a result, at once as far as others see; what is not a result stays."""
+    """Remove a result atomically; leave any other path alone."""
     if not _is_result(path):
         return
-    with suppress(OSError):  # another was faster
+    with suppress(OSError):  # another run has just removed it
         draft, lock = make_draft(path.parent / DRAFT)
         try:
             path.rename(draft / OLD)
@@ -180,10 +181,10 @@ def _discard(path: Path) -> None:
 
 
 def _is_result(path: Path) -> bool:
-    """Return whether a path is a result: named by a key, and with a manifest, damaged or not."""
+    """Return whether a path is a result: a directory named by a key, with a manifest that may be corrupt."""
     return bool(RESULT_NAME.fullmatch(path.name)) and not path.is_symlink() and (path / MANIFEST).is_file()
 
 
 def _is_state(path: Path) -> bool:
-    """Return whether a path is the state of a training, or a half-written one."""
+    """Return whether a path is the state of a training, complete or half-written."""
     return bool(STATE_NAME.fullmatch(path.name)) and not path.is_symlink() and path.is_file()

@@ -18,7 +18,7 @@ from gpupipe.system_errors import translate
 
 
 def is_interactive() -> bool:
-    """Return whether a person types at this process: in a notebook, in IPython, or at Python's prompt.
+    """Return whether the process is interactive: a notebook, IPython, or Python's prompt.
 
     Examples
     --------
@@ -29,15 +29,16 @@ def is_interactive() -> bool:
 
 
 class Console:
-    """A `Listener` that shows stages as they run.
+    """Listener that shows stages as they run.
 
-    In a notebook they are one table that is updated in place, on a terminal lines below which the running stage moves,
-    and elsewhere plain lines without control characters: one as each stage ends, and one every 30 seconds meanwhile.
+    A notebook shows one table that is updated in place. A terminal shows a line per stage, with the running stage
+    below. Elsewhere the output is plain lines without control characters: one when a stage ends, and one every 30
+    seconds while it runs.
 
     Parameters
     ----------
     quiet : bool
-        Print nothing: errors are shown by the command line itself.
+        Print nothing; the command line prints errors.
     as_json : bool
         Print one JSON document on `out` at the end; stages are still shown, unless `quiet`.
     err, out : text streams, optional
@@ -53,7 +54,7 @@ class Console:
         self._display: LineDisplay | NotebookDisplay | None = None
         if not quiet and err is None and in_notebook():
             self._display = NotebookDisplay()
-        elif not quiet and (stream := err or sys.stderr) is not None:  # None: a program without streams
+        elif not quiet and (stream := err or sys.stderr) is not None:  # None in a program without streams
             self._display = LineDisplay(stream)
 
     def __enter__(self) -> Console:
@@ -70,7 +71,7 @@ class Console:
             self._display.started(stage)
 
     def noted(self, note: Note) -> None:
-        """Show a note made outside of all stages; those of a stage are shown when it ends."""
+        """Show a note that belongs to no stage; notes of a stage are shown when it ends."""
         if self._display is not None and not note.stage:
             self._display.noted(note)
 
@@ -81,27 +82,27 @@ class Console:
             self._display.ended(stage)
 
     def stopping(self) -> None:
-        """Announce that the run will stop, and when; called by another thread than the run's."""
+        """Announce when the run will stop; called from another thread than that of the run."""
         if self._display is not None:
             innermost = self._open[-1:]
             when = f"after {innermost[0].name}, or an epoch or round of it" if innermost else "before the next stage"
             self._display.announce(f"stopping {when}; again to stop now")
 
     def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path | str) -> None:
-        """Show how the run ended.
+        """Show the leaderboard and the run directory, and print the JSON document.
 
         Parameters
         ----------
         rows : sequence of LeaderboardRow
-            The table, in the order to be shown.
+            The leaderboard, in the order to be shown.
         metrics : mapping
-            The values of metrics.json; with `as_json`, printed beside ``run_directory``.
+            Contents of metrics.json; with `as_json`, printed together with ``run_directory``.
         run_directory : Path or str
         """
         if self._display is not None:
             self._display.stop()
             self._display.finished(rows, run_directory)
-        if self.as_json:  # last: where it cannot be written, the user still sees where the run is
+        if self.as_json:  # last, so that the user sees the run directory even if stdout fails
             document = plain({"run_directory": str(run_directory), **metrics})
             try:
                 self._out.write(json.dumps(document, indent=2) + "\n")  # ASCII, whatever the encoding of stdout

@@ -18,13 +18,13 @@ FAINT = "opacity:0.65;"
 
 
 def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None = None) -> str:
-    """Return a table of one line per stage.
+    """Return a table with one line per stage.
 
     Parameters
     ----------
     stages : sequence of Stage
     running : mapping of Stage to float, optional
-        The seconds so far of those that have not ended; their progress has a line of its own.
+        Seconds so far of the stages that have not ended; their progress has a separate line.
     """
     found = running or {}
     lines = "".join(line for stage in stages for line in _lines(stage, found.get(stage)))
@@ -32,7 +32,7 @@ def stages_table(stages: Sequence[Stage], running: Mapping[Stage, float] | None 
 
 
 def leaderboard_table(rows: Sequence[LeaderboardRow]) -> str:
-    """Return the leaderboard; the best model is in bold type and has a star."""
+    """Return the leaderboard as a table; the best model is in bold and marked with a star."""
     header, lines = leaderboard_cells(rows)
     head = "".join(_cell(name, LEFT if name == "model" else RIGHT, "th") for name in ["", *header])
     body = ""
@@ -46,8 +46,8 @@ def leaderboard_table(rows: Sequence[LeaderboardRow]) -> str:
 def _lines(stage: Stage, running_seconds: float | None) -> Iterator[str]:
     is_running = running_seconds is not None
     mark = {"running": "▸", "done": "✓", "failed": "✗"}[stage.status]
-    rows = "" if stage.rows is None else f"{stage.rows:,} rows"
-    speed = "" if stage.rows_per_second is None else format_rate(stage.rows_per_second)
+    rows = f"{stage.rows:,} rows" if stage.rows else ""
+    speed = format_rate(stage.rows_per_second) if stage.rows else ""
     took = format_whole_seconds(running_seconds) if running_seconds is not None else format_duration(stage.seconds)
     weight = "font-weight:bold;" if is_running else ""
     cells = [

@@ -1,7 +1,8 @@
-"""Stages of a run as lines on a text stream; rich is imported when there is something to print."""
+"""Stages of a run as lines on a text stream; rich is imported with the first line."""
 
 from __future__ import annotations
 
+import textwrap
 import threading
 import time
 from collections.abc import Sequence
@@ -23,24 +24,25 @@ if TYPE_CHECKING:
 
 UNLIMITED = 10_000  # columns
 PIPE_WIDTH = 120  # characters, without a terminal
+HEADING_WIDTH = 12  # of the leaderboard; longer headings take two lines
 BAR_WIDTH = 24
-WIDTH_WITH_BAR = 100  # on narrower terminals the words alone show the progress
+WIDTH_WITH_BAR = 100  # narrower terminals show the progress in words only
 LEVEL_STYLES = {"info": "dim", "warning": "yellow", "error": "red"}
 SAMPLE_SECONDS = 1.0  # between two readings of the progress, without a terminal
-REPORT_SECONDS = 30.0  # between two lines about a stage that runs, where there is no terminal
+REPORT_SECONDS = 30.0  # between two lines about a running stage, without a terminal
 
 
 class LineDisplay:
-    """A line for each stage that has ended, and on a terminal the running stages below, redrawn in place.
+    """Display of a line for each ended stage; on a terminal the running stages are redrawn below.
 
-    Elsewhere there are no control characters, and a long stage has a line every `report_seconds`, so that the log of a
-    run without a terminal shows that it is alive.
+    Without a terminal no control characters are written, and a long stage prints a line every `report_seconds`, so
+    that a log shows that the run is alive.
 
     Parameters
     ----------
     stream : text stream
     report_seconds, sample_seconds : float
-        Between two such lines, and between two looks at the progress.
+        Seconds between two such lines, and between two readings of the progress.
     """
 
     def __init__(
@@ -50,15 +52,15 @@ class LineDisplay:
         self._report_seconds, self._sample_seconds = report_seconds, sample_seconds
         self._rich: rich.console.Console | None = None
         self._live: rich.live.Live | None = None
-        self._watch_over: threading.Event | None = None  # ends the thread that reports where there is no terminal
-        self._lock = threading.RLock()  # of that thread and the run's
+        self._watch_over: threading.Event | None = None  # ends the reporting thread, which runs without a terminal
+        self._lock = threading.RLock()  # of that thread and the thread of the run
         self._open: list[Stage] = []
         self._began: dict[Stage, float] = {}
         self._headed: set[Stage] = set()
         self._devices: set[tuple[str, str]] = set()
 
     def started(self, stage: Stage) -> None:
-        """Show the stage as running; print where and why it runs if that is news."""
+        """Show the stage as running; print its device and the reason the first time."""
         with self._lock:
             for outer in self._open:
                 if outer not in self._headed:
@@ -72,30 +74,31 @@ class LineDisplay:
             self._start()
 
     def noted(self, note: Note) -> None:
-        """Print a note that was made outside of all stages."""
+        """Print a note that belongs to no stage."""
         with self._lock:
             self._print(note.text, LEVEL_STYLES[note.level])
 
     def ended(self, stage: Stage) -> None:
-        """Replace the running stage by a line that stays, with the stage's notes below."""
+        """Replace the running stage with its final line, and print its notes below."""
         with self._lock:
             if self._live is not None and stage.progress is not None:
-                self._live.refresh()  # so that a progress that is complete has been seen
+                self._live.refresh()  # show the progress as complete
             self._open.remove(stage)
             if self._live is not None:
-                self._live.refresh()  # or the spinner of this stage would be drawn once more below its line
+                self._live.refresh()  # otherwise the spinner of this stage is drawn once more below its line
             marks = self._sign("✓", "+"), self._sign("✗", "x")
             width = self._console().width
             self._print(ended_line(stage, marks, width), "red" if stage.status == "failed" else "")
+            indent = 2 * stage.depth + 4
             if stage.peak_device_bytes is not None:
-                self._print(f"{'  ' * stage.depth}    {device_use(stage)}", "dim")
+                self._print(device_use(stage), "dim", indent)
             for note in stage.notes:
-                self._print(f"{'  ' * stage.depth}    {note.text}", LEVEL_STYLES[note.level])
+                self._print(note.text, LEVEL_STYLES[note.level], indent)
             if not self._open:
                 self.stop()
 
     def announce(self, line: str) -> None:
-        """Print a line that the user must see now; may be called by any thread."""
+        """Print a line at once; may be called by any thread."""
         self._print(line, "yellow")
 
     def finished(self, rows: Sequence[LeaderboardRow], run_directory: Path | str) -> None:
@@ -105,7 +108,7 @@ class LineDisplay:
         self._print(f"{run_directory}")
 
     def stop(self) -> None:
-        """Redraw nothing any more."""
+        """Stop redrawing."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -114,7 +117,7 @@ class LineDisplay:
             self._watch_over = None
 
     def _leaderboard(self, rows: Sequence[LeaderboardRow]) -> rich.table.Table:
-        """Return the table with as many metrics as fit into the width uncut, one at least."""
+        """Return the table with as many metrics as fit into the width, at least one."""
         from rich.measure import Measurement
 
         console = self._console()
@@ -127,20 +130,27 @@ class LineDisplay:
     def _leaderboard_of(self, rows: Sequence[LeaderboardRow], n_metrics: int) -> rich.table.Table:
         from rich import box
         from rich.table import Table
+        from rich.text import Text
 
         header, lines = leaderboard_cells(rows, n_metrics)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False, show_edge=False)
         table.add_column("", min_width=1, no_wrap=True)
         for name in header:
-            is_model = name == "model"
-            table.add_column(self._text(name), justify="left" if is_model else "right", min_width=6, no_wrap=True)
+            if name == "model":
+                table.add_column(name, min_width=6, overflow="fold")
+                continue
+            lines_of_name = textwrap.wrap(
+                self._sign(name, name.replace("²", "2")), HEADING_WIDTH, break_long_words=False
+            )
+            heading = Text("\n").join(map(self._text, lines_of_name))
+            table.add_column(heading, justify="right", min_width=6, no_wrap=True)
         for row, cells in zip(rows, lines, strict=True):
             mark = self._sign("★", "*") if row.best else ""
             table.add_row(mark, *map(self._text, cells), style="bold green" if row.best else "")
         return table
 
     def _running(self) -> rich.console.RenderableType:
-        """Return the lines of the open stages, the innermost last; called at each refresh of the terminal."""
+        """Return the lines of the open stages, innermost last; called at each refresh of the terminal."""
         from rich.console import Group
 
         now, width = time.perf_counter(), self._console().width
@@ -167,7 +177,7 @@ class LineDisplay:
         return line
 
     def _start(self) -> None:
-        """Begin to show the running stages."""
+        """Start showing the running stages."""
         if self._console().is_terminal and not self._console().is_dumb_terminal:
             if self._live is None:
                 from rich.live import Live
@@ -181,7 +191,7 @@ class LineDisplay:
             threading.Thread(target=self._watch, args=(self._watch_over,), name="gpupipe-progress", daemon=True).start()
 
     def _watch(self, is_over: threading.Event) -> None:
-        """Print a line every `report_seconds` about the stage that runs."""
+        """Print a line about the running stage every `report_seconds`."""
         reported = 0.0
         while not is_over.wait(self._sample_seconds):
             with self._lock:
@@ -198,11 +208,17 @@ class LineDisplay:
                     )
                     self._print(f"{running}: {words}" if words else running, "dim")
 
-    def _print(self, line: str, style: str = "") -> None:
-        self._console().print(self._text(line), style=style or None, soft_wrap=True)
+    def _print(self, line: str, style: str = "", indent: int = 0) -> None:
+        """Print one line; on a terminal, a line with an indent is wrapped at that indent."""
+        from rich.padding import Padding
+
+        if indent and self._console().is_terminal:
+            self._console().print(Padding(self._text(line), (0, 0, 0, indent), expand=False), style=style or None)
+        else:
+            self._console().print(self._text(" " * indent + line), style=style or None, soft_wrap=True)
 
     def _text(self, line: str) -> rich.text.Text:
-        """Return `line` as it is: no markup is read from it, and no control character gets through."""
+        """Return `line` without interpreting markup, with control characters as escapes."""
         from rich.text import Text
 
         return Text(printable(line))

@@ -1,7 +1,7 @@
 """Stages of a run in a notebook: one output that is updated in place.
 
-IPython's display with an id needs no widgets, is stored once in the file of the notebook, and works in Jupyter, VS Code
-and Colab alike; rich's live display is updated in place only where ipywidgets are installed.
+IPython's display with an id needs no widgets, is stored once in the notebook file, and works in Jupyter, VS Code and
+Colab. rich's live display is updated in place only if ipywidgets is installed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from gpupipe.report.text import printable
 from gpupipe.units import format_whole_seconds
 
 UPDATE_SECONDS = 0.5
-MOST_STAGES = 15  # in the table while the run goes on
-WIDTH = 100  # columns of the stages where the notebook is read as text
+MOST_STAGES = 15  # in the table during the run
+WIDTH = 100  # characters of a stage in the plain-text output
 
 
 def in_notebook() -> bool:
-    """Return whether this process is the kernel of a notebook; nothing is imported to find out."""
+    """Return whether this process is a notebook kernel; nothing is imported for the check."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
 
 
 class NotebookDisplay:
-    """A table of stages below the cell that runs them; at the end it is folded, and the leaderboard is shown."""
+    """Table of stages below the cell of the run; at the end it is folded, and the leaderboard is shown."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # of the run's thread and the one that updates
+        self._lock = threading.RLock()  # of the thread of the run and the updating thread
         self._stages: list[Stage] = []
         self._began: dict[Stage, float] = {}
         self._notes: list[str] = []
@@ -56,13 +56,13 @@ class NotebookDisplay:
             self._update()
             if self._is_over is None:
                 self._is_over = threading.Event()
-                # In the context of this cell, so that the kernel knows whose output it is.
+                # The context of this cell makes its output area the target of the updates.
                 run = contextvars.copy_context().run
                 arguments = (self._keep_updating, self._is_over)
                 threading.Thread(target=run, args=arguments, name="gpupipe-progress", daemon=True).start()
 
     def noted(self, note: Note) -> None:
-        """Show a warning made outside of all stages."""
+        """Show a warning that belongs to no stage."""
         if note.level != "info":
             self.announce(f"{note.level}: {note.text}")
 
@@ -70,7 +70,7 @@ class NotebookDisplay:
         """Show the stage as ended."""
         with self._lock:
             if stage.progress is not None:
-                self._update()  # so that a progress that is complete has been seen
+                self._update()  # show the progress as complete
             del self._began[stage]
             self._update()
 
@@ -87,7 +87,7 @@ class NotebookDisplay:
             self._update()
 
     def stop(self) -> None:
-        """Show the final state and update nothing any more."""
+        """Show the final state and stop updating."""
         with self._lock:
             if self._is_over is not None:
                 self._is_over.set()
@@ -103,7 +103,7 @@ class NotebookDisplay:
                     self._update()
 
     def _update(self) -> None:
-        """Show what has changed."""
+        """Show the current state if it has changed."""
         now = time.perf_counter()
         running = {stage: now - began for stage, began in self._began.items()}
         for stage in running:

@@ -1,4 +1,4 @@
-"""Progress of a running stage as displays show it: what is done, and the seconds that are left."""
+"""Progress of a running stage: units done, and an estimate of the remaining seconds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpupipe.units import format_whole_seconds
 if TYPE_CHECKING:
     from gpupipe.models.progress import ProgressReport, ReadProgress
 
-SETTLE_SECONDS = 2.0  # before this, the pace of the first units says too little about the others
-MEMORY_SECONDS = 10.0  # the pace forgets what is older than about this
+SETTLE_SECONDS = 2.0  # no estimate earlier, since the first units are not representative
+MEMORY_SECONDS = 10.0  # time constant of the smoothed pace
 
 
 class ProgressMeter:
-    """Reads the progress of a stage and estimates when it ends.
+    """Progress of a stage with an estimate of its remaining time.
 
-    The pace is the exponentially smoothed time per unit, so that a training which slows down, or shares its machine
-    for a while, is still estimated well.
+    The pace is the exponentially smoothed time per unit, which follows a training that slows down or shares its
+    machine for a while.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ProgressMeter:
         self._read: ReadProgress | None = read
         self._clock = clock
         self.report: ProgressReport | None = None
-        self._began = self._changed = 0.0  # of the first report, and of the last one that had moved on
+        self._began = self._changed = 0.0  # time of the first report, and of the last one with a new position
         self._pace = math.nan  # seconds per unit
 
     def update(self) -> ProgressReport | None:
@@ -49,7 +49,7 @@ class ProgressMeter:
             return self.report
         try:
             report = self._read()
-        except Exception:  # the work goes on in another thread, and a display must never end it
+        except Exception:  # a display must never end the work, which runs in another thread
             return self.report
         if report is not None:
             self._count(report)
@@ -57,12 +57,12 @@ class ProgressMeter:
         return self.report
 
     def close(self) -> None:
-        """Read the progress for the last time and release what it was read from."""
+        """Read the progress a last time and release its source."""
         self.update()
         self._read = None
 
     def seconds_left(self) -> float | None:
-        """Return the estimated seconds until all units are done, as of the latest `update`; None while unknown."""
+        """Return the estimated seconds until all units are done, as of the latest `update`; None if unknown."""
         report, now = self.report, self._clock()
         if report is None or report.total is None or report.is_one_pass:
             return None
@@ -72,9 +72,7 @@ class ProgressMeter:
 
     def _count(self, report: ProgressReport) -> None:
         now = self._clock()
-        if (
-            self.report is None or report.position < self.report.position
-        ):  # the first report, or a training that began again
+        if self.report is None or report.position < self.report.position:  # the first report, or a restarted training
             self._began = self._changed = now
             self._pace = math.nan
             return
@@ -89,7 +87,7 @@ class ProgressMeter:
 
 
 def describe(meter: ProgressMeter) -> str:
-    """Return the progress in words: ``round 120 of 300, validation logloss 0.4120, 12 s left``; "" without any."""
+    """Return the progress in words: ``round 120 of 300, validation logloss 0.4120, 12 s left``; "" if unknown."""
     report = meter.report
     if report is None:
         return ""

@@ -1,4 +1,4 @@
-"""Stages and the leaderboard as text, laid out in columns."""
+"""Stages and the leaderboard as text in columns."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.report.data import LeaderboardRow
-from gpupipe.report.text import metric, metric_names, number
+from gpupipe.report.text import metric, metric_names, metric_title, number
 from gpupipe.units import format_duration, format_rate, format_size
 
 MOST_METRICS = 5
-FIGURES_WIDTH = 48  # columns of rows, rate, time and device
-NAME_WIDTHS = 24, 44
+FIGURES_WIDTH = 48  # characters of rows, rate, time and device
+RATE_WIDTH = 14
+WIDTH_WITH_RATE = 100  # narrower lines have no rate
+MAX_NAME_WIDTH = 44  # of the column of names where there is room for more
 
 
 def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
@@ -25,27 +27,26 @@ def stage_line(stage: Stage, mark: str, took: str, width: int) -> str:
     took : str
         The time.
     width : int
-        Columns to fit into; a long name still takes what it needs.
+        Characters of the line; a longer name is cut. Without a row, rows and rate are left empty.
     """
-    least, most = NAME_WIDTHS
     name = f"{'  ' * stage.depth}{mark} {stage.name}"
-    rows = f"{stage.rows:,} rows" if stage.rows is not None else ""
-    speed = stage.rows_per_second
-    return (
-        f"{name:<{min(most, max(least, width - FIGURES_WIDTH))}} {rows:>16} "
-        f"{format_rate(speed) if speed is not None else '':>13} {took:>11}  {stage.device}"
-    )
+    rows = f"{stage.rows:,} rows" if stage.rows else ""
+    rate = f"{format_rate(stage.rows_per_second) if stage.rows else '':>13} " if width >= WIDTH_WITH_RATE else ""
+    room = width - FIGURES_WIDTH + (0 if rate else RATE_WIDTH)
+    if len(name) > room:
+        name = name[: max(0, room - 3)] + "..."
+    return f"{name:<{min(MAX_NAME_WIDTH, room)}} {rows:>16} {rate}{took:>11}  {stage.device}"
 
 
 def ended_line(stage: Stage, marks: tuple[str, str], width: int) -> str:
-    """Return `stage_line` of a stage that has ended; `marks` are those of success and failure."""
+    """Return `stage_line` of an ended stage; `marks` are those of success and failure."""
     return stage_line(stage, marks[stage.status == "failed"], format_duration(stage.seconds), width)
 
 
 def device_use(stage: Stage) -> str:
-    """Return the bytes that a stage moved to and from its device, and held there."""
+    """Return the bytes that a stage moved to and from the device, and its peak there."""
     moved = f"{format_size(stage.bytes_to_device)} to the device, {format_size(stage.bytes_to_host)} back"
-    return f"{moved}; at most {format_size(stage.peak_device_bytes)} held there"
+    return f"{moved}; peak {format_size(stage.peak_device_bytes)} on the device"
 
 
 def leaderboard_cells(
@@ -53,11 +54,13 @@ def leaderboard_cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the headings of the leaderboard and the cells of its rows; the first column is the model.
 
-    The others are the leading metrics, at most `n_metrics`, after the one that chose; metrics.json has all of them.
+    The validation metric that ranks the models comes next, then at most `n_metrics` metrics; metrics.json has all.
     """
     names = metric_names(rows[0].metrics)[:n_metrics] if rows else []
     validated = metric_names(rows[0].validation)[:1] if rows else []
-    header = ["model", *(f"validation {name}" for name in validated), *names, "seconds"]
+    header = [
+        "model", *(f"{metric_title(name)} (validation)" for name in validated), *map(metric_title, names), "seconds",
+    ]  # fmt: skip
     cells = [
         [
             row.model,

@@ -1,4 +1,4 @@
-"""Budget of a run: use and cost of its limited resources, checked at every safe point."""
+"""Budget of a run: usage and cost of its limited resources, checked at every safe point."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 KWH = 3.6e6  # joules
-MOST_NAMED = 6  # models that the message names
-UNITS = {"time": "s", "gpu_hours": "h", "energy": "kWh", "cost": ""}  # the prices' own currency
+MOST_NAMED = 6  # models named in the message
+UNITS = {"time": "s", "gpu_hours": "h", "energy": "kWh", "cost": ""}  # cost: the currency of the prices
 
 
 @dataclass(frozen=True)
 class LimitUsage:
-    """Use of one limited resource.
+    """Usage of one limited resource.
 
     Attributes
     ----------
     name : str
-        As in the configuration: "time", "gpu_hours", "energy", "cost".
+        Name in the configuration: "time", "gpu_hours", "energy", "cost".
     used : float
     allowed : float, optional
-        None where there is a price and no limit.
+        The limit; None if the resource has a price but no limit.
     how : str
-        How `used` came about.
+        How `used` was measured.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LimitUsage:
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing is left."""
+        """True if the limit is reached."""
         return self.allowed is not None and self.used >= self.allowed
 
     def __str__(self) -> str:
@@ -57,12 +57,12 @@ class LimitUsage:
         return f"{self.name} {format_amount(self.name, self.used)}{of}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record that timeline.json holds."""
+        """Return the record for timeline.json."""
         return asdict(self) | {"unit": UNITS[self.name], "used": round(self.used, 9)}
 
 
 def format_amount(name: str, value: float) -> str:
-    """Return how much is used or allowed of what `name` says, as people read it."""
+    """Format an amount of the resource `name`."""
     return format_duration(value) if name == "time" else f"{value:.4g} {UNITS[name]}".rstrip()
 
 
@@ -70,14 +70,14 @@ def format_amount(name: str, value: float) -> str:
 def enforce_limits(
     config: Config, timeline: Timeline, backend: Backend, workers: Workers | None, n_processes: int
 ) -> Iterator[Budget]:
-    """Have the run of the ``with`` block stop at a safe point once it has reached a limit of its configuration.
+    """Stop the run in the ``with`` block at a safe point once it reaches a configured limit.
 
-    What it used is in the timeline, and noted at its end.
+    The usage is recorded in the timeline and noted at its end.
 
     Raises
     ------
     ConfigError
-        If the energy has a limit or a price, and can neither be measured nor has given watts.
+        If energy has a limit or a price but cannot be measured, and ``limits.power`` is not set.
     """
     machines = RunHardware.of(config, backend, workers, n_processes)
     meters = meters_of(config.limits, machines)
@@ -94,17 +94,17 @@ def enforce_limits(
 
 
 class Budget:
-    """The limits of one run; as a context manager it holds the meters.
+    """Limits of one run, and a context manager of its energy meters.
 
     Parameters
     ----------
     limits : Limits
     timeline : Timeline
-        Whose clock counts, and which says what was done.
+        Source of the elapsed time and of the finished stages.
     n_gpus : callable
-        Returns how many GPUs the run holds now.
+        Returns the number of GPUs that the run holds now.
     meters : sequence of (str, EnergyMeter)
-        Of the run's energy, each with whose it is: "cpu", "gpu".
+        Energy meters with what they measure: "cpu", "gpu".
     """
 
     def __init__(
@@ -133,18 +133,18 @@ class Budget:
         self._stack.close()
 
     def check(self, where: str) -> None:
-        """Raise a LimitError if a limit is reached; `where` says at which safe point the run is."""
+        """Raise a LimitError if a limit is reached; `where` names the safe point."""
         for use in self.uses():
             if use.is_reached:
                 raise _reached(use, where, self.timeline)
 
     def uses(self) -> list[LimitUsage]:
-        """Return what was used of what is limited or has a price.
+        """Return the usage of the resources that have a limit or a price.
 
         Raises
         ------
         DeviceError
-            If a meter gives no figures any more.
+            If a meter cannot be read any more.
         """
         limits, price, wall = self.limits, self.limits.price, self.timeline.seconds
         gpu_hours, kwh = self._gpu_hours(wall), self._joules() / KWH
@@ -156,15 +156,15 @@ class Budget:
             LimitUsage("energy", kwh, limits.energy, meters),
             LimitUsage("cost", cost, limits.cost, _priced(price)),
         ]
-        told = {"energy": bool(self.meters), "cost": bool(_priced(price))}
-        return [use for use in found if use.allowed is not None or told.get(use.name)]
+        known = {"energy": bool(self.meters), "cost": bool(_priced(price))}
+        return [use for use in found if use.allowed is not None or known.get(use.name)]
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return `uses` as timeline.json holds them."""
+        """Return `uses` as records for timeline.json."""
         return [use.to_json() for use in self.uses()]
 
     def _gpu_hours(self, wall: float) -> float:
-        """Count the GPUs of now since the last call: of a cluster they may become fewer."""
+        """Return the GPU hours, counted since the last call with the current number of GPUs, which may change."""
         self._gpu_seconds += self.n_gpus() * (wall - self._counted_until)
         self._counted_until = wall
         return self._gpu_seconds / HOUR
@@ -174,12 +174,12 @@ class Budget:
             with self._lock:
                 return sum(meter.joules() for _, meter in self.meters)
         except EnergyUnavailable as error:
-            what = f"the energy of the run can no longer be measured: {error}"
+            what = f"the energy meter stopped working: {error}"
             raise DeviceError(what, where="limits.energy", fix=GIVE_WATTS) from error
 
     def _read_on(self) -> None:
         while not self._over.wait(READ_EVERY):
-            with self._lock, suppress(EnergyUnavailable):  # the next safe point meets it again, and says so
+            with self._lock, suppress(EnergyUnavailable):  # raised again at the next safe point
                 for _, meter in self.meters:
                     meter.joules()
 
@@ -199,9 +199,9 @@ def _reached(use: LimitUsage, where: str, timeline: Timeline) -> LimitError:
     models = ", ".join(done[:MOST_NAMED]) + (f" and {len(done) - MOST_NAMED} more" * (len(done) > MOST_NAMED))
     allowed = "" if use.allowed is None else format_amount(use.name, use.allowed)
     return LimitError(
-        f"the run has used {format_amount(use.name, use.used)} of the {allowed} that limits.{use.name} allows; "
-        f"{f'trained by then: {models}' if models else 'no model was trained by then'}",
+        f"limits.{use.name} is reached: used {format_amount(use.name, use.used)} of {allowed}; "
+        f"{f'models trained so far: {models}' if models else 'no model is trained yet'}",
         where=", ".join([*running, where]),
-        fix=f"run it again with --resume: it goes on from there, and counts from 0; what takes more than {allowed} by "
-        f"itself needs a higher limits.{use.name}",
+        fix=f"resume the run with --resume, which counts from 0 again; if a single step needs more than {allowed}, "
+        f"raise limits.{use.name}",
     )

@@ -16,20 +16,20 @@ from gpupipe.models.neural.ranks.torchrun import local_world_size, world_size
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
 
-GIVE_WATTS = "say with how many watts to reckon, as in limits: {power: {cpu: 150, gpu: 700}}"
+GIVE_WATTS = "set the wattage to assume, as in limits: {power: {cpu: 150, gpu: 700}}"
 
 
 @dataclass(frozen=True)
 class RunHardware:
-    """The hardware that a run uses.
+    """Hardware that a run uses.
 
     Attributes
     ----------
     n_gpus : callable
-        Returns how many GPUs it holds now.
+        Returns the number of GPUs that the run holds now.
     n_machines : int
     are_elsewhere : bool
-        Whether this process does not reach the meters of all of them.
+        True if some meters are on other machines.
     """
 
     n_gpus: Callable[[], int]
@@ -38,7 +38,7 @@ class RunHardware:
 
     @classmethod
     def of(cls, config: Config, backend: Backend, workers: Workers | None, n_processes: int) -> RunHardware:
-        """Return the hardware of a run: of this machine, or of the workers of a cluster."""
+        """Return the hardware of a run: this machine, or the workers of a cluster."""
         if workers is None:
             here = local_world_size()
             n_gpus = max(n_processes, world_size()) if backend.name == "gpu" else 0
@@ -54,12 +54,12 @@ class RunHardware:
 
 
 def meters_of(limits: Limits, machines: RunHardware) -> list[tuple[str, EnergyMeter]]:
-    """Return the meters of a run whose energy has a limit or a price, each with whose it is ("cpu", "gpu"), else none.
+    """Return the energy meters of a run with what they measure ("cpu", "gpu"); none without a limit or price of energy.
 
     Raises
     ------
     ConfigError
-        If something can neither be measured nor has given watts.
+        If the energy cannot be measured and ``limits.power`` is not set.
     """
     if limits.energy is None and not limits.price.kwh:
         return []
@@ -71,7 +71,7 @@ def meters_of(limits: Limits, machines: RunHardware) -> list[tuple[str, EnergyMe
 
 
 def require_meters(limits: Limits, n_gpus: int) -> None:
-    """Raise the ConfigError of `meters_of` for a run on this machine; nothing is measured."""
+    """Raise the ConfigError of `meters_of` for a run on this machine, without measuring."""
     for _, meter in meters_of(limits, RunHardware(lambda: n_gpus)):
         meter.close()
 
@@ -87,5 +87,5 @@ def _meter(
         watts = getattr(limits.power, whose)
         if watts is not None:
             return ConstantPower(watts * n)
-        what = f"the energy of the {whose.upper()} cannot be measured: {error}"
+        what = f"cannot measure the energy of the {whose.upper()}: {error}"
         raise ConfigError(what, where=f"limits.{'energy' if limits.energy else 'price.kwh'}", fix=GIVE_WATTS) from None

@@ -1,4 +1,4 @@
-"""Choice between memory and out-of-core partitions for the rows of a run."""
+"""Choice between an in-memory and an out-of-core run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from gpupipe.units import GIB
 if TYPE_CHECKING:
     from gpupipe.pipeline.plan.run_plan import RunPlan
 
-# Libraries and models of any run, and so many times its bytes on the disk, are more than it takes: no plan is needed.
+# Memory that is certainly enough, so that no plan is needed: a constant plus a multiple of the bytes on disk.
 ENOUGH, MANY_TIMES = GIB, 64
 
 
 def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> RunPlan | None:
-    """Return the plan of a run whose rows are not to be kept in memory; None where they are.
-
-    On a device they are: what does not fit there is worked on in parts.
+    """Return the plan of a run that must be out of core; None if it fits into memory or runs on a device.
 
     Raises
     ------
     LimitError
-        If the run would not fit even so.
+        If the run does not fit even out of core.
     GpupipeError
-        As the run itself would, as far as some rows tell.
+        The errors of the run that occur on a sample of the rows.
     """
     if backend.name != "cpu" or ENOUGH + MANY_TIMES * _input_bytes(files) < backend.memory().available:
         return None
@@ -39,7 +37,7 @@ def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> Run
     except (ConfigError, DataError):
         if config.source.entities is None:
             raise
-        return None  # some events may lack what all have, such as a second value of the label
+        return None  # a sample of events may lack what all have, such as a second value of the label
     if not plan.on_disk:
         return None
     if plan.error is not None:
@@ -48,5 +46,5 @@ def plan_out_of_core(config: Config, backend: Backend, files: InputFiles) -> Run
 
 
 def _input_bytes(files: InputFiles) -> int:
-    """Return the bytes of all files; about those of what is generated."""
+    """Return the bytes of all files; estimated for generated tables."""
     return sum(file.size * (ROW_BYTES if file.format == "generator" else 1) for file in files.all)

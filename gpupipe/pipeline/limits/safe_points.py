@@ -1,4 +1,4 @@
-"""Safe points of a run, at which it may stop early: between stages, and inside a stage where it can resume."""
+"""Safe points of a run, at which it may stop and resume later: between stages, and inside resumable stages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 class StopSignal:
     """Request to stop a run, checked at every safe point.
 
-    A safe point is the beginning of a stage (`gpupipe.pipeline.timeline.Timeline` checks there, except for stages whose
-    predecessor has no checkpoint yet) and, inside a training, the end of an epoch or of a round of XGBoost
-    (``Resources.safe_point``): whatever can be saved has been saved by then.
+    Safe points are the start of a stage (`gpupipe.pipeline.timeline.Timeline` checks it, except after stages without a
+    checkpoint yet) and, during training, the end of an epoch or of an XGBoost round (``Resources.safe_point``). By
+    then, all checkpoints have been written.
     """
 
     def __init__(self) -> None:
@@ -18,15 +18,15 @@ class StopSignal:
         self._watchers: list[Callable[[str], None]] = []
 
     def request(self, error: BaseException) -> None:
-        """Have the next safe point raise `error`; may be called by a signal handler. The first request wins."""
+        """Raise `error` at the next safe point; may be called from a signal handler. The first request wins."""
         self._asked = self._asked or error
 
     def watch(self, watcher: Callable[[str], None]) -> None:
-        """Call ``watcher(where)`` at every safe point from now on; it raises if the run has to stop."""
+        """Call ``watcher(where)`` at every safe point from now on; it raises an exception to stop the run."""
         self._watchers.append(watcher)
 
     def check(self, where: str) -> None:
-        """Raise if the run has to stop; `where` names the safe point ("before train xgboost")."""
+        """Raise an exception if the run must stop; `where` names the safe point ("before train xgboost")."""
         if self._asked is not None:
             raise self._asked
         for watcher in self._watchers:

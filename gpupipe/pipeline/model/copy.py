@@ -1,4 +1,4 @@
-"""A model in a folder of its own: copied, verified there, and renamed into place when it is whole."""
+"""Copy of a model directory, verified before it is renamed into place."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ from gpupipe.pipeline.run_inputs import model_inputs
 
 
 def copy_model(source: Path, target: Path, device: str = "auto", allow_code: bool = False) -> Verification:
-    """Copy the model of `source` to `target` and return what verifying the copy came to.
+    """Copy the model of `source` to `target`, verify the copy, and return the verification.
 
     Parameters
     ----------
     source : Path
         A run directory or a model directory.
     target : Path
-        Made here; it may exist if it is empty.
+        The directory to create; it may exist if it is empty.
     device : {"auto", "cpu", "gpu"}
         Where the copy is verified.
     allow_code : bool
-        Whether users' kernels that the model holds may run.
+        Whether custom kernels in the model may run.
 
     Raises
     ------
     ConfigError
-        If `target` is there and not an empty folder, is inside the model or its run directory, or cannot be written to.
+        If `target` exists and is not an empty directory, is inside the model or its run directory, or is not writable.
     ArtifactError
-        If a file is damaged, nothing was recorded, or the copy does not give what was; nothing is left then.
+        If a file is corrupt, the model has no recorded rows, or the copy fails verification. No copy is left then.
     """
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise ConfigError("a model needs a folder of its own", where=str(target), fix="name one that is new, or empty")
+        what = "expected a new or an empty directory"
+        raise ConfigError(what, where=str(target), fix="name a directory that does not exist yet, or is empty")
     require_no_conflict(target, model_inputs(source), contents=[])
     model = load_model(source, device, allow_code=allow_code)  # every file is checked before one is copied
-    with room_on(target.parent, "make room, or name another folder"), AtomicDirectory(target) as directory:
+    with room_on(target.parent, "free disk space, or name another directory"), AtomicDirectory(target) as directory:
         for file in sorted(model.folder.iterdir()):
             shutil.copyfile(file, directory.path / file.name)
         found = load_model(directory.path, device, allow_code=allow_code).verify()
         if not found.passed:
             raise ArtifactError(
-                "\n".join(["the model does not give here what was recorded:", *(f"  {p}" for p in found.problems[:8])]),
+                "\n".join(["verification of the copied model failed:", *(f"  {p}" for p in found.problems[:8])]),
                 where=str(model.folder),
-                fix="gpupipe verify shows all of it; nothing was copied",
+                fix="run `gpupipe verify` for the full list; nothing was copied",
             )
     return found

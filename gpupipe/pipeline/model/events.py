@@ -1,4 +1,4 @@
-"""The event tables of a model: how they are read when it serves, and the rows that are made of them."""
+"""Event tables of a model: reader settings for prediction, and rows built from events."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from gpupipe.io.row_steps import raw_columns
 from gpupipe.io.settings import JoinedTable
 
 KEPT = {"csv", "declared", "where", "compute", "group_by", "on", "time", "cardinality"}
-KEYS = {JoinedTable.model_fields[name].alias or name for name in KEPT}  # a model that names a hook must not run it
-GIVEN = "the table that was given"
+KEYS = {JoinedTable.model_fields[name].alias or name for name in KEPT}  # no hooks: a model must not run any
+GIVEN = "the given table"
 
 
 @dataclass(frozen=True)
 class ServedEvents:
-    """Event tables of a model and the way it reads them.
+    """Event tables of a model with their reader settings.
 
-    The rows of a table that is given are computed, filtered and grouped as those of the training were.
+    Tables to predict from are computed, filtered and grouped with the settings of the training.
 
     Attributes
     ----------
     tables : mapping of str to JoinedTable
+        Settings by table name, without paths.
     entities : Entities, optional
-        How the rows of the training were made of events; None where they were read.
+        Settings that built the training rows from events; None if the rows were read from a table.
     """
 
     tables: Mapping[str, JoinedTable] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class ServedEvents:
 
     @classmethod
     def of(cls, config: Config, derivation: Derivation | None) -> ServedEvents:
-        """Return the event tables that the features of a run read, and those that its rows are made of."""
+        """Return the event tables that the features of a run read, and the one that its rows are built from."""
         entities, names = config.source.entities, dict.fromkeys([] if derivation is None else derivation.tables)
         if entities is not None:
             names[entities.table] = None
@@ -55,30 +56,30 @@ class ServedEvents:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], derivation: Derivation | None) -> ServedEvents:
-        """Return what `to_json` wrote.
+        """Return the settings written by `to_json`.
 
         Raises
         ------
         ValueError, KeyError
-            If the document is not of this version.
+            If the document is malformed.
         """
         tables = {name: _table(name, settings) for name, settings in document["tables"].items()}
         entities = None if document["entities"] is None else Entities.model_validate(document["entities"])
         if absent := {*({} if derivation is None else derivation.tables)} - {*tables}:
-            raise ValueError(f"the settings of table {min(absent)!r} are absent")
+            raise ValueError(f"the settings of table {min(absent)!r} are missing")
         if entities is not None and (entities.table not in tables or tables[entities.table].time is None):
-            raise ValueError(f"the time of table {entities.table!r} is absent")
+            raise ValueError(f"the time column of table {entities.table!r} is missing")
         return cls(tables, entities)
 
     def columns(self, derivation: Derivation | None, *, for_rows: bool) -> dict[str, tuple[str, ...]]:
-        """Return the event tables that are needed, and the columns of each.
+        """Return the required event tables, each with its required columns.
 
         Parameters
         ----------
         derivation : Derivation, optional
-            What the features read.
+            The derived columns of the features, which name their tables.
         for_rows : bool
-            Whether the rows are to be made of events too.
+            Include the table and columns that rows are built from.
         """
         needed = {} if derivation is None else {name: table.inputs for name, table in derivation.tables.items()}
         if for_rows and self.entities is not None:
@@ -87,22 +88,22 @@ class ServedEvents:
         return needed
 
     def require(self, given: Sequence[str], needed: Mapping[str, Sequence[str]]) -> None:
-        """Raise ConfigError if an event table that is needed is not among those that are given."""
+        """Raise ConfigError if a required event table is not among those `given`."""
         for name, columns in needed.items():
             if name not in given:
                 read = ", ".join(raw_columns(self.tables[name], columns))
                 raise ConfigError(
-                    f"the model reads a further table: {name} (columns {read})",
-                    fix=f"give it: --table {name}=FILE, or tables={{{name!r}: ...}}",
+                    f"missing further table {name!r} (columns {read})",
+                    fix=f"add --table {name}=FILE (tables={{{name!r}: ...}} in Python)",
                 )
 
     def with_cut_off(self, rows: pa.Table, as_of: int | None, inputs: Sequence[str]) -> pa.Table:
-        """Return rows with their cut-off, if the features of the model end at it, and so have it among their `inputs`.
+        """Return the rows with a cut-off column if the `inputs` of the model include it.
 
         Raises
         ------
         ConfigError
-            If they have none, and no time is given.
+            If neither the rows nor `as_of` give a cut-off.
         """
         if self.entities is None or AS_OF not in inputs:
             return rows
@@ -110,24 +111,29 @@ class ServedEvents:
             return add_cut_off(rows, as_of)
         if AS_OF not in rows.column_names:
             raise ConfigError(
-                "the cut-off is missing: up to when features see events",
-                fix=f"give --as-of DATE (as_of= in Python), or a column {AS_OF!r} with the cut-off of each row",
+                "the cut-off is missing: features are computed from the events before it",
+                fix=f"add --as-of DATE (as_of= in Python), or a column {AS_OF!r} with the cut-off of each row",
             )
         return rows
 
     def require_entities(self, inputs: Sequence[str]) -> None:
-        """Raise ConfigError unless events alone have all that a model reads of its rows, its `inputs`."""
+        """Raise ConfigError unless all `inputs` of the model can be built from events."""
         if self.entities is None:
-            raise ConfigError("the rows of this model are not made of events", fix="give a table of rows to score")
+            what = "the rows of this model are not built from events"
+            raise ConfigError(what, fix="pass a table of rows to score")
         known = (*self.tables[self.entities.table].on.left, AS_OF)
         if more := [name for name in inputs if name not in known]:
-            fix = f"give a table of rows to score with {', '.join(dict.fromkeys([*known[:-1], *more]))}"
-            raise ConfigError(
-                f"the model reads columns of its rows that events do not have: {', '.join(more)}", fix=fix
-            )
+            fix = f"pass a table of rows to score with {', '.join(dict.fromkeys([*known[:-1], *more]))}"
+            raise ConfigError(f"the model reads columns that are not in the event table: {', '.join(more)}", fix=fix)
 
     def rows(self, events: Mapping[str, pa.Table], as_of: int) -> pa.Table:
-        """Return one row for each key with an event before `as_of`, in microseconds: its keys, and the cut-off.
+        """Return one row per key with an event before `as_of`: the key columns and the cut-off.
+
+        Parameters
+        ----------
+        events : mapping of str to pyarrow.Table
+        as_of : int
+            Microseconds since 1970-01-01 UTC.
 
         Raises
         ------
@@ -140,8 +146,8 @@ class ServedEvents:
 
 
 def _table(name: str, settings: Mapping[str, Any]) -> JoinedTable:
-    if strange := set(settings) - KEYS:
-        raise ValueError(f"table {name!r} has the setting {min(strange)!r}")
+    if unknown := set(settings) - KEYS:
+        raise ValueError(f"table {name!r} has the unknown setting {min(unknown)!r}")
     return JoinedTable.model_validate({**settings, "path": GIVEN})
 
 

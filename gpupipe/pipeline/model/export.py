@@ -1,6 +1,6 @@
-"""A trained model to its portable directory: features, estimator, schema, lineage. Numbers and JSON, never pickle.
+"""Export of a trained model to a portable directory of arrays and JSON, without pickle.
 
-Users' kernels go with it as text.
+Custom kernels are included as source text.
 """
 
 from __future__ import annotations
@@ -45,44 +45,44 @@ def export_model(
     importance_metric: str = "",
     ids: Sequence[str] = (),
 ) -> Verification | None:
-    """Write the model directory.
+    """Write the model directory and verify it on the CPU.
 
     Parameters
     ----------
     folder : Path
-        Created; must not exist.
+        The directory to create; it must not exist.
     trained : TrainedModel
     goal : Goal
     decision : Decision
         Calibration and threshold.
     config : Config
-        For its name, and for how its files are read.
+        Provides the name of the model and its reader settings.
     metrics : mapping of str to float
-        Of the exported model, for the record.
+        Metrics of the exported model.
     trial : TrialRows, optional
-        Rows that the model is replayed with; without any, it says nothing of what it must give.
+        Rows to record for `Model.verify`; without them the model cannot be verified.
     backend : Backend, optional
-        Where it was trained; needed with `trial`.
+        The backend that the model was trained on; required with `trial`.
     rules : sequence of ServedRules
-        What it is to ask of the tables that it predicts.
+        Rules to enforce on tables to predict.
     schema : Schema, optional
-        Of the whole training table; by default that of the features.
+        Schema of the whole training table; default: that of the features.
     importances : sequence of ColumnImportance
-        Of the input columns.
+        Importances of the input columns.
     importance_metric : str
-        The metric that they are measured by.
+        The metric of `importances`.
     ids : sequence of str
-        The identifiers of the training table.
+        Identifier columns of the training table.
 
     Returns
     -------
     Verification, optional
-        How far the model, read from its files on the CPU, is from the training side; None without `trial`.
+        Differences between the written model on the CPU and the trained one; None without `trial`.
 
     Raises
     ------
     GpupipeError
-        If the model that was written does not give on the CPU what the training side gives.
+        If the written model does not reproduce the outputs of the training on the CPU.
     """
     writer = ArtifactWriter(folder)
     write_features(writer, trained.features)
@@ -114,5 +114,5 @@ def export_model(
         return None
     written = load_model(folder, "cpu", allow_code=True)
     found = write_parity(writer, written, trial, trained, decision, goal, backend)
-    writer.finish(content, libraries())  # now with the parity among its files
+    writer.finish(content, libraries())  # again, to list the parity files
     return found

@@ -1,4 +1,4 @@
-"""Features of a model as files: schema, levels, program, the learned state of each op, and how columns are derived."""
+"""Files of a model's features: schema, levels, program, learned state of each op, and derivation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpupipe.table.blocks import layout
 from gpupipe.table.schema import Schema
 from gpupipe_kernels.program.program import Call, Program, block_id
 
-LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: of format 1
+LEVELS, LEVELS_1 = "levels.json", "levels.parquet"  # LEVELS_1: format 1
 TRAINING = "training_summary.json"
 DERIVATION, DERIVED_LEVELS = "derivation.json", "derivation_levels.json"
-DERIVED_LEVELS_1 = "derivation_levels.parquet"  # of format 1
-MAIN = ""  # the main table, among the tables that have levels
+DERIVED_LEVELS_1 = "derivation_levels.parquet"  # format 1
+MAIN = ""  # name of the main table in derivation_levels.json
 
 
 def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
@@ -39,7 +39,7 @@ def write_features(writer: ArtifactWriter, features: FittedFeatures) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return JSON values: arrays as lists, what is not finite as text."""
+    """Return JSON values: arrays become lists, non-finite floats become text."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
@@ -50,26 +50,26 @@ def _plain(value: Any) -> Any:
 
 
 def read_features(reader: ArtifactReader, calls: tuple[Call, ...] = ()) -> FittedFeatures:
-    """Return the features that `write_features` wrote; the program is checked."""
+    """Return the features written by `write_features`, with the program checked against the schema."""
     levels = read_levels(reader, LEVELS_1).get("", {}) if is_format_1(reader) else reader.json(LEVELS)
     schema = read_schema(reader.json("schema.json"), levels)
     described = read_described(reader.json("features.json"))
     program = Program.from_arrays(reader.arrays("program.npz"), len(described), calls)
     check_program(program, schema)
     states = read_states(reader.json("learned.json"))
-    # Models of earlier versions have none.
+    # Models written by earlier versions have no training summary.
     training = read_training(reader.json(TRAINING)) if TRAINING in reader.names() else None
     derivation = _read_derivation(reader)
     return FittedFeatures(schema, program, described, states=states, derivation=derivation, training=training)
 
 
 def check_program(program: Program, schema: Schema) -> None:
-    """Verify that `program` reads only what a table of `schema` has.
+    """Check that `program` reads only columns and codes of `schema`.
 
     Raises
     ------
     ArtifactError
-        If it does not.
+        If it reads anything else.
     """
     rows: dict[int, int] = {}
     n_codes = {}
@@ -79,11 +79,11 @@ def check_program(program: Program, schema: Schema) -> None:
     try:
         program.check(rows, n_codes)
     except (ValueError, KeyError) as error:
-        raise ArtifactError(f"the feature program is not sound: {error}", fix="export the model again") from error
+        raise ArtifactError(f"the feature program is invalid: {error}", fix="export the model again") from error
 
 
 def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
-    """Write how the derived columns are made."""
+    """Write the definition of the derived columns."""
     tables = {
         name: {
             "schema": table.schema.to_json(),
@@ -106,12 +106,12 @@ def _write_derivation(writer: ArtifactWriter, derivation: Derivation) -> None:
 
 
 def _read_derivation(reader: ArtifactReader) -> Derivation | None:
-    """Return what `_write_derivation` wrote; None where the model has no derived columns.
+    """Return the derivation written by `_write_derivation`; None if the model has no derived columns.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the document is not one that this version writes.
+        If the document is malformed.
     """
     if DERIVATION not in reader.names():
         return None
@@ -130,11 +130,11 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     }
     made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
     inputs = read_names(document["inputs"], "the inputs of derived columns")
-    ops = tuple(_derived(read_op(op)) for op in document["ops"])
+    ops = tuple(_read_derived_op(read_op(op)) for op in document["ops"])
     return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
 
 
-def _derived(op: Any) -> DerivedOp:
+def _read_derived_op(op: Any) -> DerivedOp:
     if not isinstance(op, DerivedOp):
-        raise ValueError(f"{type(op).__name__} makes no columns before the split")
+        raise ValueError(f"{type(op).__name__} does not derive columns before the split")
     return op

@@ -1,4 +1,4 @@
-"""The model directory that a path means."""
+"""Lookup of the model directory in a path."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from gpupipe.errors import ArtifactError, did_you_mean
 
 
 def model_folder(path: str | Path) -> Path:
-    """Return the model directory of a path: that directory itself, or one in a run directory.
+    """Return the model directory of a path, which is that directory or a run directory.
 
     Raises
     ------
     ArtifactError
-        If there is none; what the path is instead is in the message.
+        If there is none; the message says what the path is instead.
     """
     folder = Path(path)
     inner = folder / "model"
     if (inner / MANIFEST).is_file():
         if inner.is_symlink():
-            fix = "name the directory that it leads to, if that is what you want"
-            raise ArtifactError("the model is a link out of its run directory", where=str(inner), fix=fix)
+            fix = "to load the linked model, name its directory"
+            raise ArtifactError("the model is a symbolic link, not a directory", where=str(inner), fix=fix)
         return inner
     if (folder / MANIFEST).is_file():
         return folder
@@ -32,18 +32,18 @@ def _no_model(folder: Path) -> ArtifactError:
     where, fix = str(folder), "name a run directory, or the model directory in it"
     if not folder.exists():
         names = [entry.name for entry in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        return ArtifactError("there is no such model", where=where, fix=did_you_mean(folder.name, names) or fix)
+        return ArtifactError("no such directory", where=where, fix=did_you_mean(folder.name, names) or fix)
     if folder.is_file():
         is_config = folder.suffix in (".yaml", ".yml")
-        what = "this is a configuration, not a model" if is_config else "this is a file, not a model directory"
-        return ArtifactError(what, where=where, fix=f"train it: gpupipe run {folder}" if is_config else fix)
+        what = f"expected a model directory; found a {'configuration' if is_config else 'file'}"
+        return ArtifactError(what, where=where, fix=f"train a model: gpupipe run {folder}" if is_config else fix)
     if (folder / "config.yaml").is_file() or (folder / "log.jsonl").is_file():
-        return ArtifactError(
-            f"the run directory has no model: {folder / 'model' / MANIFEST} is missing", where=where, fix="run it again"
-        )
+        what = f"the run directory has no model: {folder / 'model' / MANIFEST} is missing"
+        return ArtifactError(what, where=where, fix="run its configuration again")
     runs = [run for run in folder.iterdir() if (run / "model" / MANIFEST).is_file() and not run.name.startswith(".")]
     if runs:
         newest = max(runs, key=lambda run: run.stat().st_mtime)
-        what = f"this folder has {len(runs)} run directories" if len(runs) > 1 else "this folder has a run directory"
-        return ArtifactError(f"{what}, and is not a model itself", where=where, fix=f"name one, such as {newest}")
-    return ArtifactError("there is no model in this folder: it has no manifest.json", where=where, fix=fix)
+        n_runs = f"{len(runs)} run {'directories' if len(runs) > 1 else 'directory'}"
+        what = f"expected a model directory; found a folder of {n_runs}"
+        return ArtifactError(what, where=where, fix=f"name a run directory, such as {newest}")
+    return ArtifactError("the directory has no model: manifest.json is missing", where=where, fix=fix)

@@ -1,6 +1,6 @@
-"""Parquet parts of model format 1, which gpupipe 0.1 wrote; later models have JSON and npz in their place.
+"""Parquet parts of model format 1, written by gpupipe 0.1; format 2 uses JSON and npz instead.
 
-pyarrow parses them without further checks: a crafted file can crash the process that loads it.
+pyarrow parses them without further checks, so a crafted file can crash the process that loads it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gpupipe.typing import Array
 
 
 def is_format_1(reader: ArtifactReader) -> bool:
-    """Return whether a model directory is of format 1."""
+    """Return whether a model directory has format version 1."""
     return bool(reader.manifest["format_version"] == 1)
 
 
 def read_levels(reader: ArtifactReader, name: str) -> dict[str, dict[str, list[str]]]:
-    """Return the levels in a Parquet part, by table (``""``: the main table) and column."""
+    """Return the levels in a Parquet part by table (``""`` is the main table) and column."""
     rows = _read(reader, name).to_pydict()
     found: dict[str, dict[str, list[str]]] = {}
     tables = rows.get("table", [""] * len(rows["column"]))

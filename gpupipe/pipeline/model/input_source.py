@@ -1,7 +1,7 @@
-"""Sources of the tables that a model scores: read as in training, with text columns kept as text.
+"""Sources of the tables that a model scores, with the reader settings and text columns of the training.
 
-CSV has no types. What a batch happens to hold must not decide how it is read: the text level ``00501`` would be the
-number 501 in a batch of digits only, and an unseen level to the model.
+CSV has no types, and the values of one batch must not decide how it is read: in a batch of digits only, the level
+``00501`` would be read as the number 501, which is an unseen level.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TEXT_TYPES = ("string", "large_string")
 
 
 def describe_reading(config: Config, features: FittedFeatures, schema: Schema) -> dict[str, Any]:
-    """Return the manifest's section ``reading``: how tables to score are read.
+    """Return the manifest section ``reading``: the reader settings for tables to score.
 
     Parameters
     ----------
     config : Config
     features : FittedFeatures
     schema : Schema
-        Of the whole training table: keys and raw texts are no columns of the features.
+        Schema of the whole training table; the schema of the features lacks keys and raw texts.
     """
     return {
         "csv": config.source.csv.model_dump(mode="json"),
@@ -67,7 +67,7 @@ def main_source(
     path : str
         File, glob, folder or URL.
     reading : mapping
-        The section ``reading`` of the model's manifest.
+        The manifest section ``reading``.
     features : FittedFeatures | DescribedFeatures
     rules : sequence of ServedRules
     """
@@ -81,7 +81,7 @@ def main_source(
 def event_source(
     path: str, events: ServedEvents, reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures, name: str
 ) -> JoinedTable:
-    """Return the source of the event table `name` of a model; its keys are read like those of the main table."""
+    """Return the source of the event table `name`, with keys of the same kind as in the main table."""
     settings, main = events.tables[name], _main_texts(reading, features)
     texts = {right for left, right in zip(settings.on.left, settings.on.right, strict=True) if left in main}
     if features.derivation is not None and name in features.derivation.tables:
@@ -101,5 +101,5 @@ def _texts_of(columns: Iterable[Column]) -> set[str]:
 
 
 def _is_text(column: Column) -> bool:
-    # A numeric column that was text (declared so, for its marks or blanks) is parsed by the reader where it can be.
+    # The reader parses numeric columns that were text in training (because of missing-value markers, for example).
     return column.kind != "numeric" and column.dtype in TEXT_TYPES

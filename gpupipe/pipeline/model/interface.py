@@ -1,4 +1,4 @@
-"""Interface of models loaded from their directories: what they read, predict and report."""
+"""`LoadedModel`: the interface shared by `gpupipe.Model` and `gpupipe.UntrustedModel`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_SHOWN = 30  # input columns, metrics, labels
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LoadedModel(ABC):
-    """A model of a directory, ready to predict.
+    """A loaded model, ready to predict.
 
     `gpupipe.Model` computes in this process, `gpupipe.UntrustedModel` in a child process.
 
@@ -52,9 +52,9 @@ class LoadedModel(ABC):
     features : FittedFeatures | DescribedFeatures
         Input columns and feature names.
     manifest : dict
-        The content of manifest.json, or the part of it that predictions need.
+        The content of manifest.json, or the entries of it that predictions need.
     goal, decision, backend, folder, rules, events, warns
-        As in `gpupipe.Model`. Remarks on the work are in ``backend.take_remarks()``.
+        As in `gpupipe.Model`. Warnings raised while computing are in ``backend.take_remarks()``.
     """
 
     goal: Goal
@@ -66,79 +66,84 @@ class LoadedModel(ABC):
     rules: tuple[ServedRules, ...] = ()
     events: ServedEvents = NO_EVENTS
     warns: bool = True
-    # Per thread: servers predict in several.
+    # Per thread, because servers predict in several threads.
     _last: threading.local = field(init=False, default_factory=threading.local)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The input columns that a table must have."""
+        """Names of the input columns that a table must have."""
         return self.features.inputs
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the columns of `transform`."""
+        """Names of the columns that `transform` returns."""
         return tuple(self.features.names)
 
     @property
     def importances(self) -> pd.DataFrame:
-        """Permutation importances of the input columns, as the run measured them on rows that it had not trained on.
+        """Permutation importances of the input columns, measured by the run on rows that the model was not trained on.
 
         A frame with the columns ``column``, ``importance`` (the mean loss of the metric when the column is shuffled)
-        and ``std``, most important first; of tables wider than 100 columns, those that the model relies on most.
+        and ``std``, most important first. For tables with more than 100 columns, it has the columns that the model
+        uses most.
 
         Raises
         ------
         ArtifactError
-            If the model holds none.
+            If the run measured no importances.
         """
         found = read_importances(self.manifest.get("importances"))
         if found is None:
-            fix = "run its configuration again with evaluate.importance on; they are measured against a target"
-            raise ArtifactError("no importances were recorded in this model", where=str(self.folder), fix=fix)
+            fix = "run its configuration again with evaluate.importance on; importances need a target"
+            raise ArtifactError("this model has no recorded importances", where=str(self.folder), fix=fix)
         return found.to_frame()
 
     @property
     def last_prediction_report(self) -> PredictionReport | None:
-        """Nulls, unseen levels and values outside the training range in the rows of the last prediction.
+        """Nulls, unseen levels and values outside the training range in the most recently predicted rows.
 
-        That is the last `predict`, `predict_proba`, `predict_table` or `transform` of this thread; None before the
-        first.
+        Covers the last call of `predict`, `predict_proba`, `predict_table`, `predict_entities` or `transform` in this
+        thread; None before the first.
         """
         return getattr(self._last, "report", None)
 
     def predict(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
     ) -> Array:
-        """Return one prediction a row: a label, a number, a cluster, or an embedding; shape (n,) or (n, k).
+        """Return one prediction per row.
 
         Parameters
         ----------
         data : frame, dict, list of dict, pandas.Series, or path
-            Rows with the model's input columns, in any order; other columns are ignored. A frame is one of pandas,
-            polars, cuDF, DuckDB or pyarrow, anything with ``__arrow_c_stream__``, or a dict of sequences. A dict of
-            single values and a Series whose index names the columns are one row. In a list of dicts, a column that some
-            rows lack is null there. Where a feature is computed from the history of a row in this table, the history
-            must be in it.
+            Rows with the model's input columns, in any order; other columns are ignored. A frame is a pandas, polars,
+            cuDF, DuckDB or pyarrow table, any object with ``__arrow_c_stream__``, or a dict of sequences. A dict of
+            scalars, or a Series indexed by column name, is one row. Keys that are missing from some dicts of a list are
+            null. If features are computed from the history of a row in this table, the table must contain that history.
         tables : mapping of str to frame or path, optional
             The further tables that features are computed from, by their names in the configuration.
         as_of : str, date or datetime, optional
-            The cut-off, as an ISO date or time if it is text, instead of every date that the configuration named as
-            one. UTC where it has no time zone.
+            Cut-off that replaces all cut-off dates in the configuration: a date or datetime, or ISO text. Without a
+            time zone it is UTC.
+
+        Returns
+        -------
+        array, shape (n,) or (n, k)
+            Class labels; float64 values of a regression; int32 clusters; or float32 embeddings with k components.
 
         Raises
         ------
         SchemaError
-            If a column is absent or holds values of another kind, or rules of the training (``data:``) are broken; rows
-            and columns are named. Rules that only warn are in ``backend.take_remarks()``.
+            If a column is missing or has values of another kind, or a rule of ``data:`` is violated; the message names
+            rows and columns. Rules with ``otherwise: warn`` add to ``backend.take_remarks()`` instead.
         ConfigError
-            If a further table is absent or unknown, or `as_of` is not a time.
+            If a further table is missing or unknown, or `as_of` is not a time.
         DataError
-            If `data` is of a type that is not a table, or cannot be read.
+            If `data` is not a table or a path, or cannot be read.
 
         Warns
         -----
         PredictionWarning
-            If no row of a column is like the training rows; the counts are in `last_prediction_report`.
+            If no value of a column is like the training rows; `last_prediction_report` has the counts.
         """
         return prediction_values(
             self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision.threshold
@@ -147,16 +152,22 @@ class LoadedModel(ABC):
     def predict_proba(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
     ) -> Array:
-        """Return the probability of each class, float64, shape (n, k), in the order of ``goal.labels``.
+        """Return the probability of each class.
 
-        Parameters are those of `predict`.
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+
+        Returns
+        -------
+        array of float64, shape (n, k)
+            Columns are in the order of ``goal.labels``.
 
         Raises
         ------
-        SchemaError
-            As `predict`.
-        DataError
-            If the model does not classify.
+        SchemaError, ConfigError, DataError
+            As `predict`; DataError also if the model is not a classifier.
         """
         if not self.goal.labels:
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
@@ -169,19 +180,25 @@ class LoadedModel(ABC):
         as_of: str | date | datetime | None = None,
         keep: Sequence[str] = (),
     ) -> pa.Table:
-        """Return a table: ``prediction``, and for each class ``probability_LABEL`` (`embedding_i` for embeddings).
+        """Return predictions as a table.
 
         Parameters
         ----------
         data, tables, as_of
             As in `predict`.
         keep : sequence of str
-            Columns of `data` to copy before the predictions, unchanged: names and globs.
+            Columns of `data` (names and globs) to copy unchanged in front of the predictions.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per input row: the columns of `keep`, then ``prediction`` and one ``probability_LABEL`` per class;
+            for clusters ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``.
 
         Raises
         ------
-        SchemaError, ConfigError
-            As `predict`; also if `data` lacks a column of `keep`, or one has the name of an output column.
+        SchemaError, ConfigError, DataError
+            As `predict`; also if `data` lacks a column of `keep`, or such a column has the name of an output column.
         """
         if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
             data = frame_to_arrow(data)  # a stream can be read once
@@ -218,15 +235,19 @@ class LoadedModel(ABC):
         *,
         as_frame: bool = False,
     ) -> Array | pd.DataFrame:
-        """Return the features that the estimator sees, float32, shape (n, len(feature_names)), column-major.
+        """Return the feature matrix that the estimator predicts from.
 
         Parameters
         ----------
         data, tables, as_of
             As in `predict`.
         as_frame : bool
-            Return a pandas.DataFrame with `feature_names` as its columns. Otherwise the array is NumPy's, or CuPy's
-            where the model's features are computed on a GPU.
+            Return a pandas.DataFrame with `feature_names` as its columns instead of an array.
+
+        Returns
+        -------
+        array of float32, shape (n, len(feature_names)), or pandas.DataFrame
+            The array is column-major: a CuPy array if features are computed on a GPU, else a NumPy array.
 
         Raises
         ------
@@ -241,26 +262,26 @@ class LoadedModel(ABC):
         return pd.DataFrame(self.backend.to_host(X.T).T, columns=list(self.feature_names))
 
     def predict_entities(self, tables: Mapping[str, Any], as_of: str | date | datetime) -> pa.Table:
-        """Return the predictions of every key that has an event before a date: one row for each.
+        """Return one prediction for each entity key that has an event before the cut-off.
 
-        This is for a model whose rows were made of events (``source: {entities: ...}``).
+        Only for models whose training rows were built from events (``source: {entities: ...}``).
 
         Parameters
         ----------
-        tables : mapping of str to DataFrame, Table or path
-            The event tables, by the names that the configuration gave them.
+        tables : mapping of str to frame or path
+            The event tables, by their names in the configuration.
         as_of : str, date or datetime
-            The cut-off, an ISO date or time: features see the events before it.
+            The cut-off: features are computed from earlier events only. A date or datetime, or ISO text.
 
         Returns
         -------
         pyarrow.Table
-            The keys and ``as_of``, then the columns of `predict_table`; ordered by key.
+            The keys and ``as_of``, then the columns of `predict_table`; sorted by key.
 
         Raises
         ------
         ConfigError
-            If the rows of the training were not made of events alone, or a table is absent.
+            If the model reads rows that are not built from events alone, or a table is missing.
         DataError
             If no key has an event before `as_of`.
         """
@@ -271,21 +292,26 @@ class LoadedModel(ABC):
 
     @abstractmethod
     def verify(self) -> Verification:
-        """Check every file again, replay here what the training side recorded, and return how far they are apart.
+        """Check every file again and predict the rows recorded in training; return the differences found.
+
+        Returns
+        -------
+        Verification
+            Differences of features, predictions and metrics; ``passed`` is true if all are within the tolerance.
 
         Raises
         ------
         ArtifactError
-            If a file is damaged, or nothing was recorded: a model of an older version.
+            If a file is corrupt, or the model has no recorded rows because an older version wrote it.
         """
 
     @abstractmethod
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-        """Return the calibrated prediction of rows, with the report on their values."""
+        """Return the calibrated prediction of rows, and the report on their values."""
 
     @abstractmethod
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
-        """Return the feature matrix of rows, with the report on their values."""
+        """Return the feature matrix of rows, and the report on their values."""
 
     def _predict(self, rows: RowsToPredict) -> Prediction:
         prediction, report = self._prediction_of(rows)
@@ -298,18 +324,18 @@ class LoadedModel(ABC):
         return X
 
     def _keep_report(self, report: PredictionReport) -> None:
-        """Keep the report of a prediction, and issue its alarms as warnings of the line that called the model."""
+        """Store the report of a prediction; issue its alarms as warnings at the line that called the model."""
         self._last.report = report
         if self.warns:
             for alarm in report.alarms:
                 warnings.warn(alarm, PredictionWarning, stacklevel=4)
 
     def source_of(self, path: str) -> TableSource:
-        """Return the source that reads a file, glob, folder or URL of rows to score as the training table was read."""
+        """Return the source of rows to score (file, glob, folder or URL), with the reader settings of the training."""
         return main_source(path, self.manifest["reading"], self.features, self.rules)
 
     def event_source(self, name: str, path: str) -> TableSource:
-        """Return the source that reads the event table `name` from another file, glob, folder or URL."""
+        """Return the source that reads the event table `name` from the given file, glob, folder or URL."""
         return event_source(path, self.events, self.manifest["reading"], self.features, name)
 
     @property
@@ -317,22 +343,22 @@ class LoadedModel(ABC):
         return str(self.manifest.get("model", {}).get("name", "model"))
 
     def __repr__(self) -> str:
-        of = f" of {_cut(self.goal.target, 40)!r}" if self.goal.target else ""
+        of = f" of {_shorten(self.goal.target, 40)!r}" if self.goal.target else ""
         return (
             f"{type(self).__name__}({self._name}: {self.goal.task}{of}, {len(self.inputs)} inputs, "
             f"{len(self.feature_names)} features, {self.backend.name}, {str(self.folder)!r})"
         )
 
     def _repr_html_(self) -> str:
-        """Return two tables: the model, and its input columns."""
+        """Return two HTML tables: the model, and its input columns."""
         goal, manifest = self.goal, self.manifest
         facts = {
             "model": self._name,
-            "task": goal.task + (f", labels {_some([str(label) for label in goal.labels])}" if goal.labels else ""),
+            "task": goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else ""),
             "target": goal.target or "none",
             "threshold": f"{self.decision.threshold:.4g}" if goal.task == "binary" else "",
             "features": f"{len(self.feature_names)}, computed on the {self.backend.name}",
-            "metrics": _some(
+            "metrics": _join(
                 [f"{n} {v:.4g}" for n, v in manifest.get("metrics", {}).items() if isinstance(v, int | float)]
             ),
             "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
@@ -353,9 +379,9 @@ class LoadedModel(ABC):
         return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
 
 
-def _some(texts: list[str]) -> str:
+def _join(texts: list[str]) -> str:
     return ", ".join(texts[:MOST_SHOWN]) + (f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else "")
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

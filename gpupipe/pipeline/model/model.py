@@ -1,4 +1,4 @@
-"""A model loaded from its directory: features and estimator, ready to predict on any machine."""
+"""`Model` and `load_model`: a model loaded from its directory, ready to predict on any machine."""
 
 from __future__ import annotations
 
@@ -49,42 +49,64 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Model(LoadedModel):
-    """A trained model with its features, as `gpupipe.load_model` returns it.
+    """A trained model and its features, as returned by `gpupipe.load_model`.
 
-    Models can be pickled, to other machines too: a pickle holds the files of the model directory, which are written to
-    a temporary directory and checked again when it is loaded.
+    A model can be pickled and sent to other machines. The pickle contains the files of the model directory; unpickling
+    writes them to a temporary directory and checks them again.
 
     Attributes
     ----------
     goal : Goal
         Task, target and class labels.
     features : FittedFeatures
+        The feature program, its lookup tables and the schema of the input columns.
     estimator : FittedModel
+        The estimator, on the CPU.
     decision : Decision
         Calibration and threshold.
     backend : Backend
+        The device that features are computed on.
     manifest : dict
         The content of manifest.json.
     folder : Path
         The model directory.
     rules : tuple of ServedRules
-        The rules of ``data:`` that tables to predict must keep.
+        The rules of ``data:`` that are enforced on tables to predict.
     engine : {"numpy", "numba"}, optional
-        The host's interpreter of the features; None: the backend chooses.
+        Interpreter of the feature program on the CPU. None: chosen by the backend.
     events : ServedEvents
-        How the further tables are read.
+        Settings for reading the further tables.
     device : {"auto", "cpu", "gpu"}
-        The device that was asked for; an unpickled model asks for the same.
+        The requested device; used again when the model is unpickled.
     warns : bool
-        Whether a prediction issues a `gpupipe.errors.PredictionWarning` for each of the alarms of its report.
+        Whether each alarm of a prediction report is issued as a `gpupipe.errors.PredictionWarning`.
 
     Examples
     --------
-    >>> model = load_model("runs/churn")  # doctest: +SKIP
-    >>> model.predict({"tenure": 3, "Contract": "One year", "MonthlyCharges": 29.9})  # doctest: +SKIP
-    array(['No'], dtype='<U3')
-    >>> model.last_prediction_report.columns[0].n_null  # doctest: +SKIP
-    0
+    Train a small model, then load and use it as a service would:
+
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline, load_model
+    >>> frame = pd.DataFrame({"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> pipeline = Pipeline(pd.concat([frame] * 25), target="left", models=["logistic_regression"])
+    >>> run = pipeline.run(f"{folder.name}/run", quiet=True)
+    >>> model = load_model(run.path)
+    >>> model.inputs
+    ('age', 'plan')
+    >>> model.predict({"age": 30, "plan": "a"})
+    array([0])
+
+    The report compares the predicted rows with the training rows:
+
+    >>> model.predict(pd.DataFrame({"age": [30, 52], "plan": ["a", "z"]}))
+    array([0, 1])
+    >>> model.last_prediction_report.columns[1].unseen_levels
+    ('z',)
+    >>> model.verify().passed
+    True
+    >>> folder.cleanup()
     """
 
     features: FittedFeatures
@@ -105,18 +127,18 @@ class Model(LoadedModel):
     def __reduce__(self) -> tuple[Any, ...]:
         files = _read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return _unpickled, (files, self.device, bool(self.manifest.get("kernels")), changed)
+        return _unpickle, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
-    """Return rows as the features of `model` read them, with the report on their values."""
+    """Return the rows encoded for the features of `model`, and the report on their values."""
     table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
     return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
 
 
 def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-    """Return the calibrated prediction of rows, in batches, with the report on their values."""
-    if model.features.derivation is not None:  # a history must not be cut
+    """Return the calibrated prediction of rows, computed in batches, and the report on their values."""
+    if model.features.derivation is not None:  # a history must stay in one batch
         return _predict_batch(model, rows)
     n_rows = rows.arrow.num_rows
     parts = map_row_ranges(
@@ -126,11 +148,11 @@ def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predict
 
 
 def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-    table, report = encode_rows(model, rows)  # the columns must be right, even if there are no rows
+    table, report = encode_rows(model, rows)  # checks the columns even if there are no rows
     if rows.arrow.num_rows == 0:
         return no_predictions(model.goal), report
     X = model.features.transform(table, model.backend, model.engine)
-    X = matrix_on_host(X, model.backend)  # the estimator is the host's
+    X = matrix_on_host(X, model.backend)  # the estimator runs on the host
     parts = map_row_ranges(
         lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
     )
@@ -180,67 +202,86 @@ def load_model(
     limits: Mapping[str, Any] | None = None,
     engine: HostEngine | None = None,
 ) -> Model | UntrustedModel:
-    """Load a model.
+    """Load a model and check each of its files.
 
     Parameters
     ----------
     path : str or Path
-        A model directory, or a run directory that holds one.
+        A model directory, or a run directory that contains one.
     device : {"auto", "cpu", "gpu"}
-        An untrusted model is used on the CPU.
+        Where features are computed. ``"auto"``: a GPU if there is a usable one. Untrusted models run on the CPU.
     allow_code : bool
-        Whether the text of users' kernels in the model may be compiled and run. A model without any needs no leave.
+        Allow compiling and running the custom kernels in the model. Without kernels it has no effect.
     untrusted : bool
-        Load and use the model in a child process with limits. Recommended for models from people you do not trust: one
-        that crashes, hangs or takes too much memory is then an ArtifactError. The results are the same.
+        Load and use the model in a child process with limits on memory and time. Use it for models from people you do
+        not trust: a model that crashes, hangs or takes too much memory then raises an ArtifactError. Results are the
+        same.
     limits : mapping, optional
-        Limits of an untrusted model: ``memory`` in bytes or as text (``"4GiB"``), by default half of the memory that is
-        available; ``time`` for each answer in seconds or as text (``"5min"``), by default 120 s and 2 ms more for each
-        row. Up to 1,048,576 rows are one question.
+        Limits of an untrusted model. ``memory``: in bytes or as text (``"4GiB"``); default: half of the available
+        memory. ``time`` per request: in seconds or as text (``"5min"``); default: 120 s plus 2 ms per row. A request
+        has at most 1,048,576 rows.
     engine : {"numpy", "numba"}, optional
-        Interpreter of the features of a trusted model on the CPU. None: NumPy's, which made the training matrix too.
-        numba: a compiled one, for a process that scores again and again; its first prediction waits for the compiler.
-        The two agree within the tolerances that ``gpupipe kernels`` states. The digits of a prediction depend on this
-        choice only, not on the number of rows or of earlier predictions.
+        Interpreter of the feature program of a trusted model on the CPU. None: NumPy, as in training. ``"numba"``: a
+        compiled interpreter for services that predict often; it compiles during the first prediction. The two agree
+        within the tolerances listed by ``gpupipe kernels``. The digits of a prediction depend on this choice only, not
+        on the number of rows or on earlier predictions.
 
     Returns
     -------
     Model or UntrustedModel
+        An UntrustedModel if `untrusted`, else a Model.
 
     Raises
     ------
     ArtifactError
-        If a file is absent, damaged or altered (it is named), the format is not one that this version reads, or the
-        model holds code that was not allowed. If the model is untrusted, also if it crashes or exceeds a limit.
+        If a file is missing, corrupt or altered (the message names it), the format version is not supported, or the
+        model contains code and `allow_code` is false. With `untrusted`, also if the model crashes or exceeds a limit.
     DeviceError
-        If a GPU is demanded and cannot be had.
+        If a GPU is requested and none is usable.
     ConfigError
-        If `path` is of another type, `limits` are given for a trusted model, or a GPU is demanded for an untrusted one.
+        If `path` is not a path, `limits` are given for a trusted model, or `engine` or a GPU for an untrusted one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline, load_model
+    >>> frame = pd.DataFrame({"age": range(100), "price": [0.5 * age + 2 for age in range(100)]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = Pipeline(frame, target="price", models=["ridge"]).run(f"{folder.name}/run", quiet=True)
+    >>> model = load_model(run.path)
+    >>> model.predict({"age": 40}).round(0)
+    array([22.])
+    >>> model.goal.task
+    'regression'
+    >>> folder.cleanup()
     """
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(
             f"expected the path of a run directory or a model directory; got {type(path).__name__}",
-            fix="gpupipe.load_model(run.path), or run.model, which is loaded already",
+            fix="use gpupipe.load_model(run.path), or run.model, which is already loaded",
         )
     if untrusted:
         from gpupipe.pipeline.untrusted.model import load_untrusted
 
         if engine is not None:
-            raise ConfigError("an engine is chosen for trusted models", where="engine", fix="remove it, or untrusted")
+            what = "engine applies to trusted models only"
+            raise ConfigError(what, where="engine", fix="remove engine, or remove untrusted=True")
         return load_untrusted(path, device, allow_code=allow_code, limits=limits)
     if limits is not None:
-        raise ConfigError("limits apply to untrusted models", where="limits", fix="add untrusted=True, or remove them")
+        what = "limits apply to untrusted models only"
+        raise ConfigError(what, where="limits", fix="add untrusted=True, or remove limits")
     if engine not in (None, "numpy", "numba"):
-        raise ConfigError(f"expected 'numpy' or 'numba', got {engine!r}", where="engine")
+        raise ConfigError(f"expected 'numpy' or 'numba'; got {engine!r}", where="engine")
     reader = ArtifactReader(model_folder(path))
-    # The backend comes before any library that computes is loaded: it says how its threads wait.
+    # Choosing a backend sets how threads wait, which must precede the import of any compute library.
     return replace(open_model(reader, choose(device), allow_code), device=device, engine=engine)
 
 
 def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Model:
-    """Return the model of a directory that was checked, on a backend that was chosen; see `load_model`."""
+    """Return the model of a checked directory on the given backend; see `load_model`."""
     folder, manifest = reader.folder, reader.manifest
-    with refuse_failures("the model is not one that this version reads", str(folder), "export it again"):
+    with refuse_failures("cannot read the model", str(folder), "export it again"):
         features = read_features(reader, read_kernels(reader, allow_code))
         goal = read_goal(manifest)
         decision = read_decision(manifest["decision"], goal)
@@ -264,25 +305,25 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
 
 
 def _read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files of a model directory.
+    """Return the files of a model directory, by name.
 
     Raises
     ------
     ArtifactError
-        If they are not, or no longer, those of `manifest`.
+        If they do not match `manifest`.
     """
     reader = ArtifactReader(folder)
     if reader.manifest != manifest:
         raise ArtifactError(
-            "the model directory has changed since it was loaded, so the model cannot be pickled",
+            "cannot pickle the model: its directory has changed since it was loaded",
             where=str(folder),
-            fix="load it again",
+            fix="load the model again",
         )
     return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
 
 
-def _unpickled(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    """Return the model of these files, in a temporary directory that exists as long as the model does."""
+def _unpickle(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
+    """Return the model of these files, in a temporary directory that is removed with the model."""
     folder = Path(mkdtemp(prefix="gpupipe-model-"))
     try:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""Report on the rows of a prediction: nulls, unseen levels and values outside the training range, per input column."""
+"""Prediction report: nulls, unseen levels and values outside the training range, per input column."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpupipe.table.schema import NAT, NULL, UNSEEN, Column
 from gpupipe.table.string_columns import as_dictionary, used_texts
 from gpupipe.units import DAY_US
 
-N_EXAMPLES = 3  # of unseen levels
-N_LINES = 10  # on the console
-UNLIKELY = 1e-3  # what is found in every row is an alarm if the training rows make it less likely than this
-FEWEST_ROWS = 10  # of fewer rows, all can be outside the training range by chance
+N_EXAMPLES = 3  # unseen levels shown per column
+N_LINES = 10  # columns named on the console
+UNLIKELY = 1e-3  # a property of every row raises an alarm below this probability under the training distribution
+FEWEST_ROWS = 10  # fewer rows can all be outside the training range by chance
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,19 @@ class ColumnReport:
     ----------
     name : str
     kind : {"numeric", "boolean", "categorical", "datetime", "text", "raw"}
-        A raw column is read by ops over keys and texts as it is.
+        A raw column is read unencoded by ops over keys and texts.
     n_null : int
-        Rows without a value, or with a number too large for float32 arithmetic.
+        Rows without a value, or with a number too large for float32.
     n_unseen : int, optional
-        Rows with a level that no training row has; None for columns without levels.
+        Rows with a level that is absent from the training rows; None for columns without levels.
     n_below, n_above : int, optional
         Rows outside the training range; None without a range.
     low, high : float or int, optional
         The training range: numbers, or microseconds since 1970-01-01 UTC.
     null_share, unseen_share : float, optional
-        Share of nulls among the training rows, and the share of new levels that is to be expected of further rows; None
-        where that was not recorded.
+        Share of nulls in the training rows, and the share of unseen levels expected in new rows; None if not recorded.
     unseen_levels : tuple of str
-        Some of the levels that no training row has.
+        Up to 3 of the unseen levels.
     """
 
     name: str
@@ -63,11 +62,11 @@ class ColumnReport:
 
     @property
     def n_outside(self) -> int:
-        """Rows outside the training range."""
+        """Number of rows outside the training range."""
         return (self.n_below or 0) + (self.n_above or 0)
 
     def merge(self, other: ColumnReport) -> ColumnReport:
-        """Return the report on the rows of both."""
+        """Return the report on the rows of both reports."""
         levels = tuple(dict.fromkeys((*self.unseen_levels, *other.unseen_levels)))[:N_EXAMPLES]
         return replace(
             self, n_null=self.n_null + other.n_null, n_unseen=_sum(self.n_unseen, other.n_unseen),
@@ -75,10 +74,10 @@ class ColumnReport:
         )  # fmt: skip
 
     def alarm(self, n_rows: int) -> str:
-        """Return why no row of this column is like the training rows, or ``""``."""
+        """Return why no value of this column is like the training rows, or ``""``."""
         n_values = n_rows - self.n_null
         if self.n_unseen and self.n_unseen == n_values and self._is_unlikely(self.unseen_share, n_values):
-            return f"column {self.name!r}: no row has a level seen in training{self._examples}"
+            return f"column {self.name!r}: every level is unseen in training{self._examples}"
         if n_rows and not n_values and self.null_share != 1 and self._is_unlikely(self.null_share, n_rows):
             then = "" if self.null_share is None else f" ({self.null_share:.1%} in training)"
             return f"column {self.name!r}: every row is null{then}"
@@ -88,11 +87,11 @@ class ColumnReport:
 
     @staticmethod
     def _is_unlikely(share: float | None, n_rows: int) -> bool:
-        """Return whether a share of all rows would hardly ever make up `n_rows` rows."""
+        """Return whether `n_rows` rows in a row are improbable for a property with this share of all rows."""
         return n_rows >= FEWEST_ROWS if share is None else share**n_rows < UNLIKELY
 
     def novelty(self, n_rows: int) -> str:
-        """Return the counts of unseen levels and of values outside the range in words, or ``""`` where all are 0."""
+        """Return the counts of unseen levels and of values outside the range as text, or ``""`` if all are 0."""
         of = f"of {n_rows:,} rows"
         if self.n_unseen:
             return f"{self.name}: {self.n_unseen:,} {of} have a level unseen in training{self._examples}"
@@ -102,7 +101,7 @@ class ColumnReport:
         return ""
 
     def nulls(self, n_rows: int) -> str:
-        """Return the share of nulls in words, or ``""`` where there are none."""
+        """Return the share of nulls as text, or ``""`` if there are none."""
         if not self.n_null:
             return ""
         then = "" if self.null_share is None else f" (training {self.null_share:.1%})"
@@ -115,7 +114,7 @@ class ColumnReport:
 
     @property
     def _range(self) -> str:
-        return f"[{_shown(self.low, self.kind)}, {_shown(self.high, self.kind)}]"
+        return f"[{_format_value(self.low, self.kind)}, {_format_value(self.high, self.kind)}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,8 +124,9 @@ class PredictionReport:
     Attributes
     ----------
     n_rows : int
+        Predicted rows.
     columns : tuple of ColumnReport
-        One for each input column.
+        One per input column.
     """
 
     n_rows: int
@@ -134,16 +134,16 @@ class PredictionReport:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """Columns in which no row is like the training rows, in words; empty if there are none."""
+        """Messages about columns in which no value is like the training rows."""
         return tuple(alarm for column in self.columns if (alarm := column.alarm(self.n_rows)))
 
     def lines(self, limit: int = N_LINES) -> list[str]:
-        """Return alarms, columns with new values, and shares of nulls, in words.
+        """Return lines of text: alarms, columns with new values, and shares of nulls.
 
         Parameters
         ----------
         limit : int
-            Maximum number of columns named for each of the latter two.
+            Maximum number of columns with new values, and of columns with nulls, to name.
         """
         new = [line for column in self.columns if (line := column.novelty(self.n_rows))]
         nulls = [text for column in self.columns if (text := column.nulls(self.n_rows))]
@@ -156,7 +156,7 @@ class PredictionReport:
         return lines
 
     def merge(self, other: PredictionReport) -> PredictionReport:
-        """Return the report on the rows of both, which are of one model."""
+        """Return the report on the rows of both reports, which must come from the same model."""
         if not self.columns or not other.columns:
             return replace(self if self.columns else other, n_rows=self.n_rows + other.n_rows)
         columns = tuple(mine.merge(yours) for mine, yours in zip(self.columns, other.columns, strict=True))
@@ -198,19 +198,19 @@ class PredictionReport:
 def report_rows(
     table: Table, arrow: pa.Table, training: TrainingSummary | None, backend: Backend, order: Iterable[str] = ()
 ) -> PredictionReport:
-    """Return the report on some rows.
+    """Return the report on the given rows.
 
     Parameters
     ----------
     table : Table
-        The rows, encoded to the schema of the training, where `backend` computes; columns that ops made are skipped.
+        The rows on the device of `backend`, encoded to the training schema; derived columns are skipped.
     arrow : pyarrow.Table
-        The same rows as they were given, for the levels that training never saw.
+        The same rows before encoding, to name unseen levels.
     training : TrainingSummary, optional
-        Without it, there are no ranges.
+        Source of ranges and shares; the report has none without it.
     backend : Backend
     order : iterable of str
-        Column names in the order of the report; others follow.
+        Names of the columns that come first in the report, in this order.
     """
     columns = {column.source: column for column in table.schema if not column.derived and column.hash_of is not None}
     columns |= {column.name: column for column in table.schema if not column.derived and column.hash_of is None}
@@ -223,14 +223,14 @@ def report_rows(
             reports.append(ColumnReport(name, "raw", arrow.column(name).null_count))
             continue
         column = columns[name]
-        report = ColumnReport(name, column.kind, **counted[name], **_of_training(training, name))
+        report = ColumnReport(name, column.kind, **counted[name], **_training_fields(training, name))
         if report.n_unseen:
-            report = replace(report, unseen_levels=_unseen(column, arrow))
+            report = replace(report, unseen_levels=_find_unseen(column, arrow))
         reports.append(report)
     return PredictionReport(table.n_rows, tuple(reports))
 
 
-def _of_training(training: TrainingSummary | None, name: str) -> dict[str, Any]:
+def _training_fields(training: TrainingSummary | None, name: str) -> dict[str, Any]:
     if training is None or name not in training.columns:
         return {}
     known, n_rows = training.columns[name], max(1, training.n_rows)
@@ -243,8 +243,8 @@ def _of_training(training: TrainingSummary | None, name: str) -> dict[str, Any]:
 def _count(
     table: Table, columns: Mapping[str, Column], training: Mapping[str, TrainedColumn], backend: Backend
 ) -> dict[str, dict[str, Any]]:
-    """Return the counts of each column; those of a device come to the host together."""
-    xp, asked = backend.xp, dict[tuple[str, str], Any]()
+    """Return the counts of each column, copied from the device in one transfer."""
+    xp, pending = backend.xp, dict[tuple[str, str], Any]()
     found: dict[str, dict[str, Any]] = {name: {} for name in columns}
     for name, column in columns.items():
         if column.kind == "text":
@@ -252,36 +252,36 @@ def _count(
             continue
         values, known = table.column(column.name), training.get(name)
         if column.n_codes or column.levels is not None:
-            asked[name, "n_null"] = xp.count_nonzero(values == NULL)
+            pending[name, "n_null"] = xp.count_nonzero(values == NULL)
             if column.levels is not None and column.kind == "categorical":
-                asked[name, "n_unseen"] = xp.count_nonzero(values == UNSEEN)
+                pending[name, "n_unseen"] = xp.count_nonzero(values == UNSEEN)
             continue
         is_time = column.kind == "datetime"
-        asked[name, "n_null"] = n_null = xp.count_nonzero(values == NAT if is_time else xp.isnan(values))
+        pending[name, "n_null"] = n_null = xp.count_nonzero(values == NAT if is_time else xp.isnan(values))
         if known is not None and known.low is not None:
             below = xp.count_nonzero(values < known.low)
-            asked[name, "n_below"] = below - n_null if is_time else below  # NAT is the least integer
-            asked[name, "n_above"] = xp.count_nonzero(values > known.high)
-    counts = backend.to_host(xp.stack([xp.asarray(n) for n in asked.values()])).tolist() if asked else []
-    for (name, what), n in zip(asked, counts, strict=True):
+            pending[name, "n_below"] = below - n_null if is_time else below  # NAT is the least integer
+            pending[name, "n_above"] = xp.count_nonzero(values > known.high)
+    counts = backend.to_host(xp.stack([xp.asarray(n) for n in pending.values()])).tolist() if pending else []
+    for (name, what), n in zip(pending, counts, strict=True):
         found[name][what] = n
     return found
 
 
-def _unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
+def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     known = set(column.levels or ())
     levels = used_texts(as_dictionary(plain_values(arrow, column.source)))
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
 
 
-def _shown(value: float | None, kind: str) -> str:
+def _format_value(value: float | None, kind: str) -> str:
     if value is None:
         return ""
     if kind != "datetime":
         return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
-    except OverflowError:  # beyond the year 9999
+    except OverflowError:  # after the year 9999
         return f"{value} microseconds"
     return f"{moment:%Y-%m-%d}" if not value % DAY_US else f"{moment:%Y-%m-%d %H:%M:%S}"
 
@@ -291,5 +291,5 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 def merge_reports(reports: Sequence[PredictionReport]) -> PredictionReport:
-    """Return one report on the rows of all reports."""
+    """Return one report on the rows of all `reports`."""
     return reduce(PredictionReport.merge, reports, PredictionReport(0))

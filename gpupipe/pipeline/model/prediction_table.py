@@ -1,4 +1,4 @@
-"""Predictions in the words of the target: labels, probabilities of classes, tables."""
+"""Predictions as labels, class probabilities and tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gpupipe.typing import Array
 
 
 def prediction_values(prediction: Prediction, goal: Goal, threshold: Threshold) -> Array:
-    """Return labels, numbers, clusters or embeddings, shape (n,) or (n, k)."""
+    """Return labels, values or clusters, shape (n,), or embeddings, shape (n, k)."""
     if prediction.probability is not None:
         return np.array(goal.labels)[predicted_labels(goal.task, prediction.probability, threshold)]
     return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
 
 
 def prediction_table(prediction: Prediction, goal: Goal, threshold: Threshold) -> pa.Table:
-    """Return predictions as a table: ``prediction``, and for each class ``probability_LABEL``; or ``embedding_i``."""
+    """Return predictions as a table; see `gpupipe.Model.predict_table` for its columns."""
     if prediction.probability is not None:
         probability = class_probabilities(prediction.probability)
         chosen = predicted_labels(goal.task, prediction.probability, threshold)
@@ -37,12 +37,12 @@ def prediction_table(prediction: Prediction, goal: Goal, threshold: Threshold) -
 
 
 def class_probabilities(probability: Array) -> Array:
-    """Return the probability of each class, shape (n, k); a binary model gives that of class 1, shape (n,)."""
+    """Return the probability of each class, shape (n, k); a binary model gives the one of class 1, shape (n,)."""
     return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
 
 
 def no_predictions(goal: Goal) -> Prediction:
-    """Return the prediction of no rows: estimators refuse an empty matrix."""
+    """Return the prediction for zero rows, since estimators reject an empty matrix."""
     if goal.task in CLASSIFICATION:
         return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
     if goal.task == "regression":

@@ -1,4 +1,4 @@
-"""Rows to predict: the table, the further tables and the cut-off, as a model takes them."""
+"""Rows to predict: a table, further tables and a cut-off, checked and converted to Arrow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpupipe.units import parse_time_us
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.interface import LoadedModel
 
-BATCH_ROWS = 1_048_576  # rows whose matrix is in memory at once
+BATCH_ROWS = 1_048_576  # rows whose feature matrix is in memory at once
 
 
 @dataclass(frozen=True)
@@ -45,65 +45,65 @@ class RowsToPredict:
     as_of: int | None
 
     def between(self, start: int, stop: int) -> RowsToPredict:
-        """Return the rows from `start` up to `stop`; nothing is copied."""
+        """Return the rows from `start` to `stop`, exclusive, without a copy."""
         return replace(self, arrow=self.arrow.slice(start, stop - start))
 
 
 def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
-    """Return what `gpupipe.Model.predict` was given; raise its errors, also where rules of ``data:`` are broken."""
-    made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # the cut-off may be given
+    """Return the arguments of `gpupipe.Model.predict` as rows to predict; raise its errors if they are invalid."""
+    made = [AS_OF] if model.events.entities is not None and AS_OF in model.inputs else []  # may come from `as_of`
     required = [name for name in model.inputs if name not in made]
-    arrow = _arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
+    arrow = _to_arrow(data, model.source_of, required, [*made, *(each.column for each in model.rules)])
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
         model.backend.remark(warning)
-    now = _cut_off(as_of)
-    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _events(model, tables), now)
+    now = _parse_cut_off(as_of)
+    return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _read_events(model, tables), now)
 
 
 def entities_to_predict(model: LoadedModel, tables: Any, as_of: Any) -> RowsToPredict:
-    """Return what `gpupipe.Model.predict_entities` was given: a row for each key with an event before the cut-off."""
+    """Return the arguments of `gpupipe.Model.predict_entities` as rows: one per key with an event before `as_of`."""
     model.events.require_entities(model.inputs)
-    now = _cut_off(as_of)
+    now = _parse_cut_off(as_of)
     if now is None:
         raise ConfigError("as_of: expected a date, a datetime or ISO text; got None")
-    events = _events(model, tables, for_rows=True)
+    events = _read_events(model, tables, for_rows=True)
     return RowsToPredict(model.events.rows(events, now), events, now)
 
 
-def _events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
+def _read_events(model: LoadedModel, tables: Any, *, for_rows: bool = False) -> dict[str, pa.Table]:
     if not isinstance(tables, Mapping | None):
         raise ConfigError(f"tables: expected a dict of table names to tables; got {type(tables).__name__}")
     known, tables = model.events.tables, tables or {}
-    if strange := [name for name in tables if name not in known]:
-        reads = f"it reads {', '.join(known)}" if known else "the features are made of the rows to score alone"
-        hint = did_you_mean(strange[0], known) or f"leave the table out: {reads}"
-        raise ConfigError(f"the model reads no further table {strange[0]!r}", fix=hint)
+    if unknown := [name for name in tables if name not in known]:
+        reads = f"the model reads {', '.join(known)}" if known else "the model reads no further tables"
+        hint = did_you_mean(unknown[0], known) or f"remove the table: {reads}"
+        raise ConfigError(f"unknown further table {unknown[0]!r}", fix=hint)
     needed = model.events.columns(model.features.derivation, for_rows=for_rows)
     model.events.require(list(tables), needed)
     found = {}
     for name, columns in needed.items():
         raw = raw_columns(known[name], columns)
-        arrow = _arrow(tables[name], partial(model.event_source, name), raw)
-        is_read = isinstance(tables[name], str | Path | TableSource)  # with its steps
+        arrow = _to_arrow(tables[name], partial(model.event_source, name), raw)
+        is_read = isinstance(tables[name], str | Path | TableSource)  # its reader has applied the steps
         found[name] = arrow if is_read else apply_steps(arrow, known[name])
     return found
 
 
-def _arrow(
+def _to_arrow(
     data: Any, source_of: Callable[[str], TableSource], required: Sequence[str], optional: Sequence[str] = ()
 ) -> pa.Table:
     if isinstance(data, TableSource):
         return read_arrow(data, may_be_empty=True).table
     if isinstance(data, (str, Path)):
         if not str(data).strip():
-            raise DataError("an empty path names no file")
+            raise DataError("expected a path; got an empty string")
         return read_arrow(source_of(str(data)), may_be_empty=True).table
     return plain_arrow(rows_to_arrow(data, required, optional))
 
 
-def _cut_off(as_of: Any) -> int | None:
+def _parse_cut_off(as_of: Any) -> int | None:
     if as_of is None:
         return None
     if not isinstance(as_of, str | date):

@@ -1,4 +1,4 @@
-"""Users' kernels in a model directory: their text, hashed, and read back only where that is allowed."""
+"""Custom kernels in a model directory: hashed source text, compiled only if the caller allows it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def write_kernels(writer: ArtifactWriter, calls: Iterable[Call]) -> list[dict[str, Any]]:
-    """Write the text of each kernel that a program calls; return what the manifest says of them, in their order."""
+    """Write the source of each kernel that a program calls; return their manifest entries, in call order."""
     entries = []
     for i, kernel in enumerate(calls, start=1):
         assert isinstance(kernel, UserKernel)
         name = f"kernel_{i}_{re.sub(r'[^a-zA-Z0-9_]', '_', kernel.name)[:80]}.py"
         writer.file(name).write_bytes(kernel.source.encode())
-        entries.append(_described(kernel, name))
+        entries.append(_describe(kernel, name))
     return entries
 
 
@@ -31,15 +31,15 @@ def read_kernels(reader: ArtifactReader, allow_code: bool) -> tuple[UserKernel, 
     Raises
     ------
     ArtifactError
-        If there are any and `allow_code` is false, or a text is not that of a kernel, or not what the manifest says.
+        If there are any and `allow_code` is false, or a source is not a valid kernel or does not match the manifest.
     """
     entries = reader.manifest.get("kernels", [])
     if entries and not allow_code:
         files = ", ".join(f"{entry['file']} (sha256 {entry['sha256']})" for entry in entries)
         raise ArtifactError(
-            f"the model holds Python code that computes its features: {files}",
+            f"the model contains Python code: {files}",
             where=str(reader.folder),
-            fix="read it; then gpupipe.load_model(path, allow_code=True), or gpupipe predict --allow-code",
+            fix="review the code, then use gpupipe.load_model(path, allow_code=True) or gpupipe predict --allow-code",
         )
     return tuple(_read(reader, entry) for entry in entries)
 
@@ -48,15 +48,15 @@ def _read(reader: ArtifactReader, entry: Mapping[str, Any]) -> UserKernel:
     path = reader.folder / entry["file"]
     try:
         kernel = restore(reader.read(entry["file"]).decode(), str(path))
-        kernel.compile()  # what cannot be is not left for the first row
+        kernel.compile()  # report compile errors on loading, not on the first prediction
     except (KernelError, UnicodeDecodeError) as error:
-        raise _refused(path.name, str(error), str(path)) from None
-    if _described(kernel, path.name) != entry:
-        raise _refused(path.name, "is not the kernel that the manifest describes", str(path))
+        raise _error(path.name, str(error), str(path)) from None
+    if _describe(kernel, path.name) != entry:
+        raise _error(path.name, "does not match the kernel described in the manifest", str(path))
     return kernel
 
 
-def _described(kernel: UserKernel, file: str) -> dict[str, Any]:
+def _describe(kernel: UserKernel, file: str) -> dict[str, Any]:
     return {
         "name": kernel.name,
         "file": file,
@@ -67,5 +67,5 @@ def _described(kernel: UserKernel, file: str) -> dict[str, Any]:
     }
 
 
-def _refused(name: str, problem: str, where: str) -> ArtifactError:
+def _error(name: str, problem: str, where: str) -> ArtifactError:
     return ArtifactError(f"{name} {problem}", where=where, fix="export the model again")

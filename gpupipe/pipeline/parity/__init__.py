@@ -1,7 +1,9 @@
-"""Parity of the machines that train a model and serve it: rows that stay in the model, replayed wherever it is loaded.
+"""Parity between training and serving: rows recorded in the model, and replayed wherever it is loaded.
 
-``rows``          which rows: some of the run's own, and each input at its limits
-``record``        what the training side makes of them, and the file that keeps it
-``replay``        both, written into a model, and the same rows on another machine
-``check``         how far the two are apart;  ``verification`` as a whole
+``rows``          selection of the rows: rows of the run, and each input at its limits
+``record``        outputs of the training side for these rows
+``files``         the record as files of a model
+``replay``        writing the record into a model, and replaying it on another machine
+``check``         differences by column and by row
+``verification``  the result as a whole
 """

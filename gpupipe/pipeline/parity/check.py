@@ -11,10 +11,10 @@ import numpy as np
 from gpupipe.features.program.fitted import Feature
 from gpupipe.typing import Array
 
-# Ids are looked up, numbers computed: a device multiplies and adds in one rounding, and has its own logarithm. What
-# differs in the last digit can fall to the other side of a tree's split, or be another neighbour where two are as near:
-# hence the share of rows that may differ, larger where the features too were computed anew. Naive Bayes sums logarithms
-# in float32: with the sum in another order, probabilities on one machine were 6e-6 apart.
+# Ids are looked up and must be equal. Numbers are computed, and a GPU rounds differently (fused multiply-add, another
+# logarithm). A difference in the last digit can move a row across a tree's split, or to another of two equally near
+# neighbours, so a share of the rows may differ: a larger one where features were also recomputed. Naive Bayes sums
+# float32 logarithms: in another order of summation, probabilities on one machine differed by 6e-6.
 TOLERANCE: dict[str, dict[str, float]] = {
     "ids": {"absolute": 0.0},
     "numbers": {"relative": 1e-5, "of_the_largest": 2e-6},
@@ -25,20 +25,20 @@ TOLERANCE: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class ColumnDifference:
-    """One column of the matrix, here and as it was recorded.
+    """Difference between the replayed and the recorded values of one feature.
 
     Attributes
     ----------
     name : str
     kind : {"ids", "numbers"}
     absolute, relative : float
-        The largest error; infinity where only one side has a value.
+        The largest error; infinity if only one side has a value.
     outside : int
-        Rows whose error is beyond the tolerance.
+        Rows whose error exceeds the tolerance.
     worst : int
-        The row of the largest error, measured by the tolerance.
+        The row with the largest error, among those outside the tolerance if there are any.
     here, recorded : float
-        Its two values.
+        The replayed and the recorded value in that row.
     """
 
     name: str
@@ -53,22 +53,22 @@ class ColumnDifference:
 
 @dataclass(frozen=True)
 class PredictionDifference:
-    """Predictions, here and as they were recorded.
+    """Difference between the replayed and the recorded predictions.
 
     Attributes
     ----------
     rows : int
-        How many were compared.
+        Number of rows compared.
     largest : float
-        The largest difference: of a probability, a value, a distance, or a part of an embedding.
+        The largest difference of a probability, value, distance, or component of an embedding.
     outside : int
-        Rows with a difference beyond the tolerance, or another label.
+        Rows with a difference that exceeds the tolerance, or another label.
     label_flips : int
         Rows with another label.
     allowed : int
-        Rows that may be outside.
+        Number of rows that may be outside.
     worst : int
-        The row of the largest difference, of those outside if there are any; -1 where nothing was compared.
+        The row with the largest difference, among those outside if there are any; -1 if no rows were compared.
     """
 
     rows: int
@@ -80,23 +80,23 @@ class PredictionDifference:
 
     @property
     def passed(self) -> bool:
-        """Whether few enough rows are outside."""
+        """True if at most the allowed number of rows is outside the tolerance."""
         return self.outside <= self.allowed
 
 
 def compare_columns(
     here: Array, recorded: Array, of_the_run: Array, features: Sequence[Feature], tolerance: Mapping[str, Any]
 ) -> list[ColumnDifference]:
-    """Return the difference of each column of two matrices, float32, shape (n, d).
+    """Return the difference of each column of two matrices.
 
     Parameters
     ----------
-    here, recorded : array
+    here, recorded : array of float32, shape (n, d)
     of_the_run : array of bool, shape (n,)
-        Rows that were not made: the largest value of a column is theirs.
+        Rows of the run, as opposed to generated rows. The largest value of a column is taken from them.
     features : sequence of Feature
     tolerance : mapping
-        As `TOLERANCE`.
+        In the form of `TOLERANCE`.
     """
     return [
         _compare(feature, here[:, j].astype(np.float64), recorded[:, j].astype(np.float64), of_the_run, tolerance)
@@ -112,11 +112,11 @@ def _compare(feature: Feature, here: Array, recorded: Array, of_the_run: Array, 
     usual = size[of_the_run]
     allowed = limits.get("absolute", 0.0) + limits.get("relative", 0.0) * size
     allowed += limits.get("of_the_largest", 0.0) * (usual.max() if len(usual) else 0.0)
-    beyond = error > allowed
-    worst = int(np.argmax(np.where(beyond, error, -1.0) if beyond.any() else error))
+    outside = error > allowed
+    worst = int(np.argmax(np.where(outside, error, -1.0) if outside.any() else error))
     relative = np.divide(error, size, out=np.where(error > 0, np.inf, 0.0), where=size > 0)
     return ColumnDifference(
-        feature.name, kind, float(error.max()), float(relative.max()), int(beyond.sum()), worst,
+        feature.name, kind, float(error.max()), float(relative.max()), int(outside.sum()), worst,
         float(here[worst]), float(recorded[worst]),
     )  # fmt: skip
 
@@ -124,7 +124,7 @@ def _compare(feature: Feature, here: Array, recorded: Array, of_the_run: Array, 
 def compare_predictions(
     here: Array, recorded: Array, labels: Array, recorded_labels: Array, limits: Mapping[str, float]
 ) -> PredictionDifference:
-    """Return the difference of two predictions, float64, shape (n, k), and of their labels, shape (n,)."""
+    """Return the difference of two predictions (float64, shape (n, k)) and of their labels (shape (n,))."""
     n = len(recorded)
     if n == 0:
         return PredictionDifference(0, 0.0, 0, 0, 0, -1)
@@ -138,7 +138,7 @@ def compare_predictions(
 
 
 def _errors(here: Array, recorded: Array) -> Array:
-    """Return absolute differences: 0 where both are missing or the same infinity, infinity where only one is."""
+    """Return absolute differences: 0 if both values are NaN or the same infinity, infinity if only one is."""
     same = (here == recorded) | (np.isnan(here) & np.isnan(recorded))
     with np.errstate(invalid="ignore"):
         error = np.abs(here - recorded)

@@ -25,7 +25,7 @@ TYPES = {str(kind): kind for kind in (NUMBER, pa.string(), pa.bool_(), pa.timest
 
 
 def write_record(writer: ArtifactWriter, recorded: ParityRecord) -> None:
-    """Write a record. Numeric inputs are the columns of the array ``numbers``; the others are lists of JSON values."""
+    """Write a record. Numeric inputs are columns of the array ``numbers``, other inputs are JSON lists."""
     trial = recorded.trial
     inputs = dict(zip(trial.inputs.column_names, trial.inputs.columns, strict=True))
     numbers = [values.to_numpy() for values in inputs.values() if values.type == NUMBER]
@@ -45,12 +45,12 @@ def _listed(values: pa.ChunkedArray) -> dict[str, list[Any]]:
 
 
 def read_record(reader: ArtifactReader, metrics: tuple[str, ...]) -> ParityRecord:
-    """Return the record that `write_record` wrote; `metrics` are measured on its rows.
+    """Return the record written by `write_record`, with the names of the `metrics` to compare.
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the files are not what `write_record` writes.
+        If the files are malformed.
     """
     if is_format_1(reader):
         cases, inputs, arrays = read_parity_rows(reader)
@@ -67,8 +67,8 @@ def _check_arrays(arrays: Mapping[str, Array], n_rows: int) -> None:
     for name, dtype in DTYPES.items():
         array, ndim = arrays[name], 1 + (name in MATRICES)
         if array.dtype != dtype or array.ndim != ndim or len(array) != n_rows:
-            what = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name}: expected {dtype} of {n_rows} rows in {ndim} dimensions, found {what}")
+            found = f"{array.dtype} of shape {array.shape}"
+            raise ValueError(f"{name}: expected {dtype} with {ndim} dimensions and {n_rows} rows; found {found}")
 
 
 def _inputs(described: list[dict[str, Any]], numbers: Array) -> Iterator[tuple[str, pa.Array]]:
@@ -76,6 +76,6 @@ def _inputs(described: list[dict[str, Any]], numbers: Array) -> Iterator[tuple[s
     for column in described:
         kind = TYPES[column["type"]]
         if kind == NUMBER:
-            yield column["name"], pa.array(next(columns), kind, from_pandas=True)  # NaN: null
+            yield column["name"], pa.array(next(columns), kind, from_pandas=True)  # NaN is null
         else:
             yield column["name"], pa.array(column["values"], kind)

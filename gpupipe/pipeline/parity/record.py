@@ -1,4 +1,4 @@
-"""Record of the training side's outputs for trial rows."""
+"""Record of the training side's outputs for the parity rows."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
 from gpupipe.typing import Array
 
-REACH = 2.0  # rows are predicted whose features are no further out than so many times those of the run's rows
+REACH = 2.0  # rows are predicted if no feature exceeds this multiple of its largest value in the rows of the run
 
 
 @dataclass(frozen=True)
 class ParityRecord:
-    """Outputs of the training side for the rows of a trial.
+    """Outputs of the training side for the parity rows.
 
     Attributes
     ----------
     trial : TrialRows
     X : array of float32, shape (n, d)
+        The feature matrix.
     predicted : array of bool, shape (n,)
-        The rows that it was asked to predict.
+        Rows with a recorded prediction.
     outputs : array of float64, shape (n, k)
-        Probabilities, values, distances or embeddings; NaN where it was not asked.
+        Probabilities, values, distances or embeddings; NaN in rows without a prediction.
     labels : array of int32, shape (n,)
-        Class codes or clusters; -1 where there are none.
+        Class codes or clusters; -1 if there are none.
     """
 
     trial: TrialRows
@@ -48,9 +49,9 @@ class ParityRecord:
 def record(
     trial: TrialRows, trained: TrainedModel, decision: Decision, goal: Goal, backend: Backend
 ) -> tuple[ParityRecord, list[str]]:
-    """Return what the run's own backend, features and estimator make of a trial, and the predictions not recorded.
+    """Return the outputs of the trained features and estimator on their own backend, and what was not recorded.
 
-    The latter are in words, with the reason.
+    The second value is a list of texts, each with the reason.
     """
     features = trained.features
     on_device = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
@@ -59,31 +60,31 @@ def record(
     within = np.abs(X) <= _bounds(X[trial.rows >= 0], features.features)
     predicted = (within | (missing & trained.entry.params.accepts_missing)).all(axis=1)
 
-    def ask(rows: Array) -> tuple[Array, Array]:
-        asked = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
-        return predict_arrays(trained.model, asked, decision, goal, backend)
+    def predict(rows: Array) -> tuple[Array, Array]:
+        selected = backend.xp.asfortranarray(on_device[backend.to_device(np.flatnonzero(rows))])
+        return predict_arrays(trained.model, selected, decision, goal, backend)
 
     unstable = np.zeros(len(X), bool)
     unstable[predicted] = trained.model.unstable_rows(X[predicted])
     predicted &= ~unstable
     refused = ""
     try:
-        found = ask(predicted)
-    except DeviceError as error:  # some models of a device take no missing values
+        found = predict(predicted)
+    except DeviceError as error:  # some models do not accept missing values on a GPU
         refused, predicted = error.what, predicted & ~missing.any(axis=1)
-        found = ask(predicted)
+        found = predict(predicted)
     notes = []
-    if beyond := int((~predicted & ~unstable).sum()):
-        notes.append(f"predictions of rows with features that are missing, or far beyond the run's: {beyond} rows")
+    if n_outside := int((~predicted & ~unstable).sum()):
+        notes.append(f"predictions for {n_outside} rows with missing features, or values far outside those of the run")
     if n_unstable := int(unstable.sum()):
-        notes.append(f"predictions that depend on how the {backend.name} rounds float32 distances: {n_unstable} rows")
+        notes.append(f"predictions for {n_unstable} rows that depend on the {backend.name}'s float32 rounding")
     if refused:
-        notes.append(f"predictions where features are missing, on the device: {refused}")
+        notes.append(f"predictions for rows with missing features on the device: {refused}")
     return ParityRecord(trial, X, predicted, *(_spread(values, predicted) for values in found)), notes
 
 
 def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
-    """Return up to where each feature says something of the model: further than the run's rows it is overflow."""
+    """Return the largest absolute value of each feature to predict with; larger values only test overflow."""
     sizes = np.abs(usual).max(axis=0, initial=1.0, where=np.isfinite(usual))
     limits: Array = np.maximum(REACH * sizes, [feature.n_codes for feature in features])
     return limits
@@ -92,8 +93,8 @@ def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
 def predict_arrays(
     model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend
 ) -> tuple[Array, Array]:
-    """Return a model's predictions for `X` on the host: numbers (float64, shape (n, k)), labels (int32, shape (n,))."""
-    if len(X) == 0:  # estimators refuse an empty matrix
+    """Return predictions for `X` on the host: numbers (float64, shape (n, k)) and labels (int32, shape (n,))."""
+    if len(X) == 0:  # estimators reject an empty matrix
         return np.empty((0, 1)), np.empty(0, np.int32)
     prediction = decision.apply(model.predict(X).mapped(backend.to_host))
     parts = (prediction.probability, prediction.value, prediction.distance, prediction.embedding)
@@ -106,7 +107,7 @@ def predict_arrays(
 
 
 def _spread(values: Array, rows: Array) -> Array:
-    """Return the values of some rows as those of all: NaN, or -1, for the others."""
+    """Return the values scattered to the rows selected by the mask `rows`; other rows are NaN or -1."""
     everywhere = np.full((len(rows), *values.shape[1:]), np.nan if values.dtype.kind == "f" else -1, values.dtype)
     everywhere[rows] = values
     return everywhere

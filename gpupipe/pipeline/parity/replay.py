@@ -1,7 +1,7 @@
-"""Parity of a model: its training side's outputs for some rows are recorded, and replayed where the model serves.
+"""Parity record of a model: written on export, and replayed by `gpupipe.Model.verify`.
 
-``parity_rows.json`` and ``parity.npz`` hold the rows, features and predictions; ``parity.json`` the tolerance, where
-they were computed, and the outputs of the exported model on the CPU.
+``parity_rows.json`` and ``parity.npz`` contain the rows, features and predictions; ``parity.json`` contains the
+tolerance, the machine that computed them, and the outputs of the exported model on the CPU.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
 NAME = "parity.json"
-ANEW = "run its configuration again with this version of gpupipe"
+RUN_AGAIN = "run its configuration again with this version of gpupipe"
 
 
 def write_parity(
@@ -51,21 +51,20 @@ def write_parity(
     goal: Goal,
     backend: Backend,
 ) -> Verification:
-    """Add the record to a model that is finished, and must be finished again; return the comparison.
+    """Add the parity record to an exported model and return the verification; the caller finishes `writer` again.
 
-    `written` is that model, loaded on the CPU.
+    `written` is the exported model, loaded on the CPU.
 
     Raises
     ------
     GpupipeError
-        If the model, read from its files on the CPU, gives something else than the training side; the column and the
-        values of the row are named.
+        If the exported model does not reproduce the outputs of the training; the message names columns and rows.
     """
     recorded, not_recorded = record(trial, trained, decision, goal, backend)
     interpreter, not_covered = backend.last_interpreter, (*_derived_columns(trained), *not_recorded)
     found = replay(written, recorded, TOLERANCE, not_covered)
     if not found.passed:
-        what = f"the exported model does not give on the CPU what the run gave on the {backend.name}:"
+        what = f"outputs of the exported model on the CPU differ from those of the run on the {backend.name}:"
         raise GpupipeError(
             "\n".join([what, *(f"  {problem}" for problem in found.problems[:8])]),
             where="stage export",
@@ -94,51 +93,50 @@ def write_parity(
 
 def _derived_columns(trained: TrainedModel) -> list[str]:
     derived = [column.name for column in trained.features.schema if column.derived]
-    return [f"how {', '.join(derived)} are derived: their values are given, as they came out of the run"] * bool(
-        derived
-    )
+    return [f"derivation of {', '.join(derived)}: the record has the derived values"] if derived else []
 
 
 def verify_model(model: Model) -> Verification:
-    """Check every file of a loaded model again, and replay what its training side recorded.
+    """Check every file of a loaded model again, replay its parity record, and return the differences.
 
     Raises
     ------
     ArtifactError
-        If a file is damaged, or nothing was recorded.
+        If a file is corrupt, or the model has no parity record.
     """
     reader, where = ArtifactReader(model.folder), str(model.folder)
     if NAME not in reader.names():
-        what = "no parity is recorded in this model: its files are whole, but nothing says what it must give"
-        raise ArtifactError(what, where=where, fix=ANEW)
+        what = "the model has no recorded rows to verify; its files are intact"
+        raise ArtifactError(what, where=where, fix=RUN_AGAIN)
     document = reader.json(NAME)
-    with refuse_failures(f"{NAME} and {ROWS} are not what this version reads", where, ANEW):
+    with refuse_failures(f"cannot read {NAME} and {ROWS}", where, RUN_AGAIN):
         recorded = read_record(reader, read_names(document["metrics"], "the metrics"))
-        said, not_covered = document["tolerance"], tuple(document["not_covered"])
-        tolerance = {kind: {name: float(said[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
+        values, not_covered = document["tolerance"], tuple(document["not_covered"])
+        tolerance = {kind: {name: float(values[kind][name]) for name in limits} for kind, limits in TOLERANCE.items()}
         if not all(0 <= share <= 1 for limits in tolerance.values() for share in limits.values()):
-            raise ValueError("a tolerance is not a share from 0 to 1")
-        if recorded.X.shape[1] != len(model.features.features):
-            raise ValueError(f"{recorded.X.shape[1]} features are recorded of {len(model.features.features)}")
+            raise ValueError("expected tolerances in [0, 1]")
+        n_recorded, n_features = recorded.X.shape[1], len(model.features.features)
+        if n_recorded != n_features:
+            raise ValueError(f"expected {n_features} recorded features; found {n_recorded}")
     try:
-        with refuse_failures("the model fails on the rows that were recorded with it", where, ANEW):
+        with refuse_failures("the model fails on its recorded rows", where, RUN_AGAIN):
             return replay(model, recorded, tolerance, not_covered)
-    except ConfigError as error:  # a metric that is none, or not one of this task
-        raise ArtifactError(f"{NAME}: {error.what}", where=where, fix=ANEW) from error
+    except ConfigError as error:  # an unknown metric, or one of another task
+        raise ArtifactError(f"{NAME}: {error.what}", where=where, fix=RUN_AGAIN) from error
 
 
 def replay(
     model: Model, recorded: ParityRecord, tolerance: Mapping[str, Any], not_covered: Sequence[str] = ()
 ) -> Verification:
-    """Return what a loaded model makes of the recorded rows, and how far that is from what was recorded."""
+    """Return the differences between the outputs of a loaded model and the recorded ones."""
     trial, rows, backend, features = recorded.trial, recorded.predicted, model.backend, model.features
     X = features.transform(encode(trial.inputs, backend, frozen=features.schema), backend)
     X = matrix_on_host(X, backend)
     columns = compare_columns(X, recorded.X, trial.rows >= 0, features.features, tolerance)
 
     def predict(matrix: Array) -> tuple[Array, Array]:
-        asked = np.asfortranarray(matrix[rows])  # column-major, as the estimator always gets it
-        return predict_arrays(model.estimator, asked, model.decision, model.goal, backend.host)
+        selected = np.asfortranarray(matrix[rows])  # column-major, as in predictions
+        return predict_arrays(model.estimator, selected, model.decision, model.goal, backend.host)
 
     numbers, labels = recorded.outputs[rows], recorded.labels[rows]
     alone, here = predict(recorded.X), predict(X)
@@ -155,20 +153,21 @@ def _problems(found: Verification, recorded: ParityRecord, features: FittedFeatu
     columns = zip(found.columns, features.features, strict=True)
     for column, feature in sorted((pair for pair in columns if pair[0].outside), key=lambda pair: -pair[0].outside):
         yield (
-            f"feature {column.name}: {column.here!r} here, {column.recorded!r} recorded, in the row "
+            f"feature {column.name}: expected {column.recorded!r}; found {column.here!r} in row "
             f"{_row(recorded, column.worst, feature.inputs)}; {column.outside} rows are outside the tolerance"
         )
     for name, part in (("estimator, on the recorded features", found.estimator), ("predictions", found.predictions)):
         if not part.passed:
             row = int(np.flatnonzero(recorded.predicted)[part.worst])
             yield (
-                f"{name}: {part.outside} of {part.rows} rows differ, {part.label_flips} in their label; {part.allowed} "
-                f"may; by {part.largest:.3g} in the row {_row(recorded, row, recorded.trial.inputs.column_names)}"
+                f"{name}: {part.outside} of {part.rows} rows differ ({part.allowed} allowed), {part.label_flips} in "
+                f"their label; by up to {part.largest:.3g}, as in row "
+                f"{_row(recorded, row, recorded.trial.inputs.column_names)}"
             )
 
 
 def _row(recorded: ParityRecord, row: int, columns: Sequence[str]) -> str:
-    """Return the values of a row in words: those of `columns` that are inputs."""
+    """Return the values of a row as text, limited to those `columns` that are inputs."""
     trial = recorded.trial
     shown = [name for name in columns if name in trial.inputs.column_names] or trial.inputs.column_names
     values = ", ".join(f"{name}={trial.inputs.column(name)[row].as_py()!r}" for name in shown[:12])

@@ -1,4 +1,4 @@
-"""Rows to try a model with: some of the run's own, and each input column at its limits, one at a time."""
+"""Rows for the parity record: a sample of the run, and each input column at its limits, one at a time."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.job import Job
 
 RUN_ROWS = 128
-MADE_ROWS = 192  # of either sort below; where the columns have more limits than that, rows have several
-LEVELS = 24  # of a category that are tried
-LEVEL_ROWS = 65_536  # rows of the run that say which level is rare
+MADE_ROWS = 192  # generated with usual values, and again with extreme ones; with more values, rows have several
+LEVELS = 24  # tried per categorical column
+LEVEL_ROWS = 65_536  # rows of the run in which levels are counted
 UNSEEN = "\N{SNOWMAN} never seen"
 
 SINGLE, DOUBLE = np.finfo(np.float32), np.finfo(np.float64)
 NUMBERS = {"null": None, "0.0": 0.0, "-0.0": -0.0}
 FAR_NUMBERS = {
-    "inf": np.inf, "-inf": -np.inf, "the largest float32": float(SINGLE.max), "the least float32": float(SINGLE.min),
-    "the smallest float32": float(SINGLE.smallest_subnormal), "the largest float64": float(DOUBLE.max),
-    "the smallest float64": float(DOUBLE.smallest_subnormal), "2^24 + 1": 2.0**24 + 1,
+    "inf": np.inf, "-inf": -np.inf, "float32 maximum": float(SINGLE.max), "float32 minimum": float(SINGLE.min),
+    "float32 smallest subnormal": float(SINGLE.smallest_subnormal), "float64 maximum": float(DOUBLE.max),
+    "float64 smallest subnormal": float(DOUBLE.smallest_subnormal), "2^24 + 1": 2.0**24 + 1,
 }  # fmt: skip
-TIMES = {"null": None, "1970-01-01": 0, "the leap day of 2000": 951_868_799_999_999}
+TIMES = {"null": None, "1970-01-01": 0, "end of 2000-02-29": 951_868_799_999_999}
 FAR_TIMES = {
-    "before 1970": -1, "the year 1": -62_135_596_800_000_000, "the year 1900": -2_203_891_200_000_001,
-    "the year 9999": 253_402_300_799_999_999,
+    "1 us before 1970": -1, "year 1": -62_135_596_800_000_000, "year 1900": -2_203_891_200_000_001,
+    "year 9999": 253_402_300_799_999_999,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class TrialRows:
-    """Rows for the parity check of a model.
+    """Rows for the parity record of a model.
 
     Attributes
     ----------
     inputs : pyarrow.Table
-        The columns that its feature program reads, as they were read; of derived columns, their values.
+        The columns that the feature program reads, before encoding; derived columns have their values.
     cases : list of str
-        What each row is: ``""`` for a row of the run, else which column is what.
+        Description of each row: ``""`` for a row of the run, else the changed columns and their values.
     rows : array of int64, shape (n_rows,)
-        The row of the run's input; -1 where it was made.
+        Row number in the input of the run; -1 for generated rows.
     target : array of float64, shape (n_rows,)
-        Class codes or numbers; NaN where there is none.
+        Class codes or numbers; NaN if there is none.
     metrics : tuple of str
-        To be measured on the rows that have a target.
+        Metrics to compute on the rows with a target.
     """
 
     inputs: pa.Table
@@ -64,7 +64,7 @@ class TrialRows:
 
 
 def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
-    """Return the rows to try a model of `job` with."""
+    """Return the rows for the parity record of a model trained by `job`."""
     sources = dict.fromkeys(column.source for column in features.schema)
     columns = [job.table.schema[name] for name in sources]
     picked = np.unique(np.linspace(0, job.table.n_rows - 1, min(RUN_ROWS, job.table.n_rows)).astype(np.int64))
@@ -75,7 +75,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         near += [(column.name, name, value) for name, value in usual.items()]
         far += [(column.name, name, value) for name, value in limits.items()]
     cases = [""] * len(picked)
-    for packed in (_packed(near), _packed(far), [[(c.name, "null", None) for c in columns]]):
+    for packed in (_pack(near), _pack(far), [[(c.name, "null", None) for c in columns]]):
         for i, changes in enumerate(packed):
             _append(values, i % len(picked), {name: value for name, _, value in changes})
             everything = len(changes) == len(columns) > 1
@@ -88,7 +88,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         cases,
         np.concatenate([origin, np.full(made, -1)]),
         np.concatenate([y.astype(np.float64), np.full(made, np.nan)]),
-        tuple(name for name in job.metrics if name != "cost"),  # a model does not keep the costs
+        tuple(name for name in job.metrics if name != "cost"),  # the costs are not stored in the model
     )
 
 
@@ -97,14 +97,14 @@ def _append(values: dict[str, list[Any]], base: int, changes: dict[str, Any]) ->
         column.append(changes[name] if name in changes else column[base])
 
 
-def _packed(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str, Any]]]:
-    """Return the limits row by row: one each where there are few enough."""
+def _pack(limits: Sequence[tuple[str, str, Any]]) -> list[list[tuple[str, str, Any]]]:
+    """Return the changes of each generated row: one change per row, or several if there are more than `MADE_ROWS`."""
     n = min(len(limits), MADE_ROWS)
     return [list(limits[row::n]) for row in range(n)]
 
 
 def _values(table: EncodedTable, column: Column, rows: Array, backend: Backend) -> list[Any]:
-    """Return some encoded values as what they were before."""
+    """Return the decoded values of a column in the given rows."""
     found = table.values_at(column.name, rows, backend).tolist()
     if column.levels is not None:
         return [_level(column.levels, code, column) for code in found]
@@ -121,19 +121,21 @@ def _level(levels: Sequence[str], code: int, column: Column) -> str | bool | Non
 
 
 def _limits(column: Column, table: EncodedTable, backend: Backend) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values that a column is tried with, by what they are: those that occur, and those beyond."""
+    """Return the usual and the extreme values to try a column with, by description."""
     if column.levels is None:
         return (TIMES, FAR_TIMES) if column.kind == "datetime" else (NUMBERS, FAR_NUMBERS)
     if _is_flag(column):
         return {"null": None, "true": True, "false": False}, {}
     usual: dict[str, Any] = {"null": None, "empty": "", "blank": "  "}
     if column.kind == "categorical":
-        usual |= {"unseen": UNSEEN, "a blank behind": f"{column.levels[0]} "} if column.levels else {"unseen": UNSEEN}
-    return usual | {f"{level!r}": level for level in _some(column, table, backend)}, {}
+        usual["unseen"] = UNSEEN
+        if column.levels:
+            usual["trailing blank"] = f"{column.levels[0]} "
+    return usual | {f"{level!r}": level for level in _some_levels(column, table, backend)}, {}
 
 
-def _some(column: Column, table: EncodedTable, backend: Backend) -> Iterable[str]:
-    """Return the levels of a column, the rarest first and the others evenly chosen where they are many."""
+def _some_levels(column: Column, table: EncodedTable, backend: Backend) -> Iterable[str]:
+    """Return up to `LEVELS` levels of a column: the rarest, then others at even distances."""
     assert column.levels is not None
     counts = backend.to_host(backend.xp.bincount(table.column(column.name)[:LEVEL_ROWS], minlength=column.n_codes))
     rarest = np.argsort(counts[FIRST_LEVEL:], kind="stable")[:1].tolist()

@@ -1,4 +1,4 @@
-"""Result of replaying recorded rows: by column, by row, and in total."""
+"""Result of replaying a parity record: by column, by row, and in total."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from gpupipe.pipeline.parity.check import ColumnDifference, PredictionDifference
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay of the recorded rows came to, as `Model.verify` returns it.
+    """Differences between replayed and recorded outputs, as returned by `gpupipe.Model.verify`.
 
     Attributes
     ----------
     device, reason, interpreter : str
-        Where the features were computed.
+        The device and interpreter that computed the features, and the reason for the device.
     rows : int
+        Recorded rows.
     columns : tuple of ColumnDifference
-        One for each feature.
+        One per feature.
     estimator : PredictionDifference
-        The estimator alone, on the features as they were recorded.
+        Difference of the estimator alone, on the recorded features.
     predictions : PredictionDifference
-        Features and estimator, from the input on.
+        Difference of features and estimator together.
     metrics : dict of str to tuple of float
-        Of the rows that have a target: as recorded, and here.
+        Metrics on the rows with a target: recorded, and replayed.
     problems : tuple of str
-        What is outside the tolerance, in words; empty if nothing is.
+        Descriptions of what is outside the tolerance; empty if nothing is.
     not_covered : tuple of str
-        What the recorded rows cannot say.
+        Descriptions of what the recorded rows do not cover.
     """
 
     device: str
@@ -50,7 +51,7 @@ class Verification:
     def _repr_html_(self) -> str:
         found = "passed" if self.passed else "failed"
         facts = {
-            "parity with the training": f"{found} on the {self.device}", "compared": self.summary,
+            "parity with training": f"{found} on the {self.device}", "compared": self.summary,
             "problems": "; ".join(self.problems), "not covered": "; ".join(self.not_covered),
         }  # fmt: skip
         rows = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
@@ -58,30 +59,29 @@ class Verification:
             f"<tr><td>{html.escape(name)}</td><td>{then:.6g}</td><td>{now:.6g}</td></tr>"
             for name, (then, now) in self.metrics.items()
         )
-        head = "<tr><th>metric of the recorded rows</th><th>recorded</th><th>here</th></tr>"
+        head = "<tr><th>metric on the recorded rows</th><th>recorded</th><th>here</th></tr>"
         return f"<table>{rows}</table>" + (f"<table>{head}{metrics}</table>" if metrics else "")
 
     @property
     def passed(self) -> bool:
-        """Whether everything is within the tolerance."""
+        """True if everything is within the tolerance."""
         return not self.problems
 
     @property
     def worst(self) -> ColumnDifference:
-        """The column that is furthest off: by the rows outside the tolerance, then by its error."""
+        """The column with the most rows outside the tolerance, then the largest error."""
         return max(self.columns, key=lambda c: (c.outside, c.absolute if c.kind == "ids" else c.relative))
 
     @property
     def summary(self) -> str:
-        """How much was compared, and how far apart it is, in one line."""
-        flips = self.predictions.label_flips
-        return (
-            f"{len(self.columns)} features of {self.rows} rows, {self.predictions.rows} predictions, {flips} label "
-            f"flip{'s' * (flips != 1)}; largest difference {self.predictions.largest:.2g}"
-        )
+        """One line of text: the number of compared values, and the largest difference."""
+        flips, largest = self.predictions.label_flips, self.predictions.largest
+        compared = f"{len(self.columns)} features of {self.rows} rows, {self.predictions.rows} predictions"
+        flipped = f", {flips} label flip{'s' * (flips != 1)}" if flips else ""
+        return f"{compared}{flipped}; " + (f"largest difference {largest:.2g}" if flips or largest else "no difference")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verification as JSON values; what is not finite is null."""
+        """Return the verification as JSON values; non-finite numbers become null."""
         columns = {
             c.name: {"kind": c.kind, "absolute": c.absolute, "relative": c.relative, "rows_outside": c.outside}
             for c in self.columns

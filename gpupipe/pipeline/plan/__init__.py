@@ -1,8 +1,7 @@
-"""The plan of a run: its stages, their devices and memory, before it runs.
+"""Plan of a run: its stages with devices and memory, before it runs.
 
-``make``      the plan itself: where each stage works and why, its rows, its memory, its parts
-``preview``   what some rows of the table say
-``planner``   the story of a run again, with bytes in place of work;  ``refusals``: what a GPU could not do
-``ledger``    who holds how much memory at a point
-``costs``     what steps take, measured;  ``model_costs``: what each model of the leaderboard takes by them
+``run_plan``     the plan: device with reason, rows, memory and parts of each stage
+``sampling``     sample of the tables;  ``preview`` sizes, features and goal estimated from it
+``planner``      the steps of a run, with bytes instead of work;  ``out_of_core`` the same with partitions on disk
+``costs``        measured memory costs of steps;  ``model_costs`` memory costs of a model
 """

@@ -1,15 +1,15 @@
-"""Memory costs of the steps of a run: the measured constants of `gpupipe.pipeline.plan.run_plan`.
+"""Measured memory costs of the steps of a run, for `gpupipe.pipeline.plan.run_plan`.
 
 Measured on 2026-11-21 on a Linux machine (glibc) with 2 threads, Python 3.11, NumPy 2.4, Arrow 26, scikit-learn 1.9,
-XGBoost 3.2 and PyTorch 2.13: each figure in a process of its own, as the rise of VmHWM after it had been reset.
+XGBoost 3.2 and PyTorch 2.13: each figure in a separate process, as the increase of VmHWM after a reset.
 
 - Reading: the churn table as Parquet and as CSV, 200 thousand to a million rows.
 - Training: matrices of 100 to 400 thousand rows by 30 and 60 columns (neighbours: 20 thousand), after a training on
-  2,000 rows that had loaded the libraries.
-- Networks: 40 to 400 thousand rows by 30 and 60 columns, none, some or all of them categories, batches of 1,024 to
-  16,384 rows.
+  2,000 rows that loaded the libraries.
+- Networks: 40 to 400 thousand rows by 30 and 60 columns, of which none, some or all are categories, batches of 1,024
+  to 16,384 rows.
 
-`tests/pipeline/test_plan.py` compares what they predict with the peak of a real process.
+`tests/pipeline/test_plan.py` compares the predictions with the peak memory of a real process.
 """
 
 from __future__ import annotations
@@ -22,52 +22,51 @@ from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.units import MIB
 
-BASE = 146 * MIB  # Python, gpupipe, NumPy and Arrow, when the first byte is read
-LIBRARIES = 147 * MIB  # scikit-learn with SciPy and pandas, when the first model is trained
-DEVICE_LIBRARIES = 620 * MIB  # cuDF, CuPy, cuML 26.10 on the host, imported without a GPU; their work is not counted
-REPORT = 45 * MIB  # the drawing libraries
+BASE = 146 * MIB  # Python, gpupipe, NumPy and Arrow, before the first byte is read
+LIBRARIES = 147 * MIB  # scikit-learn with SciPy and pandas, loaded for the first model
+DEVICE_LIBRARIES = 620 * MIB  # host memory of cuDF, CuPy and cuML 26.10 after import without a GPU
+REPORT = 45 * MIB  # the plotting libraries
 
-# Reading holds the file, which is mapped, the Arrow table so many times, the encoded table, and this much beside.
+# Reading needs the mapped file, a multiple of the Arrow table, the encoded table, and this constant.
 READ_BESIDE = 30 * MIB
 READ_FACTOR = {"csv": 4.0, "jsonl": 4.0}
-READ_FACTOR_BINARY = 1.1  # Parquet; ORC, Arrow files and the generators are taken to be alike
-TEXT_FACTOR = 6.0  # of a column of texts, most of them unlike all others: levels are made, cleaned and given up
-JSON_PART = 27  # of a part of JSON lines on a device, by the shapes of what is made of its bytes; without cuDF's own
-CSV_COMPACT = 9 / 8  # of the Arrow table: what a device keeps of the chunks of CSV, a number being 8 bytes and a flag
-DRAWN_ROW = 300  # of a block of customers that a device generates, by its shapes: what is drawn for all their columns
+READ_FACTOR_BINARY = 1.1  # Parquet; assumed for ORC, Arrow files and generators too
+TEXT_FACTOR = 6.0  # of a text column with mostly distinct values: its levels are built, cleaned and discarded
+JSON_PART = 27  # per byte of a chunk of JSON lines on a device, from array shapes; without cuDF's working memory
+CSV_COMPACT = 9 / 8  # of the Arrow table: a device keeps 8 bytes and a flag per number of a CSV chunk
+DRAWN_ROW = 300  # bytes per row of a block generated on a device, from array shapes: draws for all columns
 
-# Derived columns: the sources stay in memory as they were read, and keys are sorted; four columns of one key took so
-# much of each row.
+# Bytes per row for derived columns, measured for four columns of one key: raw sources in memory, and sorted keys.
 DERIVED_ROW = 300
-# On a device by their shapes, not measured: an event sorted, its column as sums, a tree and a table of hashes; a part
-# of a key of a row, as it was read; and a cell that was derived, alone and in the table.
+# On a device, from array shapes and not measured: bytes per sorted event with its sums, tree and hash table; per raw
+# key column and row; and per derived cell.
 DERIVED_EVENT, DERIVED_KEY, DERIVED_CELL = 160, 16, 8
-EVALUATE_ROW = 76  # codes of target and answer, sorted scores, and what is counted along them
-EVALUATE_CLASS = 16  # of a row too, for each class beyond the second
+EVALUATE_ROW = 76  # bytes per row: codes of target and prediction, sorted scores, and counts
+EVALUATE_CLASS = 16  # bytes per row for each class after the second
 
-TORCH = 262 * MIB  # PyTorch with its optimizers, for the CPU, when the first network is trained
-EXPORT_NETWORK = 98 * MIB  # the packages of ONNX, and the translation
-EXPORT_FACTOR = 2.3  # of a forest: its trees are copied, and packed in memory
+TORCH = 262 * MIB  # PyTorch for the CPU with its optimizers, loaded for the first network
+EXPORT_NETWORK = 98 * MIB  # the ONNX packages, and the translation
+EXPORT_FACTOR = 2.3  # of a forest: its trees are copied and packed in memory
 
-DEVICE_CONTEXT = 512 * MIB  # an allowance for what the driver and the libraries keep on the device; not measured
+DEVICE_CONTEXT = 512 * MIB  # allowance for the driver and libraries on the device; not measured
 
-PARTITION_ROWS = 2 * ROWS_PER_BLOCK  # about those of a partition on the disk
-PASS_CELL, PASS_ROW = 4, 16  # of a linear model that passes over partitions: one of them, and targets as codes
+PARTITION_ROWS = 2 * ROWS_PER_BLOCK  # approximate rows of a partition on disk
+PASS_CELL, PASS_ROW = 4, 16  # bytes of a linear model fitted in passes: cells of a partition, targets as codes
 
-PREDICT_CELL = 8  # a block of float64 rows
+PREDICT_CELL = 8  # bytes per cell of a float64 block
 PREDICT_ROWS = 131_072
 
 
 @dataclass(frozen=True)
 class TrainingCosts:
-    """What training takes beside the matrix.
+    """Memory of training in addition to the matrix.
 
     Attributes
     ----------
     cell, row : float
-        Bytes for each cell of the matrix and for each row.
+        Bytes per cell of the matrix, and per row.
     tree_row : float
-        For each row and tree.
+        Bytes per row and tree.
     """
 
     cell: float
@@ -76,7 +75,7 @@ class TrainingCosts:
 
 
 TRAINING: dict[str, TrainingCosts] = {
-    "LogisticRegression": TrainingCosts(16.0, 42.0),  # by newton-cholesky: two float64 matrices
+    "LogisticRegression": TrainingCosts(16.0, 42.0),  # newton-cholesky: two float64 matrices
     "LinearRegression": TrainingCosts(16.0, 15.0),
     "Ridge": TrainingCosts(8.0, 6.0),
     "Lasso": TrainingCosts(8.0, 13.0),
@@ -85,7 +84,7 @@ TRAINING: dict[str, TrainingCosts] = {
     "HistGradientBoostingRegressor": TrainingCosts(10.9, 76.0),
     "XGBClassifier": TrainingCosts(6.5, 22.0),
     "XGBRegressor": TrainingCosts(6.5, 22.0),
-    "RandomForestClassifier": TrainingCosts(4.0, 31.0, 27.0),  # trees grown to the end on a noisy target
+    "RandomForestClassifier": TrainingCosts(4.0, 31.0, 27.0),  # fully grown trees on a noisy target
     "RandomForestRegressor": TrainingCosts(4.0, 31.0, 27.0),
     "GaussianNB": TrainingCosts(4.0, 9.0),
     "LinearSVC": TrainingCosts(24.0, 160.0),
@@ -94,24 +93,24 @@ TRAINING: dict[str, TrainingCosts] = {
     "KNeighborsRegressor": TrainingCosts(4.0),
     "KMeans": TrainingCosts(8.0),
     "PCA": TrainingCosts(0.0),
-    "OwnEstimator": TrainingCosts(12.0),  # not measured: the matrix by rows, and once more in float64
+    "OwnEstimator": TrainingCosts(12.0),  # not measured: a row-major copy and a float64 copy of the matrix
 }
-LBFGS = TrainingCosts(4.0, 20.0)  # logistic regression by another solver than Newton's; saga is alike
-NETWORK_ROW = 32  # target, order, and which rows are held out
-NETWORK_WEIGHT = 28  # a weight, its gradient, two moments, the best so far, its successor and what is made of it
-NODE = 80  # bytes of a tree's node
-DEEP = 40  # levels that no tree fills
+LBFGS = TrainingCosts(4.0, 20.0)  # logistic regression with lbfgs; saga is similar
+NETWORK_ROW = 32  # bytes per row: target, order, and mask of held-out rows
+NETWORK_WEIGHT = 28  # bytes per weight: value, gradient, two moments, best so far, update and temporary
+NODE = 80  # bytes per tree node
+DEEP = 40  # depth that is never full
 
 
 def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns: int) -> int:
-    """Return the bytes that training takes on the host beside the matrix.
+    """Return the bytes that training needs on the host in addition to the matrix.
 
     Parameters
     ----------
     name : str
-        Class name of scikit-learn or XGBoost.
+        Class name in scikit-learn or XGBoost.
     params : mapping
-        The keyword arguments for it.
+        Its keyword arguments.
     n_rows, n_columns : int
         Shape of the matrix.
     """
@@ -122,7 +121,7 @@ def training_bytes(name: str, params: Mapping[str, Any], n_rows: int, n_columns:
 
 
 def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:
-    """Return the bytes that a trained model keeps, where they grow with the rows: those of a forest."""
+    """Return the bytes of a trained model that grow with the rows: those of a forest."""
     tree, depth = TRAINING[name].tree_row * n_rows, params.get("max_depth")
     if depth is not None and depth < DEEP:
         tree = min(tree, float(NODE << (depth + 1)))
@@ -130,22 +129,22 @@ def model_bytes(name: str, params: Mapping[str, Any], n_rows: int) -> int:
 
 
 def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
-    """Return the bytes that training a network takes beside the matrix, in one process.
+    """Return the bytes that training a network needs in addition to the matrix, in one process.
 
-    That is its rows once more, row by row, what a batch leaves for the way back through the network, and the weights
-    with their gradients, their moments and the best of them.
+    They are a row-major copy of its rows, the activations of a batch for backpropagation, and the weights with
+    gradients, moments and the best copy.
 
     Parameters
     ----------
     architecture : Architecture
     n_rows : int
-        Of the matrix: those to fit to, and those held out of them.
+        Rows of the matrix, including those held out.
     batch : int
-        Rows that go through the network at once.
+        Rows per batch.
     """
     a, tokens = architecture, architecture.n_tokens + 1
     embedded = 2.5 * a.n_numbers * a.n_bins + 4 * tokens * a.embedding_size
-    if a.kind == "ft_transformer":  # of the last block one token alone goes on
+    if a.kind == "ft_transformer":  # the last block computes one token only
         block = tokens * (10.0 * a.embedding_size + 6.0 * a.hidden) + 3.0 * a.heads * tokens**2
         body = (a.depth - 1) * block + 4.0 * tokens * a.embedding_size
     else:
@@ -156,23 +155,23 @@ def network_bytes(architecture: Architecture, n_rows: int, batch: int) -> int:
 
 
 def device_training_bytes(dtype: str, n_rows: int, n_columns: int) -> int:
-    """Return the bytes that training takes on a device beside the float32 matrix, by shapes alone; not measured.
+    """Return the bytes that training needs on a device in addition to the float32 matrix, from shapes; not measured.
 
-    A matrix in another dtype is a copy; one more is allowed for what the algorithm works on.
+    A matrix in another dtype is a copy; one further copy is allowed for the algorithm.
     """
     size = 8 if dtype == "float64" else 4
     return n_rows * n_columns * (2 * size if size == 8 else size)
 
 
 def read_bytes(file_format: str, n_file: int, n_arrow: int, n_texts: int, n_encoded: int) -> int:
-    """Return the peak of reading and encoding on the host.
+    """Return the peak bytes of reading and encoding on the host.
 
     Parameters
     ----------
     file_format : str
-        As in `gpupipe.io.formats.registry.FORMATS`; "" for a generator.
+        A key of `gpupipe.io.formats.registry.FORMATS`; "" for a generator.
     n_file, n_arrow, n_texts, n_encoded : int
-        Bytes of the files, of the table as Arrow holds it, of its columns of free text, and of the encoded table.
+        Bytes of the files, of the Arrow table, of its text columns, and of the encoded table.
     """
     if file_format in READ_FACTOR:
         return int(max(n_file, n_encoded) + READ_FACTOR[file_format] * n_arrow)

@@ -1,4 +1,4 @@
-"""Memory costs of one model of a leaderboard, by its kind: an estimator or a network."""
+"""Memory costs of one candidate: an estimator or a neural network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEVICE_PREDICT_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class ModelCosts(ABC):
-    """What a model takes beside the matrices, in bytes.
+    """Memory of a model in addition to the matrices, in bytes.
 
     Attributes
     ----------
@@ -38,94 +38,94 @@ class ModelCosts(ABC):
 
     @property
     def n_columns(self) -> int:
-        """Columns of its matrix."""
+        """Number of columns of its matrix."""
         return int(self.seen.matrices[self.entry.params.view].shape[1])
 
     @abstractmethod
     def libraries(self, on_device: bool) -> dict[str, int]:
-        """Return what is loaded on the host to train it."""
+        """Return the libraries loaded on the host for training, with their bytes."""
 
     @abstractmethod
     def training(self, n_rows: int) -> int:
-        """Return what training takes on the host."""
+        """Return the bytes that training needs on the host."""
 
     @abstractmethod
     def device_training(self, n_rows: int) -> int:
-        """Return what training takes on a device, by shapes alone; not measured."""
+        """Return the bytes that training needs on a device, from array shapes; not measured."""
 
     @abstractmethod
     def kept(self, n_rows: int) -> int:
-        """Return what the trained model keeps on the host, where it grows with the rows."""
+        """Return the bytes of the trained model on the host that grow with the rows."""
 
     @abstractmethod
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
-        """Return what predicting takes, and how many rows at a time."""
+        """Return the bytes needed for prediction, and the rows per batch."""
 
     @abstractmethod
     def export(self, n_rows: int) -> int:
-        """Return what writing the model takes."""
+        """Return the bytes needed to export the model."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note of the plan on the training."""
+        """Notes of the plan about the training."""
         return ()
 
     @abstractmethod
     def refusal(self) -> EstimatorRefusal | None:
-        """Return why a device cannot train it, as far as settings and sample tell, or None."""
+        """Return the reason why a device cannot train it, according to settings and sample, or None."""
 
 
 class EstimatorCosts(ModelCosts):
-    """Of scikit-learn, XGBoost, and what stands for them on a device."""
+    """Memory costs of scikit-learn and XGBoost estimators, and of their equivalents on a device."""
 
     @property
     def _name(self) -> str:
         return self.entry.params.estimator_name(self.seen.goal.task)
 
     def _params(self, n_rows: int) -> dict[str, Any]:
-        """Return the keyword arguments that the estimator would be given for so many rows."""
+        """Return the keyword arguments of the estimator for `n_rows` rows."""
         model, context = self.entry.params, self.seen.context(self.entry.params.view)
         shape = SimpleNamespace(shape=(n_rows, self.n_columns))
         return {**model.estimator_params(context.task), **model.data_params(shape, context)}
 
     def libraries(self, on_device: bool) -> dict[str, int]:
-        """Return those of scikit-learn; on a device they are counted with its own."""
+        """Return scikit-learn's; on a device it is part of the device libraries."""
         return {} if on_device else {"libraries of the models": costs.LIBRARIES}
 
     def training(self, n_rows: int) -> int:
-        """Return what was measured."""
+        """Return the measured bytes."""
         return costs.training_bytes(self._name, self._params(n_rows), n_rows, self.n_columns)
 
     def device_training(self, n_rows: int) -> int:
-        """Return copies of the matrix, or blocks of it."""
+        """Return the bytes of copies of the matrix, or of blocks of it."""
         row = ESTIMATORS[self._name]
         if row.by_blocks:
             return working_bytes(n_rows, self.n_columns)
         return costs.device_training_bytes(row.dtype, n_rows, self.n_columns)
 
     def kept(self, n_rows: int) -> int:
-        """Return the trees of a forest."""
+        """Return the bytes of the trees of a forest."""
         return costs.model_bytes(self._name, self._params(n_rows), n_rows)
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
-        """Return a block of rows in float64."""
+        """Return the bytes of a float64 batch, and its rows."""
         block = costs.PREDICT_ROWS if on_host else DEVICE_PREDICT_ROWS
         return costs.PREDICT_CELL * self.n_columns * min(n_rows, block), block
 
     def export(self, n_rows: int) -> int:
-        """Return what packing a forest takes."""
+        """Return the bytes needed to pack a forest."""
         return int(costs.EXPORT_FACTOR * self.kept(n_rows))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Unknowns of a user-defined estimator."""
-        is_own = isinstance(self.entry.params, Estimator)
-        return ("an estimator of your own: what it takes beside two copies of the matrix is not predicted",) * is_own
+        """Note about a custom estimator."""
+        is_custom = isinstance(self.entry.params, Estimator)
+        return ("custom estimator: its memory is assumed to be two copies of the matrix",) * is_custom
 
     def refusal(self) -> EstimatorRefusal | None:
-        """Return why a device cannot train it: by its parameters, or by what is missing in the sample.
+        """Return the reason why a device cannot train it: its parameters, or nulls in the sample; or None.
 
-        Whether the XGBoost that is installed here supports CUDA is not checked: the GPU may be another machine's.
+        CUDA support of the installed XGBoost is not checked, because the plan may be for another machine.
         """
         name, model = self._name, self.entry.params
         if name in NO_TWIN:
@@ -139,7 +139,7 @@ class EstimatorCosts(ModelCosts):
 
 
 class NetworkCosts(ModelCosts):
-    """Of a network that PyTorch trains: the same on the host and on a device, where it runs too."""
+    """Memory costs of a network trained by PyTorch, the same on the host and on a device."""
 
     @property
     def _model(self) -> NeuralSettings:
@@ -154,35 +154,35 @@ class NetworkCosts(ModelCosts):
         return self._model.architecture(self.n_columns - len(sizes), sizes, n_outputs, self.seen.n_rows)
 
     def libraries(self, on_device: bool) -> dict[str, int]:
-        """Return PyTorch's; on a device that of its build for the CPU is taken for the other's."""
+        """Return PyTorch's, measured for the CPU build and assumed for the CUDA build."""
         own = {} if on_device else {"libraries of the models": costs.LIBRARIES}
         return {**own, "PyTorch": costs.TORCH}
 
     def training(self, n_rows: int) -> int:
-        """Return what was measured, of one process."""
+        """Return the measured bytes of one process."""
         n_fitted = int(n_rows * (1.0 - self._model.validation_fraction))
-        return costs.network_bytes(self._architecture, n_rows, self._model.rows_a_batch(n_fitted))
+        return costs.network_bytes(self._architecture, n_rows, self._model.rows_per_batch(n_fitted))
 
     def device_training(self, n_rows: int) -> int:
-        """Return the same as on the host."""
+        """Return the same bytes as on the host."""
         return self.training(n_rows)
 
     def kept(self, n_rows: int) -> int:
-        """Return 0: a network does not grow with the rows."""
+        """Return 0, because the size of a network does not depend on the rows."""
         return 0
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
-        """Return what a block of rows takes between input and score."""
-        return BLOCK_BYTES, self._architecture.rows_a_block
+        """Return the bytes of the activations of a batch, and its rows."""
+        return BLOCK_BYTES, self._architecture.rows_per_block
 
     def export(self, n_rows: int) -> int:
-        """Return what translating the network to ONNX takes."""
+        """Return the bytes needed to translate the network to ONNX."""
         return costs.EXPORT_NETWORK
 
     def refusal(self) -> None:
-        """Return None: whether the PyTorch here knows CUDA is not asked, the GPU may be another machine's."""
+        """Return None; CUDA support of PyTorch is not checked, because the plan may be for another machine."""
 
 
 def costs_of(entry: ModelEntry, seen: Preview) -> ModelCosts:
-    """Return what a model of the leaderboard takes."""
+    """Return the memory costs of a candidate."""
     return (NetworkCosts if isinstance(entry.params, NeuralSettings) else EstimatorCosts)(entry, seen)

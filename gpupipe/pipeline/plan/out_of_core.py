@@ -1,4 +1,4 @@
-"""Planner of out-of-core runs, which hold one partition in memory: see `gpupipe.partitions.out_of_core.workers`."""
+"""Planner of out-of-core runs, which keep one partition in memory (`gpupipe.partitions.out_of_core.workers`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpupipe.pipeline.steps import TrainingRound
 
 
 class OutOfCorePlanner(Planner):
-    """Walks through a run that keeps no table and no matrix in memory."""
+    """Planner of a run that keeps neither table nor matrix in memory."""
 
     on_disk = True
 
@@ -28,19 +28,19 @@ class OutOfCorePlanner(Planner):
             super().read()
             return
         found = find_splittable_files(self.config.source, files=seen.files.source)
-        total = max(1, sum(cut.n_bytes for cut in found))  # of what is generated too, which has no file
-        size = min(max(map(_piece, found)), total)
-        n_pieces = -(-total // size)
-        arrow, texts = (int(seen.n_read * row / n_pieces) for row in (seen.arrow_row, seen.text_row))
-        host = costs.read_bytes(seen.file_format, size, arrow, texts, int(seen.n_rows * seen.encoded_row / n_pieces))
-        notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
+        total = max(1, sum(cut.n_bytes for cut in found))  # generators too, which have no file
+        size = min(max(map(_chunk_bytes, found)), total)
+        n_chunks = -(-total // size)
+        arrow, texts = (int(seen.n_read * row / n_chunks) for row in (seen.arrow_row, seen.text_row))
+        host = costs.read_bytes(seen.file_format, size, arrow, texts, int(seen.n_rows * seen.encoded_row / n_chunks))
+        notes = [] if seen.is_exact else [f"rows estimated from file sizes and a sample of {seen.n_sample:,}"]
         self.host.hold("tables as they were read", seen.events_bytes)
-        self._add("read", seen.n_rows, host, parts=n_pieces, notes=notes)
+        self._add("read", seen.n_rows, host, parts=n_chunks, notes=notes)
         self._need_disk(seen.n_read * seen.arrow_row + seen.n_rows * seen.encoded_row)
-        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
+        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # kept by Arrow's pool
 
     def split(self) -> None:
-        self.host.release("encoded table")  # on the disk by then
+        self.host.release("encoded table")  # now on disk
         super().split()
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
@@ -48,7 +48,7 @@ class OutOfCorePlanner(Planner):
         views, n_rows = self._views(entries), n_train + sum(n_parts)
         height = min(n_rows, costs.PARTITION_ROWS)
         widest = max(self._columns(view) for view in views)
-        need = height * (2 * self.seen.encoded_row + 2 * MATRIX_CELL * widest)  # what comes in, and what goes out
+        need = height * (2 * self.seen.encoded_row + 2 * MATRIX_CELL * widest)  # input and output of a partition
         names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
         notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
         self._add(f"{step.label}features", n_rows, int(need), parts=-(-n_rows // height), notes=notes)
@@ -69,20 +69,20 @@ class OutOfCorePlanner(Planner):
         self.disk_bytes = max(self.disk_bytes, int(n_bytes))
 
     def _learning(self, entry: ModelEntry, n_rows: int) -> tuple[int, str]:
-        """Return what training takes, and what is to be said of it."""
+        """Return the bytes that training needs, and a note about it."""
         cost, room = costs_of(entry, self.seen), self.host.limit - self.host.total
         width = cost.n_columns
         if isinstance(entry.params, XGBoost):
             need, in_files = binned_bytes(n_rows, width, room)
-            return need, "its bins in files: they are read again for every level of every tree" if in_files else ""
+            return need, "histogram bins on disk, read again for every level of every tree" if in_files else ""
         gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))
         if gathered > room and can_fit_in_passes(entry.params, width, self.seen.context(entry.params.view)):
             return costs.PASS_CELL * width * min(n_rows, costs.PARTITION_ROWS) + costs.PASS_ROW * n_rows, "in passes"
-        return gathered, "it learns from one matrix, which must be in memory"
+        return gathered, "trains on the whole matrix, which must fit in memory"
 
 
-def _piece(cut: SplittableFile) -> int:
-    """Return about the bytes of the largest piece that a file is read in."""
+def _chunk_bytes(cut: SplittableFile) -> int:
+    """Return the approximate bytes of the largest chunk of a file."""
     if cut.groups is not None:
         return max(CHUNK_BYTES, *cut.groups)
     return CHUNK_BYTES if cut.span is not None else max(CHUNK_BYTES, cut.n_bytes)

@@ -1,4 +1,4 @@
-"""Prediction of what each step of a run holds in memory."""
+"""Prediction of the memory that each step of a run needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.io.cache import TableCache
 from gpupipe.io.chunks.parquet_stream import ParquetStream, open_parquet_stream
 from gpupipe.io.device.csv.chunks import BYTES_A_BYTE, chunk_bytes
-from gpupipe.io.device.csv.reader import chunks_remark
+from gpupipe.io.device.csv.reader import chunks_note
 from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
@@ -31,13 +31,14 @@ MATRIX_CELL = 4  # float32
 
 @dataclass
 class Ledger:
-    """The bytes that are held on the host or on a device, by what they are for.
+    """Memory in use on the host or on a device, by purpose.
 
     Attributes
     ----------
     held : dict of str to int
+        Purpose to bytes.
     limit : int
-        What there is in all.
+        Available bytes.
     """
 
     limit: int
@@ -45,39 +46,40 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        """All that is held."""
+        """Sum of the bytes in use."""
         return sum(self.held.values())
 
     def hold(self, name: str, n_bytes: float) -> None:
-        """Add bytes that are held under a name."""
+        """Add bytes in use for a purpose."""
         self.held[name] = self.held.get(name, 0) + int(n_bytes)
 
     def release(self, *names: str) -> None:
-        """Hold nothing more under these names."""
+        """Release all bytes of these purposes."""
         for name in names:
             self.held.pop(name, None)
 
     def largest(self, need: str, n_bytes: int) -> list[tuple[str, int]]:
-        """Return the three largest of what is held, and of a passing need."""
+        """Return the three largest entries, including a temporary need."""
         everything = [*self.held.items(), (need, n_bytes)]
         return sorted(everything, key=lambda item: -item[1])[:3]
 
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """One step of a run to come; what `gpupipe.pipeline.timeline.Stage` measures has the same names.
+    """Predicted stage of a run; the names are those of the measured `gpupipe.pipeline.timeline.Stage`.
 
     Attributes
     ----------
     name, device, reason : str
-        What will run, where ("cpu", "gpu"), and why there.
+        The stage, its device ("cpu", "gpu"), and the reason for the device.
     rows : int, optional
+        Rows processed.
     peak_host_bytes : int
-        The most that the process is predicted to hold during the stage.
+        Predicted peak memory of the process during the stage.
     peak_device_bytes : int, optional
         The same on the device; None on the CPU.
     parts : int
-        In how many parts the rows are worked on, one after the other.
+        Number of chunks, partitions or batches in which the rows are processed, one at a time.
     notes : tuple of str
     """
 
@@ -92,14 +94,14 @@ class PlannedStage:
 
 
 def is_kept(config: Config, files: InputFiles) -> bool:
-    """Return whether the encoded table of an earlier run is in the cache."""
+    """Return whether the encoded table is in the cache."""
     cache = TableCache.of(config.source, config.tables, files=files)
     return cache is not None and cache.has_entry
 
 
 def _read_refusal(config: Config, files: InputFiles) -> EstimatorRefusal | None:
-    """Return why a device cannot read the tables, or None where it can."""
-    if config.has_frames:  # the host encodes them by design
+    """Return the reason why a device cannot read the tables, or None."""
+    if config.has_frames:  # always encoded on the host
         return None
     try:
         require_plain(config.source, config.tables, files=files)
@@ -110,34 +112,34 @@ def _read_refusal(config: Config, files: InputFiles) -> EstimatorRefusal | None:
     return None
 
 
-HOST_STAGES = ("split", "export", "report")  # of a run on a device too
+HOST_STAGES = ("split", "export", "report")  # stages that run on the host even with a device
 
 
 @dataclass
 class Planner(RunSteps):
-    """Takes the steps of a run with bytes in place of work.
+    """Planner that walks through the steps of a run and adds up bytes instead of running them.
 
     Attributes
     ----------
     config : Config
     seen : Preview
     reason : str
-        Why the run would be where it would be.
+        The reason for the device of the run.
     host : Ledger
     device : Ledger, optional
         None on the CPU.
     available : int
-        Bytes of the host that are free: reading goes by them.
+        Free bytes of the host, which decide how files are read.
     stages : list of PlannedStage
     shortages : list of str
-        What does not fit.
+        Messages about stages that do not fit.
     refusals : list of (str, EstimatorRefusal)
-        Stages that the device cannot do, and why.
+        Stages that the device cannot run, with the reason.
     disk_bytes : int
-        Of the rows that are on the disk, at most.
+        Peak size of the rows on disk.
     """
 
-    on_disk: ClassVar[bool] = False  # whether the rows are
+    on_disk: ClassVar[bool] = False  # True if the rows are on disk
 
     config: Config
     seen: Preview
@@ -160,14 +162,14 @@ class Planner(RunSteps):
 
     @property
     def _ledger(self) -> Ledger:
-        """Where tables and matrices are."""
+        """The ledger of tables and matrices."""
         return self.host if self.device is None else self.device
 
     def _add(
         self, name: str, rows: int | None, host: int = 0, device: int = 0, refusal: EstimatorRefusal | None = None,
         parts: int = 1, notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Add a stage with what it needs for itself, beside what is held."""
+        """Add a stage with the memory it needs in addition to the memory in use."""
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
         if self.device is not None and name in HOST_STAGES:
             where, reason = "cpu", HOST_STEP
@@ -177,7 +179,7 @@ class Planner(RunSteps):
             self.refusals.append((name, refusal))
             where, reason = "cpu", refusal.what
             is_forbidden = self.config.device_options.fallback == "forbid"
-            notes = [*notes, "fallback: forbid refuses it" if is_forbidden else "fallback: forbid would refuse it"]
+            notes = [*notes, f"fallback: forbid {'makes' if is_forbidden else 'would make'} this an error"]
         on_device = None if self.device is None else self.device.total + device
         self.stages.append(
             PlannedStage(name, where, reason, rows, self.host.total + host, on_device, parts, tuple(notes))
@@ -191,7 +193,7 @@ class Planner(RunSteps):
         if peak > ledger.limit:
             largest = ", ".join(f"{part} {n / GIB:.2f}" for part, n in ledger.largest("this stage alone", need))
             self.shortages.append(
-                f"{name}: {peak / GIB:.2f} GiB of the {what}, which has {ledger.limit / GIB:.2f} ({largest})"
+                f"{name}: needs {peak / GIB:.2f} GiB of the {what}, which has {ledger.limit / GIB:.2f} ({largest})"
             )
 
     def read(self) -> None:
@@ -203,20 +205,20 @@ class Planner(RunSteps):
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
         texts = int(seen.n_read * seen.text_row)
         host = costs.read_bytes(seen.file_format, seen.file_bytes, arrow, texts, encoded)
-        notes = [] if seen.is_exact else [f"about so many rows, by the size of the files and {seen.n_sample:,} of them"]
+        notes = [] if seen.is_exact else [f"rows estimated from file sizes and a sample of {seen.n_sample:,}"]
         if not seen.n_derived and is_kept(self.config, seen.files):
-            host, notes = 0, [*notes, "encoded earlier, found in the cache"]
+            host, notes = 0, [*notes, "encoded table found in the cache"]
         elif stream is not None:
-            notes.append(stream.remark)
+            notes.append(stream.note)
         if self.config.source.prepare:
-            notes.append("what the prepare hook takes for itself is not predicted")
+            notes.append("without the memory of the prepare hook, which cannot be predicted")
         (self.host if on_device is None else on_device).hold("tables as they were read", seen.events_bytes)
         n_parts = 1 if stream is None else stream.n_chunks
         if on_device is None:
             self._add("read", seen.n_rows, host, encoded, refusal, n_parts, notes)
         elif seen.file_format == "csv" and not is_kept(self.config, seen.files):
             n_chunks, chunk = self._csv_chunks(on_device)
-            notes += [chunks_remark(n_chunks)] if n_chunks > 1 else []
+            notes += [chunks_note(n_chunks)] if n_chunks > 1 else []
             compact = int(costs.CSV_COMPACT * seen.n_read * seen.arrow_row)
             need = max(compact + BYTES_A_BYTE * chunk, 2 * encoded)  # columns are stacked when all are encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE + chunk, need, parts=n_chunks, notes=notes)
@@ -226,21 +228,21 @@ class Planner(RunSteps):
             parsed = costs.JSON_PART * min(seen.file_bytes, CHUNK_BYTES) if seen.file_format == "jsonl" else 0
             need = seen.file_bytes // n_parts + drawn + parsed + plain + encoded
             self._add("read", seen.n_rows, costs.READ_BESIDE, need, parts=n_parts, notes=notes)
-        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # what Arrow's pool keeps
-        if seen.n_derived:  # columns are made of the rows as they were read, on a device of their keys alone
+        self.host.hold("Python and its libraries", costs.READ_BESIDE)  # kept by Arrow's pool
+        if seen.n_derived:  # columns are derived from the raw rows, on a device from their keys alone
             ledger, row = (self.host, seen.arrow_row) if on_device is None else (on_device, costs.DERIVED_KEY)
             ledger.hold("tables as they were read", seen.n_read * row)
         self._ledger.hold("encoded table", encoded)
 
     def _csv_chunks(self, device: Ledger) -> tuple[int, int]:
-        """Return about how many chunks a device reads, 1 if each file is one, and the bytes of the largest."""
+        """Return the estimated number of chunks that a device reads (1: one per file), and the bytes of the largest."""
         most = chunk_bytes(device.limit - device.total)
         sizes = [file.size for file in self.seen.files.source if file.format == "csv"]
         n_chunks = sum(-(-size // most) for size in sizes)
         return (n_chunks if n_chunks > len(sizes) else 1), min(most, max(sizes, default=0))
 
     def _stream(self, device: Ledger | None) -> ParquetStream | None:
-        """Return the parts that will be read, None where all rows are read at once or none."""
+        """Return the chunks to be read, or None if all rows are read at once or come from the cache."""
         config, files = self.config, self.seen.files
         if self.seen.n_derived or is_kept(config, files):
             return None
@@ -259,19 +261,19 @@ class Planner(RunSteps):
 
     def split(self) -> None:
         shares = self.seen.shares
-        self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 and 8 bytes, and two masks
-        parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} to test on"
+        self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 + 8 bytes, and two masks
+        parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
     def training_steps(self) -> Sequence[TrainingRound | Evaluation]:
         return training_steps(self.seen.shares.n_folds, self.seen.shares.validation is not None)
 
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
-        """Return the models of a round; of a refit the one whose training takes most: the best is not known."""
+        """Return the models of a round; for a refit the one that needs most memory, because the best is not known."""
         return [self._heaviest(self.seen.shares.train)] if step.is_refit else self.seen.entries
 
     def train_round(self, step: TrainingRound) -> None:
-        """Plan a round; of several folds the last alone, with what the earlier ones left."""
+        """Plan a round; of several folds only the last one, with the memory that the others still use."""
         shares, entries = self.seen.shares, self.seen.entries
         if not step.is_refit and step.fold < shares.n_folds - 1:
             return
@@ -298,7 +300,7 @@ class Planner(RunSteps):
         n_sample = 0 if settings is None or not self._has_truth else min(settings.rows, n_tested)
         sample = MATRIX_CELL * max(self._columns(view) for view in self._views(self.seen.entries)) * n_sample
         n_drawn = (self.seen.n_rows if shares.n_folds > 1 else n_tested) if self.config.report.enabled else 0
-        host, device = self._there(max(sample, self._measuring(n_drawn)))  # shuffled copies go where the model is
+        host, device = self._there(max(sample, self._measuring(n_drawn)))  # shuffled copies are where the model is
         self._add("explain", None, host + sample, device)
 
     def export(self) -> None:
@@ -309,11 +311,11 @@ class Planner(RunSteps):
         self._add("report", None)
 
     def _measuring(self, n_rows: int) -> int:
-        """Return the bytes that measuring predictions of some rows takes."""
+        """Return the bytes needed to compute the metrics of `n_rows` predictions."""
         return (costs.EVALUATE_ROW + costs.EVALUATE_CLASS * (self._outputs - 1)) * n_rows if self._has_truth else 0
 
     def _there(self, need: int) -> tuple[int, int]:
-        """Return a need as bytes of host and device: it is where the tables are."""
+        """Return the bytes needed on host and device for work that runs where the tables are."""
         return (need, 0) if self.device is None else (0, need)
 
     def fit_features(self, step: TrainingRound, entries: Sequence[ModelEntry]) -> None:
@@ -325,7 +327,7 @@ class Planner(RunSteps):
         before = max(encoded, int(self.seen.encoded_row * n_predicted) + MATRIX_CELL * width * n_predicted)
         names = {view: ", ".join(e.label for e in entries if e.params.view == view) for view in views}
         notes = [f"{self._columns(view)} columns for {names[view]}" for view in views]
-        notes += ["the best model is not known: this is the one that takes most"] if step.is_refit else []
+        notes += ["planned for the model that needs most memory; the best is not known yet"] if step.is_refit else []
         self._add(f"{step.label}features", n_train + n_predicted, *self._there(before), notes=notes)
         ledger.hold("encoded parts", self.seen.encoded_row * n_predicted)
         ledger.hold("matrices of the rows to predict", MATRIX_CELL * width * n_predicted)
@@ -339,7 +341,7 @@ class Planner(RunSteps):
             if library not in self.host.held:
                 self.host.hold(library, n_bytes)
         if on_device:
-            notes = ["device bytes by shapes: what the library takes for itself is not measured"]
+            notes = ["device memory from array shapes, without the working memory of the library"]
             self._add(stage, n_rows, device=cost.device_training(n_rows), notes=notes)
             return
         moved = 0 if self.device is None else MATRIX_CELL * n_rows * cost.n_columns
@@ -357,12 +359,12 @@ class Planner(RunSteps):
         self._add(f"{step.label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
 
     def _n_rows(self, step: TrainingRound) -> tuple[int, list[int]]:
-        """Return the rows that a round trains on, and those of each part that it predicts."""
+        """Return the number of training rows of a round, and of each set of rows that it predicts."""
         shares = self.seen.shares.of_rows()
         return int(shares[step.rows] * self.seen.n_rows), [int(shares[part] * self.seen.n_rows) for part in step.parts]
 
     def _heaviest(self, share: float) -> ModelEntry:
-        """Return the model whose training takes most: which one is best, and trained again, is not known."""
+        """Return the model whose training needs most memory."""
         n_rows = int(share * self.seen.n_rows)
 
         def weight(entry: ModelEntry) -> int:
@@ -383,6 +385,6 @@ class Planner(RunSteps):
 
     @property
     def _outputs(self) -> int:
-        """Numbers that a model says of a row."""
+        """Outputs of a model per row."""
         n_classes = self.seen.goal.n_classes
         return n_classes if n_classes > 2 else 1

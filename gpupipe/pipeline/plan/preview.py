@@ -1,4 +1,4 @@
-"""Preview of a run from a sample of its table: bytes per row, columns of the matrices, the goal."""
+"""Preview of a run from a sample of its tables: bytes per row, columns of the matrices, goal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class SplitFractions:
-    """Number of folds, and the fraction of all rows in each part of one.
+    """Number of folds, and the fractions of all rows in the parts of a fold.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class SplitFractions:
     n_folds : int
         1 without cross-validation.
     validation : float, optional
-        Of all rows, held out of those to train on; None where nothing is chosen.
+        Fraction held out of the training rows; None if no model or decision is chosen on them.
     """
 
     train: float
@@ -51,47 +51,47 @@ class SplitFractions:
     validation: float | None = None
 
     def of_rows(self) -> dict[str, float]:
-        """Return the fraction of all rows by the name of the rows in a `TrainingRound`."""
+        """Return the fraction of all rows for each name of rows in a `TrainingRound`."""
         held = self.validation or 0.0
         return {"fit": self.train, "train": self.train + held, "validation": held, "test": self.test, "all": 1.0}
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What some rows say of all.
+    """Properties of a run estimated from a sample.
 
     Attributes
     ----------
     goal : Goal
     entries : tuple of ModelEntry
     n_rows : int
-        Rows with a target that pass the filter, of the whole.
+        Rows of the whole table that have a target and pass the filter.
     is_exact : bool
-        Whether that is known from footers and settings, not from sizes or from the share that passes in the sample.
+        True if `n_rows` is known from footers and settings, False if it is estimated from sizes or the sample.
     n_sample : int
-        Rows that this is known from.
+        Rows of the sample.
     n_read : int
-        Rows of the whole before any filter.
+        Rows of the whole table before any filter.
     file_format : str
-        What is read: "csv", "jsonl", "parquet" for all that has a footer, "" for what is generated or in memory.
+        "csv", "jsonl", "parquet" for all formats with a footer, "" for generated tables and frames.
     file_bytes : int
-        Of all tables.
+        Bytes of the files of all tables.
     arrow_row, text_row, plain_row, encoded_row : float
-        Bytes of a row as Arrow decodes it, of its free texts alone, with its texts written out (but not those that are
-        generated: they are codes from the first), and encoded.
+        Bytes per row: in Arrow; of the text columns alone; in Arrow with dictionaries decoded (except for generated
+        tables, which start as codes); and encoded.
     files : InputFiles
-        Those of all tables.
+        The files of all tables.
     features : dict of str to FittedFeatures
-        View to its features, fitted to the sample.
+        View to the features fitted to the sample.
     matrices : dict of str to array
         View to the matrix of the sample.
     shares : SplitFractions
     n_derived : int
-        Columns that are made before the split.
+        Columns derived before the split.
     events_bytes, n_events : int
-        Of the tables of events, as Arrow holds them; and the rows of the longest one.
+        Bytes of the event tables in Arrow, and rows of the longest one.
     warnings : tuple of str
-        Columns that would not be among the features, and settings without effect.
+        Columns without features, and settings without effect.
     """
 
     goal: Goal
@@ -116,7 +116,7 @@ class Preview:
     warnings: tuple[str, ...] = ()
 
     def context(self, view: View) -> FitContext:
-        """Return what a model of `view` would be told of its matrix; the backend is the host's."""
+        """Return the fit context of a model with `view`, on the host backend."""
         features = self.features[view]
         return FitContext(
             choose("cpu"), self.goal.task, 0, self.goal.n_classes, features.categorical, features.names,
@@ -125,27 +125,27 @@ class Preview:
 
 
 def preview(config: Config, device: str = "cpu", files: InputFiles | None = None) -> Preview:
-    """Read some rows of the tables of `config`, and fit its features to them on the host.
+    """Sample the tables of `config`, fit its features on the host, and return the preview.
 
     Parameters
     ----------
     config : Config
     device : {"cpu", "gpu"}
-        Where the run would be: the models of a leaderboard that names none depend on it.
+        Device of the run, on which the default models depend.
     files : InputFiles, optional
         The files of all tables, if they were listed already.
 
     Raises
     ------
     GpupipeError
-        As the run itself would, as far as the sample tells.
+        The errors of the run that occur on the sample.
     """
     files = InputFiles.find(config.source, config.tables) if files is None else files
-    if config.source.entities is not None:  # keys and labels need whole histories, not rows of some
+    if config.source.entities is not None:  # keys and labels need whole histories
         return _look(config, files, device, MORE_ROWS)
     try:
         return _look(config, files, device, SAMPLE_ROWS)
-    except (ConfigError, DataError):  # few rows may hold one class only, or too few members of one: look at more
+    except (ConfigError, DataError):  # a small sample may lack a class, or have too few rows of one
         return _look(config, files, device, MORE_ROWS)
 
 
@@ -160,9 +160,9 @@ def _look(config: Config, files: InputFiles, device: str, most: int) -> Preview:
             entries = _entries(config, job, device)
             seen = _measured(config, files, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
-            error.what += f" (in the {arrow.num_rows:,} rows that the plan looks at)"
+            error.what += f" (in a sample of {arrow.num_rows:,} rows)"
             error.where = error.where or "source"
-            error.fix = error.fix or "run it, if that is not so of all rows"
+            error.fix = error.fix or "if this does not apply to all rows, run it without a plan"
             raise
         warned = [note.text for note in timeline.all_notes("warning")]
         warned += [text for features in seen.features.values() for text in features.warnings]
@@ -175,7 +175,7 @@ def _look(config: Config, files: InputFiles, device: str, most: int) -> Preview:
 
 
 def _bytes_of_all(part: SourceSample) -> int:
-    """Return what Arrow would hold of a further table."""
+    """Return the estimated bytes of a whole table in Arrow."""
     return int(read_arrow(part.source).table.nbytes / part.n_sample_rows * part.n_rows)
 
 

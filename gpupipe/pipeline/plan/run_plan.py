@@ -1,7 +1,7 @@
-"""The plan of a run: for each stage its device and the reason, its rows, its memory and its parts.
+"""Plan of a run: device with reason, rows, memory and parts of each stage.
 
-Nothing is read but footers, sizes and some rows; no library of a GPU is imported. The memory is that of
-`gpupipe.pipeline.plan.costs`: what a stage holds is known from shapes, what its libraries take beside was measured.
+It reads file footers, sizes and a sample of the rows, and imports no GPU library. The memory of tables and matrices
+follows from their shapes, that of libraries from the measured constants of `gpupipe.pipeline.plan.costs`.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from gpupipe.pipeline.plan.planner import Ledger, PlannedStage, Planner
 from gpupipe.pipeline.plan.preview import Preview, preview
 from gpupipe.units import GIB
 
-SHARE = 0.9  # of what there is: a plan is right to some per cent
+SHARE = 0.9  # usable fraction of the memory: plans are accurate to a few per cent
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run that has not run.
+    """Predicted stages and memory of a run.
 
     Attributes
     ----------
     stages : tuple of PlannedStage
-        In the order of the run; of several folds one, with what the others hold.
+        In the order of the run. Several folds are one set of stages, with the memory that the others use.
     n_rows : int
-        Rows with a target that pass the filter.
+        Rows that have a target and pass the filter.
     is_exact : bool
-        Whether `n_rows` is known from footers and settings, not from sizes.
+        True if `n_rows` is known from footers and settings, False if it is estimated from file sizes.
     host_limit : int
         Bytes that this process may use.
     device_limit : int, optional
         Bytes of the GPU; None on the CPU.
     error : DeviceError or LimitError, optional
-        Why the run would fail, with what to change.
+        The reason why the run would fail, with what to change; None if it would not.
     on_disk : str
-        Why the rows would be on the disk, one partition at a time in memory; ``""`` where they would be in memory.
+        The reason for an out-of-core run, with its rows in partitions on disk; ``""`` for a run in memory.
     disk_bytes : int
-        What they would take there.
+        Bytes of the partitions on disk.
     limits : dict of str to float
-        Those that only the run itself can reach: seconds, hours of GPUs, kWh, money.
+        Limits whose use is known only when it runs: seconds, GPU hours, kWh, cost.
     warnings : tuple of str
-        Columns that would not be among the features, and settings without effect, as far as some rows tell.
+        Columns without features and settings without effect, according to the sample.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -64,16 +64,16 @@ class RunPlan:
     def __repr__(self) -> str:
         fits = "does not fit" if isinstance(self.error, LimitError) else "fits"
         n_stages, peak = len(self.stages), self.host_bytes / GIB
-        return f"Plan({n_stages} stages, {self.n_rows:,} rows, {peak:.2f} GiB of the host at most: {fits})"
+        return f"RunPlan({n_stages} stages, {self.n_rows:,} rows, host peak {peak:.2f} GiB: {fits})"
 
     @property
     def host_bytes(self) -> int:
-        """The predicted peak on the host."""
+        """Predicted peak memory of the host, in bytes."""
         return max(stage.peak_host_bytes for stage in self.stages)
 
     @property
     def device_bytes(self) -> int | None:
-        """The predicted peak on the device; None on the CPU."""
+        """Predicted peak memory of the device, in bytes; None on the CPU."""
         return max(
             (stage.peak_device_bytes for stage in self.stages if stage.peak_device_bytes is not None), default=None
         )
@@ -98,24 +98,24 @@ class RunPlan:
 
 
 def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles | None = None) -> RunPlan:
-    """Return what a run of `config` would do and need.
+    """Return the plan of a run of `config`.
 
     Parameters
     ----------
     config : Config
     assume_gpu : int, optional
-        Plan for a GPU with so many bytes, whatever this machine has.
+        Plan for a GPU with this many bytes, regardless of this machine.
     files : InputFiles, optional
         The files of all tables, if they were listed already.
 
     Raises
     ------
     DeviceError
-        If a GPU is demanded, and neither there nor assumed.
+        If ``device: gpu`` is set, and a GPU is neither usable nor assumed.
     ConfigError
-        If the energy has a limit or a price, and this machine cannot measure it.
+        If energy has a limit or a price, and this machine cannot measure it.
     GpupipeError
-        As the run itself would, as far as footers and some rows tell.
+        The errors of the run that occur on the sample.
     """
     limit, reason = _device(config, assume_gpu)
     if assume_gpu is None and config.cluster.scheduler is None:
@@ -142,28 +142,26 @@ def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles |
 
 
 def _beyond_memory(planner: Planner) -> str:
-    """Return that the host's memory does not suffice, in words, or ``""``."""
+    """Return a message if the run does not fit into the memory of the host, or ``""``."""
     peak, limit = max(stage.peak_host_bytes for stage in planner.stages), planner.host.limit
     if peak <= SHARE * limit:
         return ""
-    return f"in memory the run would take {peak / GIB:.2f} GiB of {limit / GIB:.2f}"
+    return f"in memory the run would need {peak / GIB:.2f} of {limit / GIB:.2f} GiB"
 
 
 def _device(config: Config, assumed: int | None) -> tuple[int | None, str]:
-    """Return the bytes of the GPU that the run would use, None on the CPU, and why it would be there."""
+    """Return the bytes of the GPU that the run would use (None on the CPU), and the reason for the device."""
     most = config.device_options.limit
     if config.device == "cpu":
         return None, "asked for"
     if assumed is not None:
-        return min(assumed, most or assumed), f"a GPU of {assumed / GIB:.2f} GiB is assumed"
+        return min(assumed, most or assumed), f"assumed GPU with {assumed / GIB:.2f} GiB"
     report = device_report()
     if not report.gpu_obstacle:
         return min(report.gpu.free_bytes, most or report.gpu.free_bytes), report.gpu.reason
     if config.device == "gpu":
         fix = "run with --device auto or --device cpu, or plan for another machine with --assume-gpu 16GiB"
-        raise DeviceError(
-            f"the GPU was asked for and cannot be used: {report.gpu_obstacle}", where="device: gpu", fix=fix
-        )
+        raise DeviceError(f"the GPU cannot be used: {report.gpu_obstacle}", where="device: gpu", fix=fix)
     return None, report.gpu_obstacle
 
 
@@ -179,17 +177,17 @@ def _error(config: Config, planner: Planner, seen: Preview) -> DeviceError | Lim
         return None
     if planner.on_disk:
         peak = max(stage.peak_host_bytes for stage in planner.stages)
-        what = "the run does not fit into memory, even with its rows on the disk"
+        what = "the run does not fit into memory, even with its rows on disk"
         fix = (
-            f"allow it {1.1 * peak / GIB:.2f} GiB (limits.memory, or the container's), or leave out the model "
-            "named above: xgboost, logistic_regression and ridge learn from partitions"
+            f"allow {1.1 * peak / GIB:.2f} GiB (limits.memory, or the limit of the container), or replace the model "
+            "named above: xgboost, logistic_regression and ridge can train on partitions"
         )
     else:
         worst = max(max(s.peak_host_bytes / planner.host.limit, _share(s, planner.device)) for s in planner.stages)
         what = "the run does not fit into memory"
         fix = (
-            f"about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows would fit (source.where); or drop columns, "
-            "target_encode long categories instead of one-hot, leave out the model named above, or use more memory"
+            f"use about {int(seen.n_rows / worst):,} of {seen.n_rows:,} rows (source.where), drop columns, "
+            "target_encode categories with many levels, remove the model named above, or use more memory"
         )
     return LimitError(what, where="\n         ".join(planner.shortages[:5]), fix=fix)
 

@@ -1,4 +1,4 @@
-"""A configuration on some rows of its tables, for `gpupipe plan` and `gpupipe check`."""
+"""Sample of the tables of a configuration, for `gpupipe plan` and `gpupipe check`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gpupipe.io.settings import Source
 
 @dataclass(frozen=True)
 class SampledTables:
-    """Some rows of every table of a configuration.
+    """Configuration on a sample of each of its tables.
 
     Attributes
     ----------
     config : Config
-        The same configuration, on the CPU, with the samples as its tables.
+        The configuration on the CPU, with the samples as its tables.
     main : SourceSample
     further : mapping of str to SourceSample
-        Of `tables`, by name.
+        Samples of `tables`, by name.
     folder : Path
-        Where the samples are.
+        Folder of the samples.
     """
 
     config: Config
@@ -40,11 +40,11 @@ class SampledTables:
 
     @property
     def is_whole(self) -> bool:
-        """True if the samples hold every row of every table."""
+        """True if the samples have all rows of all tables."""
         return all(part.n_sample_rows >= part.n_rows for part in (self.main, *self.further.values()))
 
     def in_words_of(self, config: Config) -> Callable[[str], str]:
-        """Return what replaces the paths of samples in a text by those that `config` names."""
+        """Return a function that replaces paths of samples in a text by those of `config`."""
         labels = {"main": config.source.label} | {f"table-{name}": t.label for name, t in config.tables.items()}
         sample = re.compile(rf"{re.escape(str(self.folder))}/({'|'.join(map(re.escape, labels))})(/[^\s:,']*)?")
         return lambda text: sample.sub(lambda found: labels[found[1]], text)
@@ -52,9 +52,9 @@ class SampledTables:
 
 @contextmanager
 def sampled_tables(config: Config, files: InputFiles, most: int) -> Iterator[SampledTables]:
-    """Sample about `most` rows of each table of `config`, whose `files` were listed; they are deleted on exit.
+    """Sample about `most` rows of each table of `config` for the ``with`` block; `files` are its listed files.
 
-    Errors of ours that leave the block name the files of `config`, not those of the samples.
+    Errors that leave the block name the files of `config`, not those of the samples.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _folder(folder: str, name: str) -> Path:
 
 
 def _of_sampled_events(source: Source, sampled: Mapping[str, SourceSample]) -> Source:
-    """Return a source whose rows are made of sampled events; the last events may not be among these."""
+    """Return a source whose rows are built from sampled events, without a check of the last event's time."""
     entities = source.entities
     assert entities is not None
     if _share(sampled[entities.table]) < 1:
@@ -99,7 +99,7 @@ def _of_sampled_events(source: Source, sampled: Mapping[str, SourceSample]) -> S
 
 
 def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, SourceSample]) -> SourceSample:
-    """Return the rows of sampled events as a sample, with an estimate of how many all events would make."""
+    """Return the rows built from sampled events as a sample, with an estimate of the number from all events."""
     assert source.entities is not None
     events, n_cut_offs = sampled[source.entities.table], len(source.entities.as_of)
     if _share(events) == 1:
@@ -109,7 +109,7 @@ def _made_of_events(source: Source, n_rows: int, sampled: Mapping[str, SourceSam
 
 
 def _n_keys_of_all(n_keys: float, n_sampled: int, n_events: int) -> float:
-    """Return how many keys all events have if some of them have `n_keys`, and events fall on keys at random."""
+    """Return the estimated number of keys of all events, if a sample of them has `n_keys` and keys are random."""
     low, high = n_keys, n_keys * n_events / n_sampled
     for _ in range(60):  # n_keys = n * (1 - exp(-n_sampled / n)) grows with n
         n = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Rows that a model cannot score as they are: refused, rejected into a file, or scored with their bad cells null."""
+"""Handling of rows that a model cannot score: raise, reject them to a file, or replace bad cells with nulls."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ from gpupipe.table.encode import encode, encode_served
 from gpupipe.table.schema import Column
 
 OnError = Literal["error", "reject", "null"]
-REJECTED = ("row", "column", "value", "reason", "raw")  # the columns of the file of rejected rows
+REJECTED = ("row", "column", "value", "reason", "raw")  # columns of the file of rejected rows
 COLUMNS_SHOWN, NAMES_SHOWN = 8, 30
-FIX = "correct the rows; or `--on-error reject` writes them to a file, `--on-error null` scores bad cells as missing"
+FIX = (
+    "fix the rows; or use `--on-error reject` to write them to a file, or `--on-error null` to score bad cells as null"
+)
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class BadCells:
-    """Cells of a column that are bad for one reason."""
+    """Cells of a column that are bad for the same reason."""
 
     column: str
     reason: str
@@ -54,25 +56,26 @@ class BadCells:
 
 @dataclass(frozen=True, eq=False)
 class ScreenedRows:
-    """The rows of an input that can be scored, and the others.
+    """The rows of an input to score, and the rejected ones.
 
     Attributes
     ----------
     table : pyarrow.Table
-        The inputs of the model for the rows to score.
+        The model's input columns for the rows to score.
     passed : array of bool, shape (rows read,), optional
-        Which of the rows that were read these are; None: all.
+        Mask of the rows to score among the rows read; None: all.
     numbers : array of int64, shape (rows to score,), optional
-        Their places in the input, from 0; None where bad rows are errors.
+        Row numbers in the input, from 0; None with ``on_error="error"``.
     rejected : pyarrow.Table, optional
-        ``row``, ``column``, ``value``, ``reason``, ``raw``: a row for each reason to reject one of the input.
+        Columns ``row``, ``column``, ``value``, ``reason``, ``raw``; one row per rejected row and reason.
     n_rejected : int
+        Number of rejected rows.
     reasons : mapping of str to int
-        Reason to rows rejected for it.
+        Number of rejected rows by reason.
     nulled : mapping of str to int
-        Column to cells that became null.
+        Number of cells replaced with nulls by column.
     notes : list of str
-        Rules that only warn.
+        Messages of violated rules that only warn.
     """
 
     table: pa.Table
@@ -86,7 +89,7 @@ class ScreenedRows:
 
 
 def require_own_file(path: Path) -> None:
-    """Raise ConfigError if the file of the rejected rows, which nobody has named, would replace one of another kind."""
+    """Raise ConfigError if `path`, whose name is implied by the output, exists and is not a file of rejected rows."""
     if not os.path.lexists(path):
         return
     try:
@@ -99,29 +102,29 @@ def require_own_file(path: Path) -> None:
         found = []
     if path.is_symlink() or found != list(REJECTED):
         raise ConfigError(
-            "rejected rows would be written to a file that is there, and holds something else",
+            "cannot write the rejected rows: the file exists and has other content",
             where=str(path),
-            fix="move it to another place, or name another output",
+            fix="move the file, or name another output",
         )
 
 
 def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_error: OnError) -> ScreenedRows:
-    """Find the rows that a model cannot score.
+    """Return the rows that the model can score, and the rejected ones.
 
     Parameters
     ----------
     model : LoadedModel
     loaded : LoadedTable
-        The input, read by `source`.
+        The input, read from `source`.
     source : TableSource
     on_error : {"error", "reject", "null"}
-        error: raise. reject: set the rows aside. null: make bad cells null; rows with another number of fields than
-        the header, and rows in which a rule forbids the null, are set aside all the same.
+        ``"error"``: raise. ``"reject"``: reject rows with bad cells. ``"null"``: replace bad cells with nulls. Rows
+        whose number of fields differs from the header, and rows in which a rule forbids nulls, are rejected with both.
 
     Raises
     ------
     SchemaError
-        If a column is absent or of a type that no cell of it fits; with ``"error"``, if a cell is bad.
+        If a column is missing, or has a type that cannot be converted; with ``"error"``, also if a cell is bad.
     """
     label = mask(source.label)
     if loaded.n_skipped and on_error == "error":
@@ -131,7 +134,7 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
     names = dict.fromkeys([*model.inputs, *(each.column for each in ruled)])
     table = loaded.table.select(list(names))
     table, cells = _check_columns(table, _columns(model), source)
-    with errors_in(label):  # the types are right or wrong without any row
+    with errors_in(label):  # zero rows are enough to check the types
         encode_served(table.slice(0, 0), model.backend.host, model.features.input_schema)
     if on_error == "error":
         _refuse(cells, label, loaded.table)
@@ -150,14 +153,14 @@ def screen(model: LoadedModel, loaded: LoadedTable, source: TableSource, on_erro
     else:
         nulled = {}
     malformed = _malformed(loaded, source)
-    found = _set_aside(table, cells, malformed, loaded, source, label)
-    # Rules that only warn are about the rows that are scored.
+    found = _reject(table, cells, malformed, loaded, source, label)
+    # Rules that only warn are checked on the scored rows.
     return replace(found, nulled=nulled, notes=enforce_served(found.table, ruled, model.backend, label))
 
 
 @contextmanager
 def errors_in(label: str) -> Iterator[None]:
-    """Name the input in errors about its columns; those about a further table name that."""
+    """Add the input to errors about its columns; errors about a further table already name that table."""
     try:
         yield
     except FurtherTableError:
@@ -175,13 +178,13 @@ def _require_inputs(model: LoadedModel, loaded: LoadedTable, label: str) -> None
         return
     if unusable := [name for name in absent if name in loaded.names]:
         raise SchemaError(
-            f"expected one value a row in {', '.join(map(repr, unusable))}",
+            f"expected one value per row in {', '.join(map(repr, unusable))}",
             where="; ".join([label, *loaded.notes.about(unusable)]),
-            fix="flatten the columns before",
+            fix="flatten the columns first",
         )
     hints = [f"{name}: {hint}" for name in absent if (hint := did_you_mean(name, found))]
     if len(absent) == len(model.inputs) > 1:
-        hints = ["check the file; --source csv.delimiter=... and --source csv.names=[...] say how it is written"]
+        hints = ["check the file, and set its dialect with --source csv.delimiter=... or --source csv.names=[...]"]
     kind = "a column that is" if len(absent) == 1 else f"{len(absent)} columns that are"
     more = ", ..." if len(found) > NAMES_SHOWN else ""
     raise SchemaError(
@@ -192,14 +195,14 @@ def _require_inputs(model: LoadedModel, loaded: LoadedTable, label: str) -> None
 
 
 def _columns(model: LoadedModel) -> dict[str, Column]:
-    """Return what each column of the input is expected to be, those included that only rules are about."""
+    """Return the expected columns of the input, including those that only rules use."""
     ruled = {each.column: each.declared for each in model.rules}
     columns = {name: Column(name, it.kind, "", time_format=it.time_format) for name, it in ruled.items()}
     return columns | {column.source: column for column in model.features.input_schema}
 
 
 def _check_columns(table: pa.Table, columns: dict[str, Column], source: TableSource) -> tuple[pa.Table, list[BadCells]]:
-    """Return the table with the cells null that are not of the kind of their column, and these cells."""
+    """Return the table with cells of the wrong kind replaced by nulls, and these cells."""
     found, numbers = [], partial(parse_marked_numbers, settings=source.csv)
     for i, name in enumerate(table.column_names):
         checked = check_cells(columns[name], table.column(name), numbers) if name in columns else None
@@ -210,7 +213,7 @@ def _check_columns(table: pa.Table, columns: dict[str, Column], source: TableSou
 
 
 def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
-    """Raise SchemaError if there are bad cells: for each column the values and their rows."""
+    """Raise SchemaError if there are bad cells, with their values and rows by column."""
     if cells:
         shown = [describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
         shown = shown[:COLUMNS_SHOWN] + [f"and {len(shown) - COLUMNS_SHOWN} more columns"][: len(shown) > COLUMNS_SHOWN]
@@ -220,22 +223,22 @@ def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
 def _without_values(
     table: pa.Table, cells: Sequence[BadCells], nulls_forbidden: set[str]
 ) -> tuple[pa.Table, dict[str, int], list[BadCells]]:
-    """Return the table with bad cells null, their number by column, and the cells that no rule lets be null."""
+    """Return the table with bad cells replaced by nulls, their number by column, and cells that may not be null."""
     nulled: dict[str, int] = {}
-    left = []
+    remaining = []
     for bad in cells:
         if bad.column in nulls_forbidden:
-            left.append(bad)
+            remaining.append(bad)
             continue
         i, values = table.column_names.index(bad.column), table.column(bad.column)
-        gone = pc.and_(pa.array(bad.rows), pc.is_valid(values))  # those of another kind are null already
-        table = table.set_column(i, bad.column, pc.if_else(gone, pa.scalar(None, values.type), values))
+        to_null = pc.and_(pa.array(bad.rows), pc.is_valid(values))  # cells of the wrong kind are null already
+        table = table.set_column(i, bad.column, pc.if_else(to_null, pa.scalar(None, values.type), values))
         nulled[bad.column] = nulled.get(bad.column, 0) + int(bad.rows.sum())
-    return table, nulled, left
+    return table, nulled, remaining
 
 
 def _malformed(loaded: LoadedTable, source: TableSource) -> list[tuple[int, MalformedRow]]:
-    """Return the rows with another number of fields than the header, each with its place in the whole input."""
+    """Return the rows whose number of fields differs from the header, each with its row number in the whole input."""
     if not loaded.n_skipped:
         return []
     found: list[tuple[int, MalformedRow]] = []
@@ -248,15 +251,15 @@ def _malformed(loaded: LoadedTable, source: TableSource) -> list[tuple[int, Malf
             start += count_rows(source, file) + len(rows)
     if len(found) != loaded.n_skipped:
         raise DataError(
-            f"the input changed while it was read: {loaded.n_skipped:,} rows with another number of fields than the "
-            f"header, then {len(found):,}",
+            f"the input changed while it was read: first {loaded.n_skipped:,}, then {len(found):,} rows had a number "
+            "of fields that differs from the header",
             where=mask(source.label),
-            fix="run it again once nothing writes to it",
+            fix="run it again when no process writes to the input",
         )
     return found
 
 
-def _set_aside(
+def _reject(
     table: pa.Table,
     cells: Sequence[BadCells],
     malformed: Sequence[tuple[int, MalformedRow]],
@@ -264,7 +267,7 @@ def _set_aside(
     source: TableSource,
     label: str,
 ) -> ScreenedRows:
-    """Return the rows without bad cells, and a table of the others."""
+    """Return the rows without bad cells, and a table of the rejected rows."""
     n_rows = table.num_rows
     numbers = np.setdiff1d(np.arange(n_rows + len(malformed)), [row for row, _ in malformed])
     is_bad = np.zeros(n_rows, bool)
@@ -312,7 +315,7 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
 
 
 def _raw_rows(table: pa.Table, loaded: LoadedTable, source: TableSource) -> list[str]:
-    """Return rows as lines of CSV, written as the input is; of typed formats as JSON objects."""
+    """Return rows as lines in the CSV dialect of the input, or as JSON objects for typed formats."""
     files = [file for file in loaded.files if file.format == "csv"]
     if not files:
         return [json.dumps(row, default=str, ensure_ascii=False) for row in table.to_pylist()]

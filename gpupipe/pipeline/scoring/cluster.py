@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gpupipe.partitions.source_chunks import ArrowChunks
     from gpupipe.partitions.workers import Workers
 
-PART = "part-00000.parquet"  # the first of the files that are written
-Say = Callable[[str], None]
+PART = "part-00000.parquet"  # the first output file
+Log = Callable[[str], None]
 Adjust = Callable[[TableSource], TableSource]
 
 
@@ -47,33 +47,33 @@ def score_on_cluster(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
-    say: Say = lambda text: None,
+    log: Log = lambda text: None,
     *,
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     adjust: Adjust = lambda source: source,
 ) -> ScoreSummary:
-    """Have the workers of a cluster write the predictions of `data` into a folder.
+    """Write the predictions of `data` into a folder of Parquet files, computed by the workers of a cluster.
 
-    The folder has Parquet files, whose names are in the order of the rows, and nothing else. What they hold is what
-    `score` writes; bad rows are errors. Features of keys and texts need all rows: one worker reads and scores them.
+    The folder contains only Parquet files, named in the order of the rows, with the columns that `score` writes. Bad
+    rows raise an error. Models with features of keys and texts need all rows at once, so one worker scores them.
 
     Parameters
     ----------
-    model, data, device, tables, as_of, allow_code, say, ids, keep, adjust
-        As in `score`; `data` and `tables` are there for all workers, under the same paths. Copied columns have the
-        types that features are read with: decimals are float64, dates are timestamps.
+    model, data, device, tables, as_of, allow_code, log, ids, keep, adjust
+        As in `score`; `data` and `tables` must be accessible to all workers under the same paths. Copied columns have
+        the types that features are read with: decimals are float64, dates are timestamps.
     output : Path
-        A folder that all workers reach under this path; there complete or not at all. It may exist if it is empty.
+        A folder accessible to all workers under this path, created atomically. It may exist if it is empty.
     cluster : ClusterSettings
-        Which workers.
+        The workers to connect to or start.
 
     Raises
     ------
     ConfigError
-        If `output` is something else, or a worker cannot write there.
+        If `output` is not a new or an empty folder, or a worker cannot write to it.
     ClusterError
-        If the workers cannot be had, or were lost for good.
+        If the workers cannot be started or reached, or are lost.
     GpupipeError
         As `score`.
     """
@@ -81,20 +81,20 @@ def score_on_cluster(
 
     def note(text: str) -> None:
         notes.append(text)
-        say(text)
+        log(text)
 
     _require_new(output)
     require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
-    loaded = load_model(model, "cpu", allow_code=allow_code)  # what is wrong with it is said before workers are started
+    loaded = load_model(model, "cpu", allow_code=allow_code)  # report errors before workers are started
     from gpupipe.dask.connect import connect
 
-    # The workers end before what they could not finish is removed.
+    # The workers end before unfinished output is removed.
     with (
         room_on(output.parent, ROOM),
         AtomicDirectory(output) as directory,
         connect(cluster, device) as workers,
     ):
-        say(f"{workers.n_workers} workers, on the {workers.device}: {workers.reason}")
+        log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
         summary = score_on_workers(
             loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust
         )
@@ -111,39 +111,39 @@ def score_on_workers(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
-    say: Say = lambda text: None,
+    log: Log = lambda text: None,
     *,
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     adjust: Adjust = lambda source: source,
 ) -> ScoreSummary:
-    """Have given workers write the predictions of `data` into an empty folder; see `score_on_cluster`."""
+    """Write the predictions of `data` into an empty folder, computed by `workers`; see `score_on_cluster`."""
     from gpupipe.partitions.scoring import SentModel, score_as_one, score_chunks
     from gpupipe.partitions.source_chunks import read_chunks
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
     try_event_tables(model, tables, adjust)
-    source, choose = adjust(model.source_of(data)), partial(_chosen, ids=ids, keep=keep, known=known, goal=model.goal)
+    source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, goal=model.goal)
     if model.features.derivation is not None:
-        say("features of keys and texts need all rows at once: one worker reads and scores them")
-        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code))
+        log("features of keys and texts need all rows at once: a single worker reads and scores them")
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code))
         written = score_as_one(source, sent, folder, workers, tables, as_of, lambda names: choose(names).names)
     else:
         texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
         declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
         found = read_chunks(source.model_copy(update={"declared": declared}), workers, workers.n_threads)
         for path in found.whole:
-            say(f"{path} cannot be cut: it was read by one worker")
+            log(f"{path} cannot be split into chunks: a single worker read it")
         if skipped := found.notes.skipped_line():
-            say(skipped)
+            log(skipped)
         copied = choose(found.schema.names).names
         for warning in _enforce(model, found, workers, data):
-            say(warning)
-        sent = SentModel.of(model.folder, partial(_opened, allow_code=allow_code, is_checked=True))
+            log(warning)
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
     for remark in written.remarks:
-        say(remark)
+        log(remark)
     columns = choose(written.copied)
     return ScoreSummary(
         output=folder,
@@ -155,17 +155,17 @@ def score_on_workers(
     )
 
 
-def _chosen(
+def _choose(
     found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], goal: Goal
 ) -> IdColumns:
-    """Return the columns to copy of those `found` in the input; see `choose_columns`."""
+    """Return the columns to copy among those `found` in the input; see `choose_columns`."""
     columns = choose_columns(ids, keep, known, found)
     require_free_names(columns, output_names(goal))
     return columns
 
 
 def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> list[str]:
-    """Have the workers judge all rows before the first of them is scored; return what is to be said of them."""
+    """Enforce the rules on all rows before any is scored; return the warnings."""
     from gpupipe.partitions.rules import encode_columns
 
     served = [each for each in model.rules if each.column in found.schema.names]
@@ -176,27 +176,28 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
-def _opened(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
-    """Return a model to score all rows, or chunks of rows that were checked against its rules together before."""
+def _open(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
+    """Return a model that scores chunks; without rules if all rows were checked before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
     return replace(model, rules=()) if is_checked else model
 
 
 def _absolute(path: str) -> str:
-    """Return a path as it means the same wherever a worker was started."""
+    """Return a path that does not depend on the current folder of a worker."""
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
 def _require_new(output: Path) -> None:
-    """Raise a ConfigError unless `output` can become a folder of predictions."""
+    """Raise ConfigError unless `output` can become a folder of predictions."""
     if not output.absolute().parent.is_dir():
-        raise ConfigError(f"there is no folder {output.parent}", where=str(output), fix="create it, or choose another")
+        what = f"no such folder: {output.parent}"
+        raise ConfigError(what, where=str(output), fix="create it, or name another output")
     if output.suffix in ENDINGS:
         raise ConfigError(
-            "the workers of a cluster write a folder of Parquet files, not one file", where=str(output),
-            fix=f"name a folder, as in {output.with_suffix('')}; or leave --cluster out",
+            "expected a folder: a cluster writes several Parquet files", where=str(output),
+            fix=f"name a folder, such as {output.with_suffix('')}, or remove --cluster",
         )  # fmt: skip
     if output.is_symlink() or (output.exists() and (not output.is_dir() or any(output.iterdir()))):
         raise ConfigError(
-            "predictions need a folder of their own", where=str(output), fix="name one that is new, or empty"
+            "expected a new or an empty folder", where=str(output), fix="name a folder that does not exist yet"
         )

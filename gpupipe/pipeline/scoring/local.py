@@ -33,7 +33,7 @@ def score(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    log: Callable[[str], None] = lambda text: None,
     *,
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
@@ -43,50 +43,51 @@ def score(
     untrusted: bool = False,
     limits: Mapping[str, Any] | None = None,
 ) -> ScoreSummary:
-    """Write the predictions of `data` to `output`.
+    """Write the predictions of `data` to `output`, and return a summary.
 
     Parameters
     ----------
     model : str or Path
         A run directory or a model directory.
     data : str, optional
-        File, glob, folder or URL. None: the rows are made of the event tables, see `Model.predict_entities`.
+        File, glob, folder or URL. None: the rows are built from the event tables, see `Model.predict_entities`.
     output : Path
-        ``.csv`` or ``.parquet``; complete or not there at all.
+        ``.csv`` or ``.parquet``; written atomically.
     device : {"auto", "cpu", "gpu"}
     tables : mapping of str to str, optional
-        The further tables that features are made of: name to file, glob, folder or URL.
+        The further tables that features are computed from: name to file, glob, folder or URL.
     as_of : str, optional
-        An ISO date or time in place of the cut-off dates of the training.
+        Score as of this ISO date or time instead of the cut-off dates of the training.
     allow_code : bool
-        Whether users' kernels that the model holds may run.
-    say : callable
-        Called with each warning or remark on the work.
+        Whether custom kernels in the model may run.
+    log : callable
+        Called with each warning or note.
     ids : sequence of str, optional
-        Columns of `data` to copy into the output first; None: the identifiers that the model knows of.
+        Columns of `data` to copy to the output, as its first columns; None: the identifier columns of the training.
     keep : sequence of str
         Further columns to copy: names and globs.
     adjust : callable
-        Returns the source of `data` with other reader settings. One that isolates isolates `tables` too.
+        Takes the source of `data` and returns it with other reader settings. ``isolate`` applies to `tables` as well.
     on_error : {"error", "reject", "null"}
-        What to do with rows that cannot be scored as they are; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless
-        it is ``"error"`` the output has a column ``row``, the place in the input from 0, and rejected rows are written
-        beside it: ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are no part of the history of others.
+        Handling of rows that cannot be scored; see `gpupipe.pipeline.scoring.bad_rows.screen`. Unless ``"error"``, the
+        output has a column ``row`` with the row number in the input, from 0, and rejected rows are written next to it:
+        ``scores.rejected.csv`` for ``scores.csv``. Rejected rows are excluded from the history of other rows.
     safe_csv : bool
-        Write CSV that a spreadsheet can open without running what is in it: see
+        Escape texts that a spreadsheet would evaluate as formulas; see
         `gpupipe.pipeline.scoring.outputs.escape_formulas`.
     untrusted : bool
-        Whether the model is used in a child process; the scores are the same. See `gpupipe.load_model`.
+        Run the model in a child process; the scores are the same. See `gpupipe.load_model`.
     limits : mapping, optional
-        Limits of that process.
+        Limits of the child process.
 
     Raises
     ------
     ConfigError
-        If `output` has another suffix, cannot be written, or would overwrite or add to what is read here (the input,
-        further tables, the model or its run directory); or a column to copy is absent or has a taken name.
+        If `output` has another suffix, cannot be written, or would overwrite an input (data, further tables, the model
+        or its run directory); or a column to copy is missing or has the name of an output column.
     SchemaError
-        If a column is absent or bad rows are errors; also if every row was rejected, which are written then.
+        If a column is missing; if a row is bad and `on_error` is ``"error"``; or if every row is rejected, in which
+        case the rejected rows are written.
     GpupipeError
         As `load_model` and `Model.predict`.
     """
@@ -94,7 +95,7 @@ def score(
 
     def note(text: str) -> None:
         notes.append(text)
-        say(text)
+        log(text)
 
     require_output_file(output)
     for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
@@ -103,8 +104,8 @@ def score(
     try_event_tables(loaded_model, tables, adjust)
     if data is None:
         if on_error != "error" or keep or ids:
-            options = "INPUT is not given: identifiers, kept columns and --on-error are of its rows"
-            raise ConfigError(options, fix="leave them out: scores of event tables begin with the keys")
+            what = "--id, --keep and --on-error need an INPUT"
+            raise ConfigError(what, fix="remove them: without INPUT, the output starts with the entity keys")
         return _score_entities(loaded_model, output, tables or {}, as_of, note, started, safe_csv)
     source = adjust(loaded_model.source_of(data))
     if on_error != "error":
@@ -113,8 +114,8 @@ def score(
     loaded, label = read_arrow(source, may_be_empty=True), mask(source.label)
     if loaded.n_skipped and on_error == "error":
         note(
-            f"skipped {loaded.n_skipped:,} {'row' if loaded.n_skipped == 1 else 'rows'} with another number of fields "
-            "(csv.bad_rows=skip); --on-error reject writes such rows to a file and numbers the others"
+            f"skipped {loaded.n_skipped:,} {'row' if loaded.n_skipped == 1 else 'rows'} whose number of fields differs "
+            "from the header (csv.bad_rows=skip); --on-error reject writes them to a file and numbers the others"
         )
     columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
     require_free_names(columns, output_names(loaded_model.goal, numbered=on_error != "error"))
@@ -123,7 +124,7 @@ def score(
         note(text)
     rejected = _write_rejected(screened, output, on_error, label, safe_csv)
     copied = read_columns(columns, source, loaded.files, loaded.table.num_rows, output.suffix)
-    # The rules were checked above; the report is printed instead of its warnings.
+    # The rules were checked above, and the report is printed instead of its warnings.
     scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):
         predicted = scorer.predict_table(screened.table, tables, as_of)
@@ -132,7 +133,7 @@ def score(
     if screened.passed is not None:
         copied = copied.filter(pa.array(screened.passed)) if copied.num_columns else copied
     table: dict[str, Any] = {} if screened.numbers is None else {ROW: pa.array(screened.numbers)}
-    require_free_names(columns, predicted.column_names)  # those of embeddings are known now
+    require_free_names(columns, predicted.column_names)  # again, because the number of embeddings is known only now
     for part in (copied, predicted):
         table |= dict(zip(part.column_names, part.columns, strict=True))
     write_table(pa.table(table), output, safe_csv)
@@ -154,15 +155,15 @@ def score(
 def try_event_tables(
     model: LoadedModel, tables: Mapping[str, str] | None, adjust: Callable[[TableSource], TableSource]
 ) -> None:
-    """Try the files of further tables in a child process, if the rows to score are isolated.
+    """Try the files of further tables in a child process if ``isolate`` is set for the rows to score.
 
     Parameters
     ----------
     model : LoadedModel
     tables : mapping of str to str, optional
-        Their names to file, glob, folder or URL. Names that the model does not know are reported when it scores.
+        Name to file, glob, folder or URL. Unknown names are reported when the model scores.
     adjust : callable
-        Returns the source of the rows to score with the reader settings that the user gave.
+        Returns the source of the rows to score with the user's reader settings.
 
     Raises
     ------
@@ -186,10 +187,10 @@ def _score_entities(
     started: float,
     safe_csv: bool,
 ) -> ScoreSummary:
-    """Write the predictions of every key with an event before `as_of`."""
+    """Write one prediction for each key that has an event before `as_of`."""
     if as_of is None:
-        fix = "name the INPUT to score; or give --as-of DATE, for a model whose rows are made of events"
-        raise ConfigError("no INPUT is named", fix=fix)
+        fix = "name an INPUT; or add --as-of DATE if the rows of the model are built from events"
+        raise ConfigError("expected an INPUT or --as-of", fix=fix)
     served = replace(model, warns=False)  # the report is printed instead
     table = served.predict_entities(tables, as_of)
     for text in model.backend.take_remarks():
@@ -204,12 +205,12 @@ def _score_entities(
 
 
 def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, label: str, safe_csv: bool) -> Path | None:
-    """Write the rejected rows beside the output, or remove those of an earlier scoring; return their file, if any.
+    """Write the rejected rows next to the output, or remove those of an earlier scoring; return their path, if any.
 
     Raises
     ------
     SchemaError
-        If no row is left.
+        If every row was rejected.
     """
     path = rejected_path(output)
     if screened.rejected is None:
@@ -220,8 +221,8 @@ def _write_rejected(screened: ScreenedRows, output: Path, on_error: OnError, lab
     if not screened.table.num_rows:
         reasons = "\n".join(reason_line(reason, n) for reason, n in screened.reasons.items())
         raise SchemaError(
-            f"no row is left to score, {screened.n_rejected:,} rejected:\n{reasons}",
-            where=f"{label}; the rows are in {path}",
-            fix="check that it is the right file for this model, and how it is written (--source)",
+            f"all {screened.n_rejected:,} rows were rejected:\n{reasons}",
+            where=f"{label}; the rejected rows are in {path}",
+            fix="check that this is the right file for the model, and its reader settings (--source)",
         )
     return path

@@ -1,4 +1,4 @@
-"""Outputs of a batch scoring: checked before any work, written complete or not at all."""
+"""Output files of batch scoring: checked before any work, and written atomically."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ NUMBER = r"^[+\-]?[0-9]+([.,][0-9]*)?([eE][+\-]?[0-9]+)?$"
 
 
 def require_output_file(output: Path) -> None:
-    """Raise ConfigError unless scores can be written to `output`: before hours of work, not after them."""
+    """Raise ConfigError unless scores can be written to `output`; called before any work."""
     if output.suffix not in ENDINGS and not output.is_dir():
         raise ConfigError(
-            f"cannot write {output.suffix or 'a file without a suffix'}: scores are .csv or .parquet",
+            f"expected a .csv or .parquet file; got {repr(output.suffix) if output.suffix else 'no suffix'}",
             where=str(output),
-            fix=f"name it {output.name}.csv or {output.name}.parquet" if not output.suffix else "use one of the two",
+            fix=f"name it {output.stem}.csv or {output.stem}.parquet",
         )
     require_writable_file(output)
 
 
 def scoring_inputs(model: str | Path, data: str | None, tables: Mapping[str, str] | None) -> list[ProtectedInput]:
-    """Return what a batch scoring reads: its outputs must leave it alone."""
+    """Return the inputs of a batch scoring, which its outputs must not overwrite."""
     found = model_inputs(model)
     if data is not None:
         found.append(ProtectedInput(data, "the input"))
@@ -38,12 +38,12 @@ def scoring_inputs(model: str | Path, data: str | None, tables: Mapping[str, str
 
 
 def rejected_path(output: Path) -> Path:
-    """Return the file of the rejected rows: ``scores.rejected.csv`` for ``scores.csv``."""
+    """Return the path of the rejected rows: ``scores.rejected.csv`` for ``scores.csv``."""
     return output.with_name(f"{output.stem}.rejected{output.suffix}")
 
 
 def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
-    """Write a table to a .csv or .parquet file, as a whole; `safe_csv` as in `escape_formulas`, for .csv.
+    """Write a table to a .csv or .parquet file atomically; `safe_csv` applies `escape_formulas` to .csv files.
 
     Raises
     ------
@@ -55,15 +55,15 @@ def write_table(table: pa.Table, output: Path, safe_csv: bool = False) -> None:
 
     if safe_csv and output.suffix == ".csv":
         table = escape_formulas(table)
-    with replace_file(output) as draft, draft.open("wb") as file:  # Arrow opens UTF-8 names only
+    with replace_file(output) as draft, draft.open("wb") as file:  # Arrow itself opens UTF-8 paths only
         (pa_csv.write_csv if output.suffix == ".csv" else pq.write_table)(table, file)
 
 
 def escape_formulas(table: pa.Table) -> pa.Table:
-    """Return a table whose texts and column names no spreadsheet takes for a formula.
+    """Return the table with texts and column names escaped that a spreadsheet would evaluate as formulas.
 
-    Those that begin with ``= + - @``, a tab or a line break get an apostrophe before them, unless they are numbers.
-    Programs that read the file see the apostrophe.
+    Texts that start with ``= + - @``, a tab or a line break are prefixed with an apostrophe, unless they are numbers.
+    The apostrophe is part of the file, and other programs read it.
 
     Examples
     --------
@@ -74,11 +74,11 @@ def escape_formulas(table: pa.Table) -> pa.Table:
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        columns.append(_escaped(column.cast(kind)) if is_text else column)
-    names = _escaped(pa.chunked_array([table.column_names], pa.string())).to_pylist()
+        columns.append(_escape(column.cast(kind)) if is_text else column)
+    names = _escape(pa.chunked_array([table.column_names], pa.string())).to_pylist()
     return pa.table(columns, names=names)
 
 
-def _escaped(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _escape(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     is_formula = pc.and_not(pc.match_substring_regex(texts, FORMULA), pc.match_substring_regex(texts, NUMBER))
     return pc.if_else(is_formula, pc.binary_join_element_wise("'", texts, ""), texts)

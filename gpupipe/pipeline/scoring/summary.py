@@ -18,23 +18,23 @@ class ScoreSummary:
     Attributes
     ----------
     output : Path
-        The file, or with a cluster the folder, of the scores.
+        The file of the scores; with a cluster, the folder.
     n_rows : int
-        Rows scored.
+        Number of rows scored.
     seconds : float
-        Wall clock, loading the model included.
+        Wall time, including loading the model.
     ids, kept : tuple of str
-        Columns of the input that were copied into the output.
+        Columns copied from the input to the output.
     n_rejected : int
-        Rows of the input that were not scored.
+        Number of rejected rows.
     rejected_path : Path, optional
-        The file that has them.
+        The file of the rejected rows.
     reasons : mapping of str to int
-        Why rows were rejected, and how many of them for that reason; a row may have several.
+        Number of rejected rows by reason; a row may have several reasons.
     nulled : mapping of str to int
-        Column to bad cells that were scored as missing.
+        Number of bad cells scored as null by column.
     notes : tuple of str
-        Warnings and remarks on the work, as printed.
+        Warnings and notes, as printed.
     report : RowReport, optional
         Nulls, unseen levels and values outside the training range.
     """
@@ -72,15 +72,15 @@ class ScoreSummary:
     def lines(self) -> list[str]:
         """Return the summary as lines of text."""
         found = [] if self.report is None else self.report.lines()
-        found += [f"{column}: {n:,} bad {_cells(n)} scored as missing" for column, n in self.nulled.items()]
+        found += [f"{column}: {n:,} bad {_cells(n)} scored as null" for column, n in self.nulled.items()]
         if self.n_rejected:
             found += [reason_line(reason, n) for reason, n in self.reasons.items()]
-            found += [f"{self.n_rejected:,} {_rows(self.n_rejected)} rejected to {self.rejected_path}"]
-        return [*found, f"{self.n_rows:,} {_rows(self.n_rows)} scored to {self.output}"]
+            found += [f"{self.n_rejected:,} rejected {_rows(self.n_rejected)} written to {self.rejected_path}"]
+        return [*found, f"{self.n_rows:,} scored {_rows(self.n_rows)} written to {self.output}"]
 
 
 def reason_line(reason: str, n: int) -> str:
-    """Return why rows were rejected, and how many, as a line of text."""
+    """Return a reason for rejection and its number of rows as a line of text."""
     return f"{reason}: {n:,} {_rows(n)}"
 
 

@@ -1,6 +1,10 @@
-"""Models from strangers: loaded and used in a child process with limits of time and memory.
+"""Untrusted models, loaded and used in a child process with limits on time and memory.
 
-``model``  `UntrustedModel`, in the process of the user    ``process``  its child    ``worker``  the module that the
-child runs    ``messages``  what the two exchange    ``description``, ``replies``  the content of the child's answers,
-checked before it is used    ``limits``  time and memory
+``model``        `UntrustedModel`, in the calling process
+``process``      requests to the child process, and its errors
+``worker``       main module of the child process
+``messages``     format of requests and replies
+``description``  model metadata sent by the child, checked before use
+``replies``      predictions, reports and errors sent by the child, checked before use
+``limits``       limits on time and memory
 """

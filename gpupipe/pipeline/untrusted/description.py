@@ -1,4 +1,4 @@
-"""Description of a model, from the child that holds it: all that reading rows and naming predictions needs."""
+"""Model metadata sent by the child process: whatever is needed to read rows and to name predictions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gpupipe.table.schema import Schema
 # Entries of manifest.json that the parent uses; `read_description` checks each.
 KEPT = ("task", "target", "labels", "reading", "data", "importances", "metrics", "created", "gpupipe")
 
-# This process applies rules and steps to the rows, without a time limit: their number and length are bounded.
-MOST_RULES = 64  # of a column
-MOST_FORMULAS = 1_000  # of a further table
+# Rules and steps run in this process, without a time limit, so their number and length are limited.
+MOST_RULES = 64  # per column
+MOST_FORMULAS = 1_000  # per further table
 MOST_TEXT = 20_000  # characters of a filter or formula
-QUADRATIC = ("idna", "punycode")  # encodings of short names, whose decoders take minutes for a file
+QUADRATIC = ("idna", "punycode")  # encodings of short names: their decoders take minutes for a file
 
 
 @dataclass(frozen=True)
 class DescribedFeatures:
-    """The features of a model that another process holds.
+    """Features of a model in another process.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class DescribedFeatures:
     input_schema : Schema
         The encoded input columns, without their levels.
     derivation : Derivation, optional
-        Its further tables; it has no ops.
+        The further tables, without ops.
     """
 
     inputs: tuple[str, ...]
@@ -55,7 +55,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
     if features.derivation is not None:
         tables = {
             name: {
-                **_described_schema(table.schema),
+                **_describe_schema(table.schema),
                 **{key: list(getattr(table, key)) for key in ("inputs", "left", "right")},
             }
             for name, table in features.derivation.tables.items()
@@ -67,22 +67,22 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "threshold": model.decision.threshold,
         "inputs": list(features.inputs),
         "names": list(features.names),
-        **_described_schema(features.input_schema),
+        **_describe_schema(features.input_schema),
         "tables": tables,
     }
 
 
-def _described_schema(schema: Schema) -> dict[str, Any]:
+def _describe_schema(schema: Schema) -> dict[str, Any]:
     return {"schema": schema.to_json(), "coded": [column.name for column in schema if column.levels is not None]}
 
 
 def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a `LoadedModel` that JSON values from the child describe, by name.
+    """Return the attributes of a `LoadedModel`, by name, from the JSON values of `describe`.
 
     Raises
     ------
     ValueError
-        If it is not one of `describe`.
+        If the description is malformed.
     """
     try:
         return _read_description(document)
@@ -91,43 +91,43 @@ def read_description(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
-    said, name = document["manifest"], document["name"]
-    if not isinstance(said, dict) or set(said) - {*KEPT} or not isinstance(name, str | None):
-        raise ValueError("expected the manifest and the name of a model")
+    manifest, name = document["manifest"], document["name"]
+    if not isinstance(manifest, dict) or set(manifest) - {*KEPT} or not isinstance(name, str | None):
+        raise ValueError("malformed manifest or name")
     for key in ("created", "gpupipe"):
-        if not isinstance(said.get(key, ""), str):
-            raise ValueError(f"expected a text as {key}")
-    metrics = said.get("metrics", {})
+        if not isinstance(manifest.get(key, ""), str):
+            raise ValueError(f"{key}: expected text; found {manifest[key]!r:.40}")
+    metrics = manifest.get("metrics", {})
     if not isinstance(metrics, dict) or any(type(value) not in (int, float, type(None)) for value in metrics.values()):
-        raise ValueError("expected metrics with their values")
-    goal = read_goal(said)
-    read_importances(said.get("importances"))
-    rules = tuple(map(ServedRules.from_json, said.get("data", [])))
+        raise ValueError("metrics: expected names and numbers")
+    goal = read_goal(manifest)
+    read_importances(manifest.get("importances"))
+    rules = tuple(map(ServedRules.from_json, manifest.get("data", [])))
     inputs, names = read_names(document["inputs"], "the inputs"), read_names(document["names"], "the names")
     features = DescribedFeatures(inputs, names, _schema(document), _derivation(document["tables"]))
-    events = ServedEvents.from_json(said["reading"]["events"], features.derivation)
-    check_reading(said["reading"], features, events)
-    _check_costs(main_source("any", said["reading"], features, rules), rules, events)
+    events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
+    check_reading(manifest["reading"], features, events)
+    _check_costs(main_source("any", manifest["reading"], features, rules), rules, events)
     decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)
     return {
         "goal": goal, "features": features, "decision": decision, "rules": rules, "events": events,
-        "manifest": {**said, "model": {"name": name or "model"}},
+        "manifest": {**manifest, "model": {"name": name or "model"}},
     }  # fmt: skip
 
 
 def _check_costs(source: TableSource, rules: Sequence[ServedRules], events: ServedEvents) -> None:
-    """Raise ValueError if preparing rows as the model says could take this process for ever."""
+    """Raise ValueError if the settings of the model could make row preparation take forever."""
     column, n_rules = max(Counter(each.column for each in rules).items(), key=lambda item: item[1], default=("", 0))
     if n_rules > MOST_RULES:
         raise ValueError(f"column {column!r:.40} has {n_rules} rules; expected at most {MOST_RULES}")
     for name, table in events.tables.items():
         texts = [table.where or "", *table.compute.values()]
         if len(table.compute) > MOST_FORMULAS or max(map(len, texts)) > MOST_TEXT:
-            limits = f"{MOST_FORMULAS} formulas of {MOST_TEXT:,} characters"
-            raise ValueError(f"table {name!r:.40} is computed by more than {limits}")
+            limits = f"{MOST_FORMULAS:,} formulas of at most {MOST_TEXT:,} characters"
+            raise ValueError(f"table {name!r:.40}: expected at most {limits}")
     for each in (source, *events.tables.values()):
         if codecs.lookup(each.csv.encoding).name in QUADRATIC:
-            raise ValueError(f"the encoding of tables is {each.csv.encoding!r}")
+            raise ValueError(f"the encoding {each.csv.encoding!r} is not allowed")
 
 
 def _derivation(tables: Any) -> Derivation | None:

@@ -1,4 +1,4 @@
-"""Limits of the child process that holds an untrusted model."""
+"""Limits on the child process of an untrusted model."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.pipeline.arguments import read_size
 from gpupipe.units import MIB, parse_duration_us
 
-SECONDS = 120.0  # for any answer, loading the model included
-SECONDS_PER_ROW = 0.002  # of the table and of further tables
-LEAST_MEMORY = 512 * MIB  # what the libraries take: XGBoost 0.3 GiB on 2 cores
-MEMORY_PER_THREAD = 64 * MIB  # stacks and buffers of the threads of three libraries
+SECONDS = 120.0  # per request, including loading the model
+SECONDS_PER_ROW = 0.002  # of the table and further tables
+LEAST_MEMORY = 512 * MIB  # needed by the libraries: XGBoost takes 0.3 GiB on 2 cores
+MEMORY_PER_THREAD = 64 * MIB  # stacks and buffers of the thread pools of three libraries
 
 
 @dataclass(frozen=True)
 class UntrustedLimits:
-    """Limits of the child process that holds an untrusted model.
+    """Limits on the child process of an untrusted model.
 
     Attributes
     ----------
     memory_bytes : int
-        Memory that the child may allocate on top of its imports.
+        Memory that the child may allocate in addition to its imports.
     seconds : float, optional
-        Time for each answer: to load the model, and for each batch of 1,048,576 rows. None: 120 s, and 2 ms more for
-        each row of the batch and of further tables.
+        Time per request: loading the model, or a batch of up to 1,048,576 rows. None: 120 s plus 2 ms per row of the
+        batch and further tables.
     """
 
     memory_bytes: int
@@ -37,13 +37,13 @@ class UntrustedLimits:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any] | None = None) -> UntrustedLimits:
-        """Return the limits that `gpupipe.load_model` was given.
+        """Return the limits for the `limits` argument of `gpupipe.load_model`.
 
         Parameters
         ----------
         settings : mapping, optional
-            ``memory`` in bytes or as text (``"4GiB"``), by default half of the memory that is available now, and
-            at least 512 MiB and 64 MiB for each thread; ``time`` in seconds or as text (``"5min"``).
+            ``memory`` in bytes or as text (``"4GiB"``); default: half of the available memory, but at least 512 MiB
+            plus 64 MiB per thread. ``time`` in seconds or as text (``"5min"``).
 
         Raises
         ------
@@ -60,12 +60,12 @@ class UntrustedLimits:
             raise ConfigError(f"limits: expected a dict; got {describe_python_value(settings)}", fix=fix)
         settings = settings or {}
         if unknown := [name for name in settings if name not in ("memory", "time")]:
-            fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "the limits are memory and time"
+            fix = did_you_mean(str(unknown[0]), ("memory", "time")) or "use memory or time"
             raise ConfigError(f"unknown limit {unknown[0]!r}", where="limits", fix=fix)
         if "memory" in settings:
             memory_bytes = read_size("limits.memory", settings["memory"])
             if memory_bytes < LEAST_MEMORY:
-                what = f"the libraries of a model take up to 512 MiB; got {settings['memory']!r}"
+                what = f"expected at least 512 MiB, which the libraries of a model need; got {settings['memory']!r}"
                 raise ConfigError(what, where="limits.memory", fix="allow 1GiB or more")
         else:
             least = LEAST_MEMORY + MEMORY_PER_THREAD * machine.n_threads()
@@ -73,7 +73,7 @@ class UntrustedLimits:
         return cls(memory_bytes, _seconds(settings["time"]) if "time" in settings else None)
 
     def seconds_for(self, n_rows: int) -> float:
-        """Return the time limit of a question about that many rows."""
+        """Return the time limit of a request with `n_rows` rows."""
         return SECONDS + SECONDS_PER_ROW * n_rows if self.seconds is None else self.seconds
 
 
@@ -84,6 +84,6 @@ def _seconds(value: Any) -> float:
         raise ConfigError(str(error), where="limits.time") from None
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < math.inf:
         raise ConfigError(
-            f'expected seconds, or a text such as "5min"; got {describe_python_value(value)}', where="limits.time"
+            f'expected seconds, or text such as "5min"; got {describe_python_value(value)}', where="limits.time"
         )
     return float(found)

@@ -1,7 +1,7 @@
-"""Messages between a process and the child that holds an untrusted model: JSON, followed by raw buffers.
+"""Messages to and from the child process of an untrusted model: a JSON object, followed by raw buffers.
 
-Rows go to the child as Arrow IPC. What comes back is JSON and plain little-endian arrays, whose every length is checked
-here: a native parser of replies could be crashed by a child that a hostile model has taken over.
+Rows are sent to the child as Arrow IPC. Replies contain JSON and plain little-endian arrays only, and every length is
+checked here: a malicious model may control the child, and could crash a native parser of its replies.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gpupipe.typing import Array
 from gpupipe.units import MIB
 
 LENGTH = struct.Struct("<Q")  # bytes of the JSON document
-MOST_JSON = 64 * MIB  # bytes: a description of 100,000 columns takes less
+MOST_JSON = 64 * MIB  # more than the description of 100,000 columns takes
 
 
 def pack(document: Mapping[str, Any], parts: Sequence[Any] = ()) -> bytes:
-    """Return a message of a JSON object and buffers."""
+    """Return a message with a JSON object and buffers."""
     sizes = [memoryview(part).nbytes for part in parts]
     head = json.dumps({**document, "parts": sizes}, allow_nan=False).encode()
     return b"".join([LENGTH.pack(len(head)), head, *parts])
@@ -39,19 +39,19 @@ def unpack(message: bytes) -> tuple[dict[str, Any], list[memoryview]]:
         If the message is malformed.
     """
     if len(message) < LENGTH.size:
-        raise ValueError(f"a message of {len(message)} bytes")
+        raise ValueError(f"expected a message of at least {LENGTH.size} bytes; found {len(message)}")
     (length,) = LENGTH.unpack_from(message)
     end = LENGTH.size + length
     if length > min(MOST_JSON, len(message) - LENGTH.size):
-        raise ValueError(f"{length:,} bytes of JSON in a message of {len(message):,}")
+        raise ValueError(f"a message of {len(message):,} bytes declares {length:,} bytes of JSON")
     document = parse_json(message[LENGTH.size : end])
     if not isinstance(document, dict):
-        raise ValueError("the message is not a JSON object")
+        raise ValueError("expected a JSON object")
     sizes = document.pop("parts", None)
     if not isinstance(sizes, list) or any(type(size) is not int or size < 0 for size in sizes):
-        raise ValueError("the message does not state the sizes of its buffers")
+        raise ValueError("parts: expected the sizes of the buffers")
     if sum(sizes) != len(message) - end:
-        raise ValueError(f"{len(message) - end:,} bytes of buffers; expected {sum(sizes):,}")
+        raise ValueError(f"expected {sum(sizes):,} bytes of buffers; found {len(message) - end:,}")
     view, found = memoryview(message), []
     for size in sizes:
         found.append(view[end : end + size])
@@ -77,29 +77,29 @@ def unpack_array(described: Any, part: memoryview, dtypes: Iterable[str], shape:
     Parameters
     ----------
     described : Any
-        What the message says of it.
+        Its JSON description in the message.
     part : memoryview
     dtypes : iterable of str
-        The dtypes that it may have, such as ``"<f8"``.
-    shape : sequence of int, optional
-        The shape that it must have; None: any length.
+        The allowed dtypes, such as ``"<f8"``.
+    shape : sequence of int or None
+        The expected shape; None allows any length of that dimension.
 
     Raises
     ------
     ValueError
-        If it is anything else.
+        If the description is malformed, or contradicts `part`, `dtypes` or `shape`.
     """
     if not isinstance(described, dict) or set(described) != {"name", "dtype", "shape", "order"}:
-        raise ValueError("an array without name, dtype, shape and order")
+        raise ValueError("array: expected the keys name, dtype, shape, order")
     name, dtype, found, order = (described[key] for key in ("name", "dtype", "shape", "order"))
     if dtype not in tuple(dtypes) or order not in ("C", "F"):
-        raise ValueError(f"array {name!r:.40} has dtype {dtype!r:.40} and order {order!r:.40}")
+        raise ValueError(f"array {name!r:.40} has the invalid dtype {dtype!r:.40} or order {order!r:.40}")
     if not isinstance(found, list) or any(type(n) is not int or n < 0 for n in found) or len(found) != len(shape):
-        raise ValueError(f"array {name!r:.40} has the shape {found!r:.80}")
+        raise ValueError(f"array {name!r:.40} has the invalid shape {found!r:.80}")
     if any(length is not None and length != n for n, length in zip(found, shape, strict=True)):
-        raise ValueError(f"array {name!r:.40} has the shape {found!r:.80}; expected {list(shape)}")
+        raise ValueError(f"array {name!r:.40}: expected shape {list(shape)}; found {found!r:.80}")
     if math.prod(found) * np.dtype(dtype).itemsize != part.nbytes:
-        raise ValueError(f"array {name!r:.40} of shape {found!r:.80} has {part.nbytes:,} bytes")
+        raise ValueError(f"array {name!r:.40} of {dtype} and shape {found!r:.80} has {part.nbytes:,} bytes")
     return np.frombuffer(part, dtype).reshape(found, order=order).astype(np.dtype(dtype).newbyteorder("="), order="K")
 
 
@@ -112,6 +112,6 @@ def pack_table(table: pa.Table) -> pa.Buffer:
 
 
 def unpack_table(part: memoryview) -> pa.Table:
-    """Return the table of an Arrow IPC stream, which must be trusted."""
+    """Return the table of a trusted Arrow IPC stream."""
     with pa.ipc.open_stream(pa.py_buffer(part)) as reader:
         return reader.read_all()

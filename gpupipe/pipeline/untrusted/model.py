@@ -1,4 +1,4 @@
-"""Models from strangers, held by a child process with limits of time and memory."""
+"""`UntrustedModel`: a model that runs in a child process with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import pack_table, unpack_array
-from gpupipe.pipeline.untrusted.process import Answer, Buffers, ModelProcess, Reply
+from gpupipe.pipeline.untrusted.process import Buffers, ModelProcess, Reply, Result
 from gpupipe.pipeline.untrusted.replies import read_prediction, read_report, read_verification
 from gpupipe.typing import Array
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class UntrustedModel(LoadedModel):
-    """A model from a stranger, as ``gpupipe.load_model(path, untrusted=True)`` returns it.
+    """An untrusted model, as returned by ``gpupipe.load_model(path, untrusted=True)``.
 
-    It predicts like `gpupipe.Model`, with the same results. The model's files are opened only by a child process, which
-    gets the rows and sends back arrays: if the model crashes it, or takes more time or memory than its limits, that is
-    an `ArtifactError` here, and the next question starts another process. The child computes on the CPU. It runs as the
-    same user, with access to files and the network: this is not a sandbox. Memory is limited on Linux only.
+    It has the methods of `gpupipe.Model` and gives the same results. The files of the model are opened only in a child
+    process, which receives rows and returns arrays. If the model crashes the child, or exceeds a limit on time or
+    memory, the call raises an `ArtifactError`, and the next call starts a new child.
 
-    Rows and further tables are read, checked and prepared in this process. The model says how, in settings that are
-    validated first: how CSV is written, column types, the rules of ``data:``, and the steps of event tables.
+    The child computes on the CPU. It is not a sandbox: it runs as the same user, with access to files and the network.
+    Memory is limited on Linux only.
 
-    Use it as a context manager, or call `close`, to end the child process; it also ends with the last reference to the
-    model, and with this process. Threads take turns. It cannot be pickled.
+    Rows and further tables are read, checked and prepared in the calling process, with settings of the model that are
+    validated first: the CSV dialect, column types, the rules of ``data:``, and the steps of event tables.
+
+    To end the child, use the model as a context manager or call `close`; the child also ends when the model is
+    garbage-collected, and with the calling process. Calls from several threads are serialized. An untrusted model
+    cannot be pickled.
 
     Attributes
     ----------
@@ -48,26 +51,35 @@ class UntrustedModel(LoadedModel):
     features : DescribedFeatures
         Input columns and feature names.
     manifest : dict
-        Entries of manifest.json that were checked.
+        The validated entries of manifest.json.
     process : ModelProcess
         The child process.
 
     Examples
     --------
-    >>> with load_model("downloads/model", untrusted=True, limits={"memory": "2GiB"}) as model:  # doctest: +SKIP
-    ...     model.predict("rows.csv")
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline, load_model
+    >>> frame = pd.DataFrame({"age": range(100), "price": [0.5 * age + 2 for age in range(100)]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = Pipeline(frame, target="price", models=["ridge"]).run(f"{folder.name}/run", quiet=True)
+    >>> with load_model(run.path, untrusted=True, limits={"memory": "2GiB", "time": "1min"}) as model:
+    ...     model.predict({"age": [40, 80]}).round(0)
+    array([22., 42.])
+    >>> folder.cleanup()
     """
 
     features: DescribedFeatures
     process: ModelProcess
 
     def verify(self) -> Verification:
-        found, remarks = self.process.ask({"ask": "verify"}, lambda reply, _: read_verification(reply["verification"]))
-        self._take(remarks)
+        request = {"request": "verify"}
+        found, warnings = self.process.request(request, lambda reply, _: read_verification(reply["verification"]))
+        self._add_warnings(warnings)
         return found
 
     def close(self) -> None:
-        """End the child process; the model cannot be used any more."""
+        """End the child process. Later calls of the model raise ConfigError."""
         self.process.close()
 
     def __enter__(self) -> UntrustedModel:
@@ -78,16 +90,16 @@ class UntrustedModel(LoadedModel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise ConfigError(
-            "an untrusted model cannot be pickled: a child process holds it",
+            "cannot pickle an untrusted model: it runs in a child process",
             where=str(self.folder),
-            fix="load it where it is needed: gpupipe.load_model(path, untrusted=True)",
+            fix="load it in each process: gpupipe.load_model(path, untrusted=True)",
         )
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         n_rows = rows.arrow.num_rows
-        if self.features.derivation is not None:  # a history must not be cut
+        if self.features.derivation is not None:  # a history must stay in one batch
             return self._predict_batch(rows)
-        # The batches of `predict_rows`: interpreters and libraries may round otherwise for another number of rows.
+        # Same batches as in `predict_rows`, because rounding may depend on the number of rows.
         starts = range(0, max(1, n_rows), BATCH_ROWS)
         parts = [self._predict_batch(rows.between(start, min(start + BATCH_ROWS, n_rows))) for start in starts]
         return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
@@ -98,9 +110,9 @@ class UntrustedModel(LoadedModel):
         def read(reply: Reply, parts: Buffers) -> tuple[Prediction, PredictionReport]:
             return read_prediction(reply, parts, self.goal, n_rows), read_report(reply["report"], n_rows)
 
-        is_wide = self.goal.task == "embedding"  # of any number of columns
+        is_wide = self.goal.task == "embedding"  # the number of columns is unknown
         n_bytes = self.process.limits.memory_bytes if is_wide else 16 * n_rows * max(1, self.goal.n_classes)
-        return self._ask("predict", rows, read, n_bytes)
+        return self._request("predict", rows, read, n_bytes)
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         n_rows, n_features = rows.arrow.num_rows, len(self.feature_names)
@@ -110,22 +122,22 @@ class UntrustedModel(LoadedModel):
             matrix = unpack_array(described, part, ("<f4",), (n_rows, n_features))
             return matrix, read_report(reply["report"], n_rows)
 
-        return self._ask("transform", rows, read, 4 * n_rows * n_features)
+        return self._request("transform", rows, read, 4 * n_rows * n_features)
 
-    def _ask(
-        self, what: str, rows: RowsToPredict, read: Callable[[Reply, Buffers], Answer], array_bytes: int
-    ) -> Answer:
+    def _request(
+        self, what: str, rows: RowsToPredict, read: Callable[[Reply, Buffers], Result], array_bytes: int
+    ) -> Result:
         tables = [rows.arrow, *rows.events.values()]
-        question = {"ask": what, "tables": list(rows.events), "as_of": rows.as_of}
+        request = {"request": what, "tables": list(rows.events), "as_of": rows.as_of}
         n_rows = sum(table.num_rows for table in tables)
         parts = [pack_table(table) for table in tables]
-        found, remarks = self.process.ask(question, read, parts, n_rows=n_rows, array_bytes=array_bytes)
-        self._take(remarks)
+        found, warnings = self.process.request(request, read, parts, n_rows=n_rows, array_bytes=array_bytes)
+        self._add_warnings(warnings)
         return found
 
-    def _take(self, remarks: Iterable[str]) -> None:
-        for remark in remarks:
-            self.backend.remark(remark)
+    def _add_warnings(self, warnings: Iterable[str]) -> None:
+        for warning in warnings:
+            self.backend.remark(warning)
 
 
 def load_untrusted(
@@ -136,18 +148,18 @@ def load_untrusted(
     Raises
     ------
     ArtifactError
-        As `gpupipe.load_model`; also if the model crashes the child, or exceeds its limits.
+        As `gpupipe.load_model`; also if the model crashes the child or exceeds its limits.
     ConfigError
-        If `device` is the GPU, or `limits` has something else than memory and time.
+        If `device` is ``"gpu"``, or `limits` has keys other than ``memory`` and ``time``.
     """
     if device not in ("auto", "cpu"):
         if device != "gpu":
-            choose(device)  # raises the error of an unknown device
+            choose(device)  # raises the error for an unknown device
         raise ConfigError(
-            "untrusted models are used on the CPU; got device 'gpu'",
-            fix="use the CPU; or load the model without `untrusted`, if you trust its author",
+            "untrusted models run on the CPU; got device 'gpu'",
+            fix="use device 'cpu', or load the model without `untrusted` if you trust its author",
         )
     allowed = UntrustedLimits.of(limits)
     process = ModelProcess(Path(os.path.abspath(model_folder(path))), allow_code, allowed)
-    description, _ = process.ask({"ask": "describe"}, lambda reply, _: read_description(reply["description"]))
+    description, _ = process.request({"request": "describe"}, lambda reply, _: read_description(reply["description"]))
     return UntrustedModel(backend=choose("cpu"), folder=model_folder(path), process=process, **description)

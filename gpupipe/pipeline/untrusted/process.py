@@ -1,4 +1,4 @@
-"""The child process of an untrusted model, as its parent sees it: questions, checked answers, and errors."""
+"""The parent's side of the child process of an untrusted model: requests, checked replies, and errors."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import MOST_JSON, pack, unpack
 from gpupipe.pipeline.untrusted.replies import DO_NOT_USE, out_of_memory, read_error
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Reply = Mapping[str, Any]
 Buffers = Sequence[memoryview]
 
 WORKER = "gpupipe.pipeline.untrusted.worker"
-MOST_QUOTED = 200  # characters of what the child printed last
-# Arrow's default allocator reserves 1 GiB at once, which counts as memory that the child has taken.
+MOST_QUOTED = 200  # characters of the child's last line of output
+# Arrow's default allocator reserves 1 GiB at once, which counts towards the memory limit.
 SETTINGS = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
 class ModelProcess:
-    """A child process that holds a model. Threads take turns; a process that ended is replaced at the next question.
+    """A child process that runs a model, restarted by the next request if it has ended; requests are serialized.
 
     Parameters
     ----------
     folder : Path
         The model directory.
     allow_code : bool
-        Whether the child may compile and run users' kernels of the model.
+        Whether the child may compile and run custom kernels of the model.
     limits : UntrustedLimits
     """
 
@@ -41,42 +41,44 @@ class ModelProcess:
         self._sha256: str | None = None
         self._is_closed = False
 
-    def ask(
+    def request(
         self,
-        question: Mapping[str, Any],
-        read: Callable[[Reply, Buffers], Answer],
+        message: Mapping[str, Any],
+        read: Callable[[Reply, Buffers], Result],
         parts: Sequence[Any] = (),
         *,
         n_rows: int = 0,
         array_bytes: int = 0,
-    ) -> tuple[Answer, list[str]]:
-        """Return what `read` makes of the answer to a question, and the remarks of the child on its work.
+    ) -> tuple[Result, list[str]]:
+        """Send a request; return the result of `read` on the reply, and the warnings of the child.
 
         Parameters
         ----------
-        question : mapping
-            JSON values; ``ask`` says what is wanted.
+        message : mapping
+            JSON values; ``request`` is the kind of the request.
         read : callable
-            Takes document and buffers of the reply; raises ValueError, KeyError or TypeError if they are malformed.
+            Takes the JSON object and the buffers of the reply; raises ValueError, KeyError or TypeError if they are
+            malformed.
         parts : sequence of buffers
+            The tables, as Arrow IPC streams.
         n_rows : int
-            Rows that the question is about, for its time limit.
+            Rows in the request, for its time limit.
         array_bytes : int
-            Up to how many bytes of arrays the answer may have.
+            Maximum size of the arrays in the reply.
 
         Raises
         ------
         ArtifactError
             If the child crashes, reaches a limit, or sends a malformed reply; or the model directory has changed.
         GpupipeError
-            What the model itself raises.
+            Errors that the model itself raises.
         """
         if self._is_closed:
             raise ConfigError("the untrusted model is closed", where=str(self.folder), fix="load it again")
-        message = pack({**question, "folder": str(self.folder), "allow_code": self.allow_code}, parts)
+        packed = pack({**message, "folder": str(self.folder), "allow_code": self.allow_code}, parts)
         seconds = self.limits.seconds_for(n_rows)
         try:
-            raw = self._child.ask(message, seconds, MOST_JSON + array_bytes)
+            raw = self._child.request(packed, seconds, MOST_JSON + array_bytes)
         except ChildError as error:
             raise self._error(error, seconds) from error
         try:
@@ -85,15 +87,15 @@ class ModelProcess:
                 failure: GpupipeError = read_error(document["error"], str(self.folder), self.limits.memory_bytes)
             else:
                 self._check_same(document["sha256"])
-                return read(document, buffers), list(read_names(document["remarks"], "the remarks"))
+                return read(document, buffers), list(read_names(document["warnings"], "the warnings"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             self._child.close()
-            what = f"the answer of the process that holds the untrusted model is refused: {error!s:.200}"
+            what = f"the child process of the untrusted model sent a malformed reply: {error!s:.200}"
             raise ArtifactError(what, where=str(self.folder), fix=DO_NOT_USE) from error
         raise failure
 
     def close(self) -> None:
-        """End the process; questions are errors from now on."""
+        """End the process; later requests raise ConfigError."""
         self._is_closed = True
         self._child.close()
 
@@ -110,14 +112,12 @@ class ModelProcess:
         where = str(self.folder)
         match error.cause:
             case "start":
-                fix = "free memory, or check that `gpupipe doctor` finds the installation complete"
-                return LimitError(f"no process could be started for the untrusted model: it {error.how}", fix=fix)
+                fix = "free memory, or check the installation with `gpupipe doctor`"
+                return LimitError(f"the child process for the untrusted model {error.how}", fix=fix)
             case "memory":
                 return out_of_memory(where, self.limits.memory_bytes)
             case "time":
-                fix = "if you trust its author, allow more: --limit time=DURATION, in Python limits={'time': DURATION}"
-                return ArtifactError(f"the untrusted model did not answer within {seconds:,g} s", where=where, fix=fix)
+                fix = "if you trust its author, allow more time: --limit time=DURATION (limits={'time': ...} in Python)"
+                return ArtifactError(f"the untrusted model exceeded its limit of {seconds:,g} s", where=where, fix=fix)
         last = f": {error.output.splitlines()[-1].strip()[:MOST_QUOTED]}" if error.output else ""
-        return ArtifactError(
-            f"the process that holds the untrusted model {error.how}{last}", where=where, fix=DO_NOT_USE
-        )
+        return ArtifactError(f"the child process of the untrusted model {error.how}{last}", where=where, fix=DO_NOT_USE)

@@ -1,6 +1,6 @@
-"""The child process that holds an untrusted model: it loads the model at the first question, and answers.
+"""Main module of the child process of an untrusted model, run by `gpupipe.children.Child`.
 
-Each question names the model, because a process that died is replaced by another. Run by `gpupipe.children.Child`.
+The model is loaded by the first request. Every request names the model, because a child that died is replaced.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ Reply = tuple[dict[str, Any], Sequence[Array]]
 
 @dataclass
 class ModelWorker:
-    """Answers to the questions about one model."""
+    """Handler of the requests to one model."""
 
     models: dict[str, Model] = field(default_factory=dict)
 
-    def answer(self, message: bytes) -> bytes:
-        """Return the reply to a question; what goes wrong is a part of it."""
-        question, parts = unpack(message)
+    def handle(self, message: bytes) -> bytes:
+        """Return the reply to a request; errors are part of the reply."""
+        request, parts = unpack(message)
         try:
-            model = self._loaded(question)
-            reply, arrays = self._reply(model, question, parts)
-            remarks = [str(text) for text in model.backend.take_remarks()]
-            return pack({**reply, "sha256": model.manifest["manifest_sha256"], "remarks": remarks}, arrays)
+            model = self._load(request)
+            reply, arrays = self._reply(model, request, parts)
+            warnings = [str(text) for text in model.backend.take_remarks()]
+            return pack({**reply, "sha256": model.manifest["manifest_sha256"], "warnings": warnings}, arrays)
         except Exception as error:
             return pack(write_error(error))
 
-    def _loaded(self, question: Mapping[str, Any]) -> Model:
-        folder = question["folder"]
+    def _load(self, request: Mapping[str, Any]) -> Model:
+        folder = request["folder"]
         if folder not in self.models:
-            model = load_model(folder, "cpu", allow_code=question["allow_code"])
+            model = load_model(folder, "cpu", allow_code=request["allow_code"])
             self.models[folder] = replace(model, warns=False)  # the parent warns
         return self.models[folder]
 
-    def _reply(self, model: Model, question: Mapping[str, Any], parts: Sequence[memoryview]) -> Reply:
-        match question["ask"]:
+    def _reply(self, model: Model, request: Mapping[str, Any], parts: Sequence[memoryview]) -> Reply:
+        match request["request"]:
             case "describe":
                 return {"description": describe(model)}, ()
             case "verify":
                 return {"verification": write_verification(model.verify())}, ()
-        rows = _rows(question, parts)
-        if question["ask"] == "predict":
+        rows = _rows(request, parts)
+        if request["request"] == "predict":
             prediction, report = predict_rows(model, rows)
             found = prediction.arrays
         else:
@@ -61,10 +61,10 @@ class ModelWorker:
         return {"arrays": described, "report": report.to_json()}, arrays
 
 
-def _rows(question: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPredict:
+def _rows(request: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPredict:
     arrow, *events = map(unpack_table, parts)
-    return RowsToPredict(arrow, dict(zip(question["tables"], events, strict=True)), question["as_of"])
+    return RowsToPredict(arrow, dict(zip(request["tables"], events, strict=True)), request["as_of"])
 
 
 if __name__ == "__main__":
-    serve(ModelWorker().answer)
+    serve(ModelWorker().handle)

@@ -40,38 +40,59 @@ def kernel(*, out: Out = "float32", nulls: Nulls = "propagate") -> Callable[[Cal
 def kernel(
     function: Callable[..., Any] | None = None, /, *, out: Out = "float32", nulls: Nulls = "propagate"
 ) -> UserKernel | Callable[[Callable[..., Any]], UserKernel]:
-    """Make a feature kernel of a scalar function: ``@gp.kernel``, or ``@gp.kernel(out=..., nulls=...)``.
+    """Compile a scalar function to a feature kernel: ``@gp.kernel``, or ``@gp.kernel(out=..., nulls=...)``.
 
-    The function gets one float32 of each input (booleans as 0 and 1) and returns one number. It is arithmetic:
-    ``math``, comparisons, ``if``, loops over ``range``, plain functions and other kernels (their functions, without
-    their null policy), and numbers from around it, which keep the value that they have when the kernel is first used.
-    Where Python would raise, results are those of IEEE 754: ``1.0 / 0.0`` is infinity, ``math.sqrt(-1.0)`` NaN.
+    The function computes one row: it receives a float32 for each input column (booleans as 0 and 1) and returns one
+    number. Numba compiles it for the CPU and the GPU at its first use. Use it as the feature op ``kernel``, or call it
+    with numbers or arrays.
+
+    The body is arithmetic: ``math``, comparisons, ``if``, loops over ``range``, calls of plain functions and of other
+    kernels (without their null policy), and global numbers, whose values are fixed at first use. Lists, text, ``raise``
+    and paths without ``return`` are errors. Where Python would raise, results follow IEEE 754: ``1.0 / 0.0`` is
+    infinity, ``math.sqrt(-1.0)`` is NaN.
 
     Parameters
     ----------
     function : callable
-        Of 1 to 8 plain parameters.
+        A function of 1 to 8 positional parameters without defaults.
     out : {"float32", "int32", "bool"}
-        What it returns: any number; a whole number, exact in the matrix up to 2**24; a truth, 1 or 0.
+        Type of the result. int32: an integer, exact in the feature matrix up to 2**24. bool: true or false, stored as 1
+        or 0.
     nulls : {"propagate", "pass"}
-        A null among the inputs gives null without a call; or the function sees it as NaN.
+        propagate: the result is null if any input is null, without calling the function. pass: the function receives
+        NaN for null.
 
     Returns
     -------
     UserKernel
+        A callable of numbers, or of arrays of shape (n,); arrays return float32, shape (n,).
 
     Raises
     ------
     KernelError
-        If the function cannot be a kernel; has its file and line.
+        If the function cannot be compiled; the message has its file and line.
 
     Examples
     --------
-    >>> @kernel
+    >>> import numpy as np
+    >>> import gpupipe as gp
+    >>> @gp.kernel
     ... def loyalty(tenure, charges):
     ...     return tenure / (1.0 + charges)
     >>> loyalty(3.0, 0.5)
     np.float32(2.0)
+    >>> loyalty(np.array([3, np.nan], "float32"), np.array([0.5, 1], "float32"))
+    array([ 2., nan], dtype=float32)
+
+    As a feature, in the codes view, which does not scale:
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"months": [3.0, 9.0], "bill": [0.5, 2.0]})
+    >>> op = {"kernel": {"use": loyalty, "inputs": ["months", "bill"], "as": "loyalty"}}
+    >>> gp.FeatureProgram([op], view="codes").set_output(transform="pandas").fit_transform(frame)
+       months  bill  loyalty
+    0     3.0   0.5      2.0
+    1     9.0   2.0      3.0
     """
     for option, value in (("out", out), ("nulls", nulls)):
         if value not in CHOICES[option]:
@@ -82,9 +103,9 @@ def kernel(
 
 
 class UserKernel:
-    """A user's function with its null policy: a `gpupipe_kernels.program.program.Call`, and a function of arrays.
+    """A user's scalar function with its null policy, made by `kernel`: callable with numbers and arrays.
 
-    Two of the same text, output and policy are equal. Pickling keeps the text.
+    Two kernels are equal if their text, output type and null policy are. A pickle contains the text.
 
     Attributes
     ----------
@@ -107,17 +128,17 @@ class UserKernel:
 
     @cached_property
     def pieces(self) -> tuple[KernelStatement, ...]:
-        """What the function uses, and the function: found when first asked for, so that helpers may follow it."""
+        """The statements that the function uses, then the function; collected at first use, so helpers may follow."""
         return self._collected()
 
     @cached_property
     def source(self) -> str:
-        """The text of the kernel and of all that it uses: a Python file that a configuration may name."""
+        """Text of the kernel and of everything it uses: a Python file that a configuration can name."""
         return text_of(self.pieces, f'@gpupipe.kernel(out="{self.out}", nulls="{self.nulls}")')
 
     @property
     def sha256(self) -> str:
-        """The hexadecimal sha256 of `source`."""
+        """Hexadecimal SHA-256 of `source`."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     @property

@@ -1,4 +1,4 @@
-"""Histories by parts of the keys are those of all keys at once, to the last bit."""
+"""Histories computed for partitions of the keys equal those of all keys, bit by bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def assert_same(made: Iterable[DerivedColumn], expected: Iterable[DerivedColumn]
 
 
 @pytest.mark.parametrize("name", OPS_BY_NAME)
-def test_parts_of_the_keys_give_what_all_of_them_do(name: str) -> None:
+def test_partitions_of_the_keys_give_the_result_of_all_keys(name: str) -> None:
     for op in ops_of(name):
         assert isinstance(op, KeyedOp)
         there, whole = sources(choose("cpu"), N), sources(choose("cpu"), N)
@@ -42,7 +42,7 @@ def test_parts_of_the_keys_give_what_all_of_them_do(name: str) -> None:
         assert there.events["orders"].rows.read == whole.events["orders"].rows.read
 
 
-def test_parts_of_the_keys_are_computed_by_the_engine_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_of_the_keys_use_the_engine_of_all_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     op, there = RFM(**ORDERS), sources(choose("cpu"), N)
     keys = op.keys(there)
     costs = COSTS["keyed"]
@@ -54,17 +54,17 @@ def test_parts_of_the_keys_are_computed_by_the_engine_of_all_of_them(monkeypatch
 
 
 class Hungry(RFM):
-    """An op that is out of memory beyond so many orders."""
+    """An op that runs out of memory above a number of orders."""
 
     most: int
 
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         if sources.events["orders"].rows.n_rows > self.most:
-            raise MemoryError("not so many")
+            raise MemoryError("too many orders")
         return super().derive(sources)
 
 
-def test_where_memory_runs_out_fewer_keys_are_taken_and_it_is_said() -> None:
+def test_out_of_memory_falls_back_to_fewer_keys_with_a_note() -> None:
     backend = choose("cpu")
     there = sources(backend, N)
     expected = list(RFM(**ORDERS).derive(there))
@@ -73,7 +73,7 @@ def test_where_memory_runs_out_fewer_keys_are_taken_and_it_is_said() -> None:
     assert backend.take_remarks() == ["the history of orders: out of memory at 6 keys: went on in parts of 2"]
 
 
-def test_one_key_that_is_too_much_is_an_error_with_its_size() -> None:
+def test_a_key_that_does_not_fit_in_memory_is_an_error_with_its_size() -> None:
     with pytest.raises(LimitError, match="the history of orders: out of memory with 1 keys at a time") as error:
         derive_by_keys(Hungry(most=5, **ORDERS), sources(choose("cpu"), N))
     assert "GiB free" in error.value.where

@@ -1,4 +1,4 @@
-"""What becomes of columns that no op names, in both views."""
+"""Default treatment of columns that no op selects, in both views."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_numbers_are_imputed_flagged_and_standardized(fit, people) -> None:
     assert got["active"].notna().all()
 
 
-def test_times_are_parts_for_trees_and_circles_for_the_rest(fit, people) -> None:
+def test_times_are_calendar_parts_for_trees_and_cyclic_otherwise(fit, people) -> None:
     codes = fit(people[["since"]], view="codes").names
     assert codes == [f"since_{part}" for part in ("elapsed_days", "month", "day", "weekday", "hour")]
     dense = fit(people[["since"]]).names
@@ -55,7 +55,7 @@ def test_days_without_a_time_of_day_have_no_hour(fit) -> None:
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-def test_ops_come_first_and_the_columns_left_over_follow_in_their_order(fit, people, view: str) -> None:
+def test_features_of_ops_precede_those_of_unselected_columns(fit, people, view: str) -> None:
     made = fit(people, [{"min_max": "income"}, {"frequency_encode": "city"}], view=view)
     assert made.names[:2] == ["income", "city_frequency"]
     order = list(dict.fromkeys(made.features.lineage[name][0] for name in made.names[2:]))
@@ -66,12 +66,12 @@ def test_text_is_dropped_with_a_warning(fit) -> None:
     frame = {"note": [f"free text {i}" for i in range(200)], "x": np.arange(200.0)}
     made = fit(frame)
     assert made.names == ["x"]
-    assert [text.split(":")[0] for text in made.features.warnings] == ["note"]
-    with pytest.raises(ConfigError, match="no feature is left"):
+    assert [text.partition(";")[0] for text in made.features.warnings] == ["text column 'note' dropped"]
+    with pytest.raises(ConfigError, match="no feature remains"):
         fit({"note": frame["note"]})
 
 
-def test_an_op_on_text_says_how_to_use_it(fit) -> None:
+def test_an_op_on_text_advises_how_to_use_it(fit) -> None:
     frame = {"note": [f"free text {i}" for i in range(200)], "x": np.arange(200.0)}
     with pytest.raises(ConfigError, match=r"(?s)'note' is text.*schema: \{note: categorical\}"):
         fit(frame, [{"one_hot": "note"}])
@@ -79,7 +79,7 @@ def test_an_op_on_text_says_how_to_use_it(fit) -> None:
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-def test_columns_without_any_value_do_no_harm(fit, view: str) -> None:
+def test_empty_columns_do_not_matter(fit, view: str) -> None:
     frame = {
         "x": pd.array([None] * 4, "Float64"),
         "c": pd.array([None] * 4, "string"),
@@ -110,5 +110,5 @@ def test_names_that_look_like_selectors_are_names(fit) -> None:
 
 def test_a_column_that_has_the_name_of_a_new_one_is_not_lost_silently(fit) -> None:
     frame = {"x": [1.0, None, 3.0], "x_missing": [7.0, 8.0, 9.0]}
-    with pytest.raises(ConfigError, match=r"(?s)two features are called 'x_missing'.*rename or drop"):
+    with pytest.raises(ConfigError, match=r"(?s)two features are named 'x_missing'.*rename or drop"):
         fit(frame)

@@ -54,7 +54,7 @@ def test_nulls_fall_into_the_bin_of_what_was_imputed(fit) -> None:
     x = np.array([0.1, 0.2, 0.3, 0.4, 0.5, NULL])
     bins = {"bucketize": {"columns": "x", "bins": 4, "strategy": "uniform"}}
     got = fit({"x": x}, [{"impute": "x"}, bins]).training["x"]
-    assert got[5] == got[2]  # 0.3 is the median, and lies on an edge
+    assert got[5] == got[2]  # 0.3 is the median, which is an edge
     assert got.notna().all()
 
 
@@ -66,7 +66,7 @@ def test_of_two_imputations_the_first_one_fills(fit) -> None:
     assert got.training["x"].tolist() == [1, 2]
 
 
-def test_edges_that_look_alike_make_bins_of_their_own(fit) -> None:
+def test_edges_that_print_alike_have_different_labels(fit) -> None:
     edges = [1_000_000.25, 1_000_000.5, 1_000_000.75]
     x = [1_000_000.0, 1_000_000.3, 1_000_000.6, 1_000_000.9]
     made = fit({"x": x}, [{"bucketize": {"columns": "x", "edges": edges}}, {"one_hot": "x"}])
@@ -97,12 +97,14 @@ def test_a_bin_that_no_training_row_fell_into_has_no_column_and_is_not_rare(fit)
     assert made.serve({"x": [2.0, 3.0]})["x=(rare)"].tolist() == [0, 1]
 
 
-def test_a_number_that_was_changed_cannot_be_cut(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)'x' was changed by log1p \(features\[0\]\).*put bucketize before"):
+def test_a_changed_number_cannot_be_bucketized(fit) -> None:
+    with pytest.raises(
+        ConfigError, match=r"(?s)'x' has been changed by log1p \(features\[0\]\).*move bucketize before"
+    ):
         fit({"x": [1.0, 2.0]}, [{"log1p": "x"}, {"bucketize": {"columns": "x", "bins": 2}}])
 
 
 @pytest.mark.parametrize("bad", [{}, {"edges": [1], "bins": 3}, {"edges": [2, 1]}, {"edges": [1, 1]}, {"edges": []}])
-def test_edges_and_bins_that_make_no_sense_are_refused(fit, bad: dict) -> None:
+def test_invalid_edges_and_bins_are_rejected(fit, bad: dict) -> None:
     with pytest.raises(ValidationError):
         fit(pd.DataFrame({"x": [1.0]}), [{"bucketize": {"columns": "x", **bad}}])

@@ -35,7 +35,7 @@ def test_whole_numbers_are_in_the_order_of_numbers(fit) -> None:
     assert made.training["c"].tolist() == [5, 4, 3]
 
 
-def test_max_categories_leaves_the_rest_to_rare(fit) -> None:
+def test_levels_after_max_categories_are_rare(fit) -> None:
     made = fit(strings(["a", "b", "b", "c", "c"]), [{"categorify": {"columns": "c", "max_categories": 2}}])
     assert made.training["c"].tolist() == [2, 3, 3, 4, 4]
 

@@ -18,7 +18,7 @@ BOUND = st.integers(-300, 300).map(lambda i: i / 4)
 
 @examples(40)
 @given(x=NUMBERS, a=BOUND, b=BOUND, which=st.sampled_from(["lower", "upper", "both"]))
-def test_values_beyond_a_bound_become_the_bound_and_null_stays_null(fit, x, a: float, b: float, which: str) -> None:
+def test_values_outside_the_bounds_are_clipped_and_null_stays_null(fit, x, a: float, b: float, which: str) -> None:
     low, high = min(a, b), max(a, b)
     bounds = (
         {"lower": low} if which == "lower" else {"upper": high} if which == "upper" else {"lower": low, "upper": high}
@@ -37,7 +37,7 @@ def test_quantiles_are_those_of_the_training_rows(fit, x) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 999, 70_001])
-def test_each_column_has_quantiles_of_its_own(fit, n: int) -> None:
+def test_each_column_has_its_own_quantiles(fit, n: int) -> None:
     rng = np.random.default_rng(n)
     frame = {"a": rng.lognormal(3, 2, n), "b": -rng.exponential(1e6, n), "c": rng.integers(0, 9, n)}
     made = fit(frame, [{"clip": {"columns": "@numeric", "quantiles": [0.01, 0.99]}}], view="codes")
@@ -87,6 +87,6 @@ def test_a_column_without_any_value_does_no_harm(fit) -> None:
         {"quantiles": [0, 1.1]},
     ],
 )
-def test_bounds_that_make_no_sense_are_refused(fit, bounds: dict) -> None:
+def test_invalid_bounds_are_rejected(fit, bounds: dict) -> None:
     with pytest.raises(ValidationError):
         fit({"x": [1.0]}, [{"clip": {"columns": "x", **bounds}}])

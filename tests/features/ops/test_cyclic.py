@@ -27,7 +27,7 @@ TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)) | st.n
 
 @examples(40)
 @given(times=TIMES, parts=st.lists(st.sampled_from(list(PARTS)), min_size=1, unique=True))
-def test_parts_of_a_time_lie_on_their_circle_and_null_in_its_middle(fit, times: list, parts: list[str]) -> None:
+def test_parts_of_a_time_are_on_a_circle_and_null_at_its_center(fit, times: list, parts: list[str]) -> None:
     column = pd.Series(times, dtype="datetime64[us]")
     made = fit({"t": column}, [{"cyclic": {"columns": "t", "parts": parts}}])
     assert made.names == [f"t_{part}_{wave}" for part in parts for wave in ("sin", "cos")]
@@ -45,7 +45,7 @@ def test_parts_of_a_time_lie_on_their_circle_and_null_in_its_middle(fit, times: 
     period=st.sampled_from([1.0, 7, 24, 360.5]),
     start=st.sampled_from([0.0, 24e9]),
 )
-def test_a_number_lies_on_the_circle_of_its_period_however_large_it_is(fit, x: list, period: float, start) -> None:
+def test_a_number_of_any_size_is_on_the_circle_of_its_period(fit, x: list, period: float, start) -> None:
     numbers = start + np.array(x)
     made = fit({"x": numbers}, [{"cyclic": {"columns": "x", "period": period}}])
     angle = np.mod(numbers, period) * 2 * np.pi / period
@@ -61,16 +61,16 @@ def test_seconds_since_1970_keep_the_hour_of_the_day(fit) -> None:
     np.testing.assert_allclose(got["s_sin"], np.sin(angle), atol=1e-3)
 
 
-def test_the_end_of_a_turn_lies_beside_its_start(fit) -> None:
+def test_the_end_of_a_period_is_next_to_its_start(fit) -> None:
     got = fit({"h": [0.0, 23.0, 12.0]}, [{"cyclic": {"columns": "h", "period": 24}}]).training.to_numpy()
     assert np.linalg.norm(got[0] - got[1]) < 0.3 < np.linalg.norm(got[0] - got[2])
 
 
 def test_a_number_needs_a_period(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)needs the period of the number 'x'.*period: 24"):
+    with pytest.raises(ConfigError, match=r"(?s)needs a period for the numeric column 'x'.*period: 24"):
         fit({"x": [1.0]}, [{"cyclic": "x"}])
 
 
-def test_a_category_goes_round_nowhere(fit) -> None:
-    with pytest.raises(ConfigError, match="cyclic needs times or numbers; 'c' is categorical"):
+def test_a_category_has_no_period(fit) -> None:
+    with pytest.raises(ConfigError, match="cyclic takes datetime or numeric columns; 'c' is categorical"):
         fit({"c": ["a"]}, [{"cyclic": "c"}])

@@ -1,4 +1,4 @@
-"""Columns that are no features themselves."""
+"""Removal of columns from the features."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ LIMITS = [("codes", {"max_levels": 50}), ("embedding", {"max_levels": 50}), ("de
 
 
 @pytest.mark.parametrize(("view", "limit"), LIMITS)
-def test_beyond_the_limit_a_target_encodes_and_without_one_frequencies_do(fit, view: str, limit: dict) -> None:
+def test_long_columns_are_target_encoded_or_without_a_target_frequency_encoded(fit, view: str, limit: dict) -> None:
     op = [{"encode": {"columns": "c", **limit}}]
     assert fit({"c": MANY}, op, y=TARGET, view=view).names == ["c_target"]
     assert fit({"c": MANY}, op, view=view).names == ["c_frequency"]
@@ -55,6 +55,6 @@ def test_folds_and_smoothing_are_those_of_the_target_encoding(fit) -> None:
     pd.testing.assert_frame_equal(op.training, direct.training)
 
 
-def test_a_number_is_no_category(fit) -> None:
-    with pytest.raises(ConfigError, match="encode needs categorical columns; 'x' is numeric"):
+def test_a_number_is_not_a_category(fit) -> None:
+    with pytest.raises(ConfigError, match="encode takes categorical columns; 'x' is numeric"):
         fit({"x": [1.0]}, [{"encode": "x"}])

@@ -161,13 +161,16 @@ def test_some_keys_at_a_time_give_the_same() -> None:
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"lag": SERIES | {"columns": "sold", "periods": "3d", "gap": "7d"}}, "3d old is not known yet: the gap is 7d"),
+        (
+            {"lag": SERIES | {"columns": "sold", "periods": "3d", "gap": "7d"}},
+            "3d old are not known yet; expected at least the gap, 7d",
+        ),
         ({"lag": SERIES | {"columns": "sold", "current": True, "gap": "7d"}}, "without as_of and gap"),
         ({"rolling": SERIES | {"windows": 3, "gap": -1}}, "gap"),
         ({"rolling": SERIES | {"windows": 3, "gap": "a week"}}, "no span of time"),
     ],
 )
-def test_a_gap_that_makes_no_sense_is_refused(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:
+def test_an_invalid_gap_is_rejected(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(sales)
 

@@ -61,7 +61,7 @@ def test_what_was_imputed_falls_into_the_bucket_of_its_level(fit) -> None:
 @pytest.mark.parametrize("buckets", [4, 8])
 def test_a_column_is_hashed_once(fit, buckets: int) -> None:
     again = {"hash_bucket": {"columns": "c", "buckets": buckets}}
-    with pytest.raises(ConfigError, match=r"(?s)'c' is made of others.*hash a column once"):
+    with pytest.raises(ConfigError, match=r"(?s)'c' is made by another op.*hash each input column once"):
         fit({"c": ["a", "b"]}, [{"hash_bucket": {"columns": "c", "buckets": 4}}, again])
 
 

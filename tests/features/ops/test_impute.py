@@ -74,17 +74,17 @@ def test_a_constant_level_is_found_whatever_it_is_written_as(fit) -> None:
     assert got["b"].tolist() == [4, 3, 4]
 
 
-def test_a_constant_that_is_no_level_is_an_error(fit) -> None:
+def test_a_constant_that_is_not_a_level_is_an_error(fit) -> None:
     with pytest.raises(ConfigError, match=r"'x' is not a level of 'c'[^$]*one of a, b"):
         fit({"c": ["a", "b"]}, [{"impute": {"columns": "c", "strategy": "constant", "value": "x"}}])
 
 
 def test_a_constant_text_for_a_number_is_an_error(fit) -> None:
-    with pytest.raises(ConfigError, match="'none' is not a number, and 'x' is numeric"):
+    with pytest.raises(ConfigError, match="expected a number for the numeric column 'x'; got 'none'"):
         fit({"x": [1.0, None]}, [{"impute": {"columns": "x", "strategy": "constant", "value": "none"}}])
 
 
-def test_an_indicator_of_a_category_is_a_column_of_its_own(fit) -> None:
+def test_an_indicator_of_a_category_is_a_separate_column(fit) -> None:
     op = {"impute": {"columns": "c", "strategy": "most_frequent", "indicator": True}}
     got = fit({"c": ["a", None, "a"]}, [op, {"one_hot": "c"}]).training
     assert got.to_dict("list") == {"c_missing": [0, 1, 0], "c=a": [1, 1, 1]}
@@ -108,21 +108,21 @@ def test_a_category_that_was_only_imputed_is_encoded_all_the_same(fit) -> None:
     assert got.training.to_dict("list") == {"c=a": [1, 1, 0, 1], "c=b": [0, 0, 1, 0]}
 
 
-def test_a_category_of_nothing_but_nulls_does_no_harm(fit) -> None:
+def test_a_category_with_only_nulls_is_not_imputed(fit) -> None:
     frame = {"c": pd.array([None, None], "string"), "x": [1.0, 2.0]}
     made = fit(frame, [{"impute": {"columns": "c", "strategy": "most_frequent"}}, {"one_hot": "c"}])
     assert made.training["c=(null)"].tolist() == [1, 1]
-    assert "c: nothing but nulls" in made.notes
+    assert "c: all values are null" in made.notes
 
 
-def test_numbers_of_nothing_but_nulls_become_zero(fit) -> None:
+def test_numbers_with_only_nulls_become_zero(fit) -> None:
     got = fit({"x": [None, None], "y": [1.0, 2.0]}, [{"impute": "x"}], schema={"x": "float"}).training
     assert got["x"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("strategy", ["median", "mean"])
 def test_categories_have_no_median(fit, strategy: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)does not fit 'c', which is categorical.*most_frequent"):
+    with pytest.raises(ConfigError, match=r"(?s)does not apply to 'c', which is categorical.*most_frequent"):
         fit({"c": ["a", "b"]}, [{"impute": {"columns": "@all", "strategy": strategy}}])
 
 

@@ -1,4 +1,4 @@
-"""Ops that replace a column by their result, or add it beside the column with ``as``."""
+"""Ops that replace a column by their result, or with ``as`` add a new column."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("view", ["dense", "codes"])
 @pytest.mark.parametrize("op", SETTINGS)
-def test_as_adds_the_result_beside_the_column(fit, people: pd.DataFrame, op: str, view: str) -> None:
+def test_as_adds_the_result_and_keeps_the_column(fit, people: pd.DataFrame, op: str, view: str) -> None:
     frame, settings = people[["age", "income"]], {"columns": ["age", "income"], **SETTINGS[op]}
     plain = fit(frame, view=view)
     replaced = fit(frame, [{op: settings}], view=view)
@@ -55,7 +55,7 @@ def test_later_ops_select_the_result_like_any_other_column(fit, people: pd.DataF
     assert got["age_bin_x_plan=[30, 60)|pro"].sum() == both.sum()
 
 
-def test_hashed_levels_stand_beside_the_category(fit) -> None:
+def test_hashed_levels_are_added_and_the_category_kept(fit) -> None:
     frame = {"c": ["a", "b", None, "a"]}
     replaced = fit(frame, [{"hash_bucket": {"columns": "c", "buckets": 8}}], view="codes").training
     got = fit(frame, [{"hash_bucket": {"columns": "c", "buckets": 8, "as": "h"}}], view="codes").training
@@ -63,7 +63,7 @@ def test_hashed_levels_stand_beside_the_category(fit) -> None:
     assert got["c"].tolist() == [3, 4, 0, 3]
 
 
-def test_imputed_levels_stand_beside_the_category(fit) -> None:
+def test_imputed_levels_are_added_and_the_category_kept(fit) -> None:
     impute = {"columns": "c", "strategy": "most_frequent", "as": "filled"}
     got = fit({"c": ["a", "b", None, "a"]}, [{"impute": impute}], view="codes").training
     assert got.to_dict("list") == {"c": [3, 4, 0, 3], "filled": [3, 4, 3, 3]}
@@ -72,12 +72,12 @@ def test_imputed_levels_stand_beside_the_category(fit) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"columns": ["a", "b"], "as": "x"}, r"(?s)2 columns cannot all be called 'x'.*as: '\{column\}_log1p'"),
-        ({"columns": "a", "as": "b"}, "there is a column 'b' already"),
-        ({"columns": "a", "as": "a"}, "there is a column 'a' already"),
-        ({"columns": "a", "as": "a_missing"}, "there is a column 'a_missing' already"),
+        ({"columns": ["a", "b"], "as": "x"}, r"(?s)2 columns cannot all be named 'x'.*as: '\{column\}_log1p'"),
+        ({"columns": "a", "as": "b"}, "column 'b' already exists"),
+        ({"columns": "a", "as": "a"}, "column 'a' already exists"),
+        ({"columns": "a", "as": "a_missing"}, "column 'a_missing' already exists"),
     ],
 )
-def test_a_name_that_cannot_be_given_is_refused(fit, settings: dict[str, Any], message: str) -> None:
+def test_an_invalid_name_is_rejected(fit, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         fit({"a": [1.0, None], "b": [1.0, 2.0]}, [{"impute": {"columns": "a", "indicator": True}}, {"log1p": settings}])

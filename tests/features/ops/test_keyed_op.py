@@ -65,7 +65,7 @@ HISTORY = {"key": "customer", "time": "at"}
 
 @pytest.mark.parametrize("function", ["count", "sum", "mean", "min", "max", "std"])
 @pytest.mark.parametrize("current", [False, True])
-def test_an_aggregate_is_of_the_rows_before(visits: pd.DataFrame, function: str, current: bool) -> None:
+def test_an_aggregate_covers_the_rows_before(visits: pd.DataFrame, function: str, current: bool) -> None:
     made = features(visits, {"aggregate": HISTORY | {"columns": {"spend": function}, "current": current}})
 
     expected = by_hand(visits, lambda before, row: before["spend"].agg(function), current)
@@ -227,7 +227,7 @@ def test_a_key_of_two_columns_is_a_pair() -> None:
     assert made["count"].tolist() == [0, 0, 0, 1]
 
 
-def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> None:
+def test_the_key_is_not_a_feature_unless_an_op_names_it(visits: pd.DataFrame) -> None:
     op = {"aggregate": HISTORY}
 
     assert "customer" not in FeatureProgram([op]).fit(visits).get_feature_names_out()
@@ -239,15 +239,15 @@ def test_the_key_is_no_feature_unless_an_op_names_it(visits: pd.DataFrame) -> No
     [
         (
             {"aggregate": {"key": "customer", "time": "spend"}},
-            "column 'spend' of the table is numeric; datetime is needed",
+            "column 'spend' of the table: expected datetime, found numeric",
         ),
-        ({"aggregate": HISTORY | {"columns": {"shop": "mean"}}}, "'shop' is categorical and has no mean"),
+        ({"aggregate": HISTORY | {"columns": {"shop": "mean"}}}, "mean does not apply to 'shop', which is categorical"),
         ({"aggregate": HISTORY | {"columns": {"spent": "mean"}}}, "no column 'spent'"),
-        ({"lag": HISTORY | {"columns": "*"}}, "take columns by their names"),
-        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "there is no table 'orders' of events"),
+        ({"lag": HISTORY | {"columns": "*"}}, "history ops take column names"),
+        ({"rfm": {"table": "orders", "time": "at", "as_of": "2024-01-01"}}, "no event table 'orders'"),
     ],
 )
-def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
+def test_wrong_columns_and_tables_are_rejected(visits: pd.DataFrame, op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(visits)
 
@@ -255,10 +255,10 @@ def test_what_does_not_fit_is_refused(visits: pd.DataFrame, op: dict[str, Any], 
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        ({"aggregate": {"time": "at"}}, "give key and time"),
+        ({"aggregate": {"time": "at"}}, "set key and time"),
         ({"rolling": HISTORY | {"windows": "7 moons"}}, "no span of time"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(op: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected(op: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FeatureProgram([op]).fit(pd.DataFrame({"x": [1.0]}))

@@ -16,14 +16,14 @@ def test_it_is_the_logarithm_of_one_more(fit, x: list[float]) -> None:
     np.testing.assert_allclose(got, np.log1p(x), rtol=1e-6, atol=1e-37)
 
 
-def test_from_minus_one_on_down_it_is_null(fit) -> None:
+def test_at_minus_one_and_below_it_is_null(fit) -> None:
     x = [-5.0, -1.5, 0.0, 7.0, None]
     kept = fit({"x": x}, [{"log1p": "x"}], view="codes").training["x"]
     np.testing.assert_array_equal(np.isnan(kept), [True, True, False, False, True])
     assert np.isfinite(fit({"x": x}, [{"log1p": "x"}]).training["x"]).all()
 
 
-def test_nulls_that_it_makes_are_filled_and_said_so_even_behind_an_imputation(fit) -> None:
+def test_its_nulls_are_imputed_with_a_note_even_after_an_imputation(fit) -> None:
     made = fit({"x": [-5.0, 0.0, 7.0, None]}, [{"impute": "x"}, {"log1p": "x"}])
     assert np.isfinite(made.training["x"]).all()
     assert "x: 1 nulls imputed by the median" in made.notes

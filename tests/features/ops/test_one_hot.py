@@ -64,13 +64,13 @@ def test_columns_come_in_the_order_of_the_levels_and_whole_numbers_count(fit) ->
     assert made.names == ["zip=9", "zip=10", "zip=100", "c=10", "c=9", "c=x"]
 
 
-def test_nulls_without_a_column_of_their_own_are_zero_everywhere(fit) -> None:
+def test_nulls_without_a_column_are_zero_everywhere(fit) -> None:
     made = fit({"c": ["a", "b"]}, [{"one_hot": "c"}])
     assert made.names == ["c=a", "c=b"]
     assert made.serve(strings([None, "a"])).to_numpy().tolist() == [[0, 0], [1, 0]]
 
 
-def test_a_level_that_is_called_rare_is_not_mistaken_for_the_rare_ones(fit) -> None:
+def test_a_level_named_rare_differs_from_the_rare_levels(fit) -> None:
     levels = ["(rare)"] * 3 + ["x"]
     got = fit(strings(levels), [{"one_hot": {"columns": "c", "min_frequency": 2}}]).training
     assert got.to_dict("list") == {"c='(rare)'": [1, 1, 1, 0], "c=(rare)": [0, 0, 0, 1]}
@@ -82,10 +82,10 @@ def test_booleans_have_a_column_each(fit) -> None:
 
 
 def test_two_features_of_one_name_are_an_error_and_not_one_feature(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)two features are called 'a=b=c'.*rename or drop"):
+    with pytest.raises(ConfigError, match=r"(?s)two features are named 'a=b=c'.*rename or drop"):
         fit({"a": ["b=c", "x"], "a=b": ["c", "y"]}, [{"one_hot": ["a", "a=b"]}])
 
 
 def test_a_number_has_no_levels(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)one_hot needs categorical columns; 'x' is numeric.*schema: \{x: cat"):
+    with pytest.raises(ConfigError, match=r"(?s)one_hot takes categorical columns; 'x' is numeric.*schema: \{x: cat"):
         fit({"x": [1.0, 2.0]}, [{"one_hot": "x"}])

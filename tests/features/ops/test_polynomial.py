@@ -18,7 +18,7 @@ ROWS = st.integers(1, 4).flatmap(lambda width: st.lists(st.tuples(*[VALUE] * wid
 
 
 def reference(frame: pd.DataFrame, degree: int, interaction_only: bool) -> pd.DataFrame:
-    """Return the terms beyond degree 1; a null, which scikit-learn refuses, is computed as NumPy does."""
+    """Return the terms of degree 2 and higher; nulls, which scikit-learn rejects, are computed as in NumPy."""
     made = PolynomialFeatures(degree, interaction_only=interaction_only, include_bias=False).fit(frame.fillna(0))
     powers, names = made.powers_, made.get_feature_names_out()
     values = {
@@ -58,13 +58,13 @@ def test_of_standardized_columns_and_scaled_for_models_that_want_it(fit) -> None
     np.testing.assert_allclose(made.training, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_nulls_are_told_by_the_columns_themselves_and_not_once_more_by_each_product(fit) -> None:
+def test_products_have_no_null_indicators(fit) -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0, 5.0], "b": [1.0, 2.0, 1.0, 0.0]})
     assert fit(frame, [{"polynomial": ["a", "b"]}]).names == ["a", "a_missing", "b", "a^2", "a b", "b^2"]
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-def test_a_product_beyond_float32_is_null_and_impute_fills_it(fit, view: str) -> None:
+def test_a_product_that_exceeds_float32_is_null_and_can_be_imputed(fit, view: str) -> None:
     frame = {"a": [1.0, 1e20, 3.0], "b": [2.0, -1e19, 2.0]}
     ops = [{"polynomial": ["a", "b"]}, {"impute": {"columns": ["a^2", "a b"], "strategy": "constant", "value": 0.5}}]
     got = fit(frame, ops, view=view).training
@@ -81,21 +81,19 @@ def test_later_ops_find_a_product_by_its_name(fit) -> None:
     np.testing.assert_allclose(fit(frame, ops).training["a b"], np.log1p(frame["a"] * frame["b"]), rtol=1e-6)
 
 
-def test_more_products_than_anybody_wants_are_refused(fit) -> None:
+def test_too_many_products_are_rejected(fit) -> None:
     frame = pd.DataFrame(np.zeros((2, 60)), columns=[f"x{i}" for i in range(60)])
-    with pytest.raises(
-        LimitError, match=r"(?s)60 columns has 1,830 products up to degree 2, beyond 1,024.*fewer columns"
-    ):
+    with pytest.raises(LimitError, match=r"(?s)60 columns have 1,830 products; maximum 1,024.*fewer columns"):
         fit(frame, [{"polynomial": "x*"}])
     with pytest.raises(LimitError, match="lower degree"):
         fit(frame, [{"polynomial": {"columns": "x1*", "degree": 4}}])
 
 
 def test_one_column_alone_has_no_interaction(fit) -> None:
-    with pytest.raises(ConfigError, match="polynomial of 1 columns has no products"):
+    with pytest.raises(ConfigError, match="polynomial of 1 columns with interaction_only has no products"):
         fit({"a": [1.0]}, [{"polynomial": {"columns": "a", "interaction_only": True}}])
 
 
 def test_a_category_has_no_powers(fit) -> None:
-    with pytest.raises(ConfigError, match="polynomial needs numeric columns; 'k' is categorical"):
+    with pytest.raises(ConfigError, match="polynomial takes numeric columns; 'k' is categorical"):
         fit({"a": [1.0, 2.0], "k": ["x", "y"]}, [{"polynomial": ["a", "k"]}])

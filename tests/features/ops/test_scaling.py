@@ -81,14 +81,14 @@ def test_a_constant_becomes_zero(fit, op: str, before: list[dict], value: float)
 
 @examples(25)
 @given(value=st.floats(1e-3, 1e9), n=st.integers(1, 3000))
-def test_the_rounding_of_a_constant_s_mean_is_no_spread(fit, value: float, n: int) -> None:
+def test_rounding_of_a_constant_mean_is_not_a_spread(fit, value: float, n: int) -> None:
     assert (fit({"x": np.full(n, value)}, [{"log1p": "x"}, {"standardize": "x"}]).training["x"] == 0).all()
 
 
 @pytest.mark.parametrize("op", SCALERS)
-@pytest.mark.parametrize("beyond", [np.inf, -np.inf, 1e300, -1e300, np.finfo(np.float32).max])
-def test_what_is_too_large_counts_as_null_and_poisons_nothing(fit, op: str, beyond: float) -> None:
-    x = np.array([1.0, 2.0, beyond, 4.0])
+@pytest.mark.parametrize("outlier", [np.inf, -np.inf, 1e300, -1e300, np.finfo(np.float32).max])
+def test_numbers_that_overflow_count_as_null(fit, op: str, outlier: float) -> None:
+    x = np.array([1.0, 2.0, outlier, 4.0])
     made = fit({"x": x, "y": [1.0, 2.0, 3.0, 5.0]}, [{op: ["x", "y"]}])
     expected = SCALERS[op]().fit_transform(np.array([[1.0, 2.0, 4.0]]).T)[:, 0]
     np.testing.assert_allclose(made.training["x"][[0, 1, 3]], expected, rtol=1e-5, atol=1e-6)
@@ -118,5 +118,5 @@ def test_booleans_are_numbers_too(fit) -> None:
 
 @pytest.mark.parametrize("op", SCALERS)
 def test_a_category_cannot_be_scaled(fit, op: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)" + op + r" needs numeric columns; 'c' is categorical.*- encode: c"):
+    with pytest.raises(ConfigError, match=r"(?s)" + op + r" takes numeric columns; 'c' is categorical.*- encode: c"):
         fit({"c": ["a", "b"]}, [{op: "c"}])

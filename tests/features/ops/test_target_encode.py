@@ -99,7 +99,7 @@ def test_the_full_encoding_is_that_of_scikit_learn(fit, kind: str, smoothing: fl
     np.testing.assert_allclose(made.serve(served), reference.transform(served), rtol=1e-5, atol=1e-6)
 
 
-def test_beyond_two_classes_there_is_a_column_a_class_and_they_sum_to_one(fit) -> None:
+def test_three_classes_have_a_column_each_and_they_sum_to_one(fit) -> None:
     rng = np.random.default_rng(2)
     made = fit({"c": rng.choice(list("ab"), 90)}, [{"target_encode": "c"}], y=np.arange(90) % 3)
     assert made.names == ["c_target_0", "c_target_1", "c_target_2"]
@@ -109,7 +109,7 @@ def test_beyond_two_classes_there_is_a_column_a_class_and_they_sum_to_one(fit) -
 def test_several_encodings_share_the_folds(fit) -> None:
     frame, y = {"c": ["a", "b"] * 20, "d": ["x", "x", "y", "y"] * 10}, np.tile([0, 1], 20)
     ops = [{"target_encode": {"columns": "c", "folds": 3}}, {"target_encode": {"columns": "d", "folds": 4}}]
-    with pytest.raises(ConfigError, match=r"(?s)with 3 folds and with 4.*one number of folds"):
+    with pytest.raises(ConfigError, match=r"(?s)4 folds conflict with 3 folds.*same number of folds"):
         fit(frame, ops, y=y)
 
 
@@ -121,5 +121,5 @@ def test_the_folds_of_one_column_are_those_of_the_columns_left_to_auto(fit) -> N
 
 
 def test_without_a_target_there_is_nothing_to_encode_by(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)target_encode needs a target.*source\.target"):
+    with pytest.raises(ConfigError, match=r"(?s)target_encode requires a target.*source\.target"):
         fit({"c": ["a"]}, [{"target_encode": "c"}])

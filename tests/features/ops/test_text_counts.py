@@ -90,7 +90,7 @@ def test_a_program_counts_in_texts_that_it_has_never_seen() -> None:
         ({"patterns": {"open": "("}}, "Invalid regular expression: missing"),
         ({"patterns": {"ahead": "(?=a)"}}, "Invalid regular expression"),
         ({"patterns": {"words": "a"}}, "words is the name of a count"),
-        ({"counts": []}, "name some counts or patterns"),
+        ({"counts": []}, "at least one count or pattern"),
         ({"counts": ["wrods"]}, "'words'"),
     ],
 )
@@ -99,7 +99,7 @@ def test_settings_that_make_no_sense_are_refused_before_a_row_is_read(settings: 
         TextCounts.model_validate({"columns": "note", **settings})
 
 
-def test_a_column_of_numbers_is_refused_with_the_way_out() -> None:
+def test_a_numeric_column_is_rejected_with_advice() -> None:
     frame = pd.DataFrame({"n": [1.0, 2.0]})
     with pytest.raises(ConfigError, match=r"(?s)'n' is numeric.*declare it: schema: \{n: text\}"):
         gp.FeatureProgram([{"text_counts": "n"}]).fit(frame)

@@ -96,9 +96,9 @@ def test_only_texts_that_rows_hold_are_hashed() -> None:
     assert codes.tolist() == [0, 1, 2]
 
 
-def test_rows_that_are_worth_threads_are_taken_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_taken_by_threads_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     few = hashed(TEXTS * 3)
-    monkeypatch.setattr("gpupipe.features.ops.text_op.FEW_ROWS", 0)
+    monkeypatch.setattr("gpupipe.features.ops.text_op.MIN_PARALLEL_ROWS", 0)
     np.testing.assert_array_equal(hashed(TEXTS * 3), few)
 
 
@@ -162,33 +162,33 @@ def test_a_saved_model_hashes_as_its_run_did(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"columns": "n"}, r"(?s)text_hash needs columns of text; 'n' is numeric.*schema: \{n: text\}"),
+        ({"columns": "n"}, r"(?s)text_hash takes text columns; 'n' is numeric.*schema: \{n: text\}"),
         ({"columns": "nothing"}, "(?s)no column 'nothing'.*the columns are note, n"),
         ({"columns": "answer"}, "'answer' is the target"),
     ],
 )
-def test_a_column_that_is_no_text_is_refused_with_the_way_out(settings: dict[str, Any], message: str) -> None:
+def test_a_column_that_is_not_text_is_rejected_with_advice(settings: dict[str, Any], message: str) -> None:
     op: Any = OPS.get("text_hash").model_validate(settings)
     with pytest.raises(ConfigError, match=message):
         list(op.derive(sources({"note": ["a"], "n": [1.0], "answer": ["b"]}, unknown=("answer",))))
 
 
-def test_bytes_that_are_not_utf8_are_refused_by_the_name_of_their_column() -> None:
+def test_invalid_utf8_is_rejected_with_the_column() -> None:
     offsets = pa.py_buffer(np.array([0, 4], np.int32))
     broken = pa.StringArray.from_buffers(1, offsets, pa.py_buffer(b"caf\xe9"))
-    with pytest.raises(SchemaError, match="column 'note' holds text that is not UTF-8"):
+    with pytest.raises(SchemaError, match="column 'note' contains text that is not UTF-8"):
         hashed(broken)
 
 
-def test_more_columns_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_columns_than_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     free = BACKEND.memory().__class__(total=1000, available=1000, peak=0)
     monkeypatch.setattr(BACKEND, "memory", lambda: free)
-    monkeypatch.setattr("gpupipe.features.ops.text_op.MUCH", 1)
-    with pytest.raises(LimitError, match=r"(?s)16 columns of 10 rows.*fewer columns or buckets"):
+    monkeypatch.setattr("gpupipe.features.ops.text_op.MIN_BYTES_CHECKED", 1)
+    with pytest.raises(LimitError, match=r"(?s)16 columns of 10 rows.*fewer columns, buckets or rows"):
         hashed(["text"] * 10)
 
 
 @pytest.mark.parametrize("ngrams", [[0, 1], [2, 1], [1, 17]])
 def test_ngrams_ascend_and_are_few(ngrams: list[int]) -> None:
-    with pytest.raises(ValueError, match="two numbers from 1 to 16 that ascend"):
+    with pytest.raises(ValueError, match="minimum <= maximum <= 16"):
         OPS.get("text_hash").model_validate({"columns": "note", "ngrams": ngrams})

@@ -63,7 +63,7 @@ def test_units(fit, unit: str, in_km: float) -> None:
 
 
 @pytest.mark.parametrize("imputed", [False, True])
-def test_neighbours_in_a_city_are_told_apart_to_a_centimetre(fit, imputed: bool) -> None:
+def test_distances_in_a_city_are_exact_to_a_centimeter(fit, imputed: bool) -> None:
     points = city(spread=1e-4)
     ops = [{"impute": NAMES}] if imputed else []
     got = fit(points, [*ops, {"haversine": {**POINTS, "unit": "m"}}], view="codes").training["distance_m"]
@@ -76,7 +76,7 @@ def test_the_way_over_the_date_line_is_the_short_one(fit) -> None:
     np.testing.assert_allclose(got, kilometres(points), rtol=1e-4)
 
 
-def test_places_that_everybody_knows(fit) -> None:
+def test_distances_of_well_known_places(fit) -> None:
     """Berlin to New York is 6,385 km, at first to the west-north-west."""
     points = frame([[52.5200, 13.4050, 40.7128, -74.0060]])
     got = fit(points, [{"haversine": POINTS}, {"bearing": POINTS}], view="codes").training
@@ -146,29 +146,31 @@ def test_a_distance_can_be_imputed_with_an_indicator(fit) -> None:
     assert set(NAMES) < set(made.names)
 
 
-def test_degrees_that_an_op_has_changed_are_refused(fit) -> None:
+def test_changed_degrees_are_rejected(fit) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"(?s)haversine takes degrees; 'lat1' was changed by standardize \(features\[0\]\).*put haversine before",
+        match=r"(?s)takes degrees; 'lat1' has been changed by standardize \(features\[0\]\).*move haversine before",
     ):
         fit(city(), [{"standardize": "lat*"}, {"haversine": POINTS}])
 
 
 @pytest.mark.parametrize(("column", "value"), [("lat2", 41_880_000.0), ("lon1", -1e6), ("lat1", -121.0)])
-def test_what_cannot_be_degrees_is_refused(fit, column: str, value: float) -> None:
+def test_values_that_cannot_be_degrees_are_rejected(fit, column: str, value: float) -> None:
     points = city()
     points[column] = value
-    with pytest.raises(ConfigError, match=rf"(?s){column}.* is no (lat|long)itude: its median is .*in degrees"):
+    with pytest.raises(ConfigError, match=rf"(?s){column}.* is not a (lat|long)itude: its median is .*in degrees"):
         fit(points, [{"bearing": POINTS}])
 
 
 def test_a_name_means_one_column(fit) -> None:
-    with pytest.raises(ConfigError, match=r"haversine takes one column in this place; 'lat\*' means lat1, lat2"):
+    with pytest.raises(
+        ConfigError, match=r"haversine takes one column for each coordinate; 'lat\*' matches lat1, lat2"
+    ):
         fit(city(), [{"haversine": {"from": ["lat*", "lon1"], "to": ["lat2", "lon2"]}}])
     with pytest.raises(ConfigError, match=r"(?s)no column 'lat3'.*haversine.*did you mean"):
         fit(city(), [{"haversine": {"from": ["lat3", "lon1"], "to": ["lat2", "lon2"]}}])
 
 
 def test_two_distances_need_two_names(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)a column 'distance_km' already.*as:"):
+    with pytest.raises(ConfigError, match=r"(?s)column 'distance_km' already exists.*as:"):
         fit(city(), [{"haversine": POINTS}, {"haversine": POINTS}])

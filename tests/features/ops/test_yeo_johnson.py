@@ -57,7 +57,7 @@ def test_no_exponent_is_more_likely(x: list[float]) -> None:
     assert all(best >= yeojohnson_llf(found + step, values) - 1e-6 for step in (-1.0, -0.01, 0.01, 1.0))
 
 
-def test_null_stays_null_and_is_left_out_of_the_fit(fit) -> None:
+def test_null_stays_null_and_is_ignored_in_the_fit(fit) -> None:
     x = np.where(np.arange(2000) % 7 == 0, np.nan, SKEWED["exponential"])
     made = fit({"x": x}, [{"yeo_johnson": "x"}], view="codes")
     expected = PowerTransformer().fit_transform(x[:, None])[:, 0]
@@ -74,7 +74,7 @@ def test_what_becomes_too_large_for_float32_is_null_and_filled_where_the_model_t
     assert dense[1] == codes[1]
 
 
-def test_rows_that_come_later_are_bent_as_the_training_rows_were(fit) -> None:
+def test_served_rows_are_transformed_as_the_training_rows(fit) -> None:
     x, later = SKEWED["of both signs"], np.array([-100.0, -1.0, 0.0, 0.5, 1000.0])
     got = fit({"x": x}, [{"yeo_johnson": "x"}]).serve({"x": later})["x"]
     expected = PowerTransformer().fit(x[:, None]).transform(later[:, None])[:, 0]
@@ -103,9 +103,9 @@ def test_a_column_without_any_value_does_no_harm(fit) -> None:
     ],
     ids=["years", "far from 0", "far below 0", "farther than float32 reaches", "incomes with a floor", "of both sides"],
 )
-def test_where_float32_does_not_hold_the_best_result_it_is_said_and_order_is_kept(fit, x: np.ndarray) -> None:
+def test_an_exponent_limited_by_float32_is_noted_and_preserves_order(fit, x: np.ndarray) -> None:
     made = fit({"x": x}, [{"yeo_johnson": "x"}], view="codes")
-    assert "x: yeo_johnson with exponent" in made.notes and "standardize it before" in made.notes
+    assert "x: yeo_johnson uses exponent" in made.notes and "standardize the column first" in made.notes
     got = made.training["x"].to_numpy()
     assert got.std() == pytest.approx(1, abs=0.01)
     assert np.diff(got[np.argsort(x)]).min() >= 0
@@ -133,5 +133,5 @@ def test_many_rows_are_sampled_the_same_way_each_time(fit, monkeypatch: pytest.M
 
 
 def test_a_category_has_no_power(fit) -> None:
-    with pytest.raises(ConfigError, match="yeo_johnson needs numeric columns; 'c' is categorical"):
+    with pytest.raises(ConfigError, match="yeo_johnson takes numeric columns; 'c' is categorical"):
         fit({"c": ["a", "b"]}, [{"yeo_johnson": "c"}])

@@ -47,7 +47,7 @@ def test_impute_log1p_standardize_is_one_column(fit) -> None:
 def test_a_chain_is_that_of_scikit_learn_step_by_step(fit, x: list[float], chain: list[str]) -> None:
     if np.isnan(x).all():
         x[0] = 1.0
-    # Scaled values lie around 0 or below -1; there, log1p is a test of its own.
+    # Scaled values are around 0 or below -1, where log1p has a separate test.
     chain = [name for i, name in enumerate(chain) if name != "log1p" or not SCALINGS & set(chain[:i])]
     if not chain:
         return

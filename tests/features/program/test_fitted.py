@@ -27,7 +27,7 @@ def test_a_row_gets_the_same_values_whatever_comes_with_it(fit, people, view: st
     assert made.serve(people.iloc[:0]).shape == (0, len(made.names))
 
 
-def test_columns_in_another_order_and_others_beside_them_do_not_matter(fit, people) -> None:
+def test_column_order_and_further_columns_do_not_matter(fit, people) -> None:
     made = fit(people, OPS)
     other = people[people.columns[::-1]].assign(extra="x", more=1.0)
     pd.testing.assert_frame_equal(made.serve(other), made.training)

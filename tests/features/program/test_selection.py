@@ -1,4 +1,4 @@
-"""What a selection of columns means."""
+"""Column selections."""
 
 from __future__ import annotations
 

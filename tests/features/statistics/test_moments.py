@@ -1,4 +1,4 @@
-"""Moments, and what filling and scaling make of them, against NumPy on the filled and scaled values."""
+"""Moments after filling and scaling, against NumPy on the filled and scaled values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_moments_follow_what_is_done_to_the_values(
     size = 1e-7 * np.abs(exact).max() + 1e-7 * abs(center * factor) + 1e-9
     assert (found.n, found.n_null) == (len(values), 0)
     assert found.mean == pytest.approx(exact.mean(), abs=size)
-    # Beside a large mean a small deviation is lost in the sums; here the pivot is not near the data.
+    # With a large mean, sums lose a small deviation; here the pivot is far from the data.
     assert found.deviation == pytest.approx(exact.std(), abs=1e3 * size)
 
 
@@ -45,27 +45,27 @@ def test_a_small_spread_around_a_large_mean_is_kept_by_a_pivot_near_it() -> None
 
 
 @pytest.mark.parametrize("value", [0.1, 1e9 + 0.1, -3e-7])
-def test_a_constant_has_no_deviation_filled_or_not(value: float) -> None:
+def test_a_constant_has_deviation_0_before_and_after_filling(value: float) -> None:
     found = moments_of([value] * 7 + [float("nan")] * 2, pivot=value)
     assert found.deviation == 0.0
     assert found.filled(value).deviation == 0.0
     assert found.filled(value + 1).deviation == pytest.approx(np.std([0] * 7 + [1] * 2), rel=1e-6)
 
 
-def test_a_difference_below_the_resolution_is_none() -> None:
+def test_a_difference_below_the_resolution_is_ignored() -> None:
     found = moments_of([0.3] * 5 + [float("nan")], pivot=0.3)
     assert found.filled(0.3 + 1e-8, resolution=1e-7).deviation == 0.0
     assert found.filled(0.3 + 1e-8).deviation > 0.0
 
 
-def test_nothing_but_nulls() -> None:
+def test_only_nulls() -> None:
     found = moments_of([float("nan")] * 3, pivot=0.0)
     assert (found.mean, found.deviation, found.n_null) == (0.0, 0.0, 3)
     assert found.filled(4.5) == Moments(3, 0, 4.5, 0.0)
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 255, 256, 257, 5000])
-def test_a_value_amid_the_first_finite_ones_is_found_behind_nulls(n_before: int) -> None:
+def test_the_pivot_is_found_after_leading_nulls(n_before: int) -> None:
     x = np.concatenate([np.full(n_before, np.nan), [np.inf, 3.0, 1.0, 2.0, -np.inf]])
     assert find_pivot(x) in (1.0, 2.0, 3.0)
 

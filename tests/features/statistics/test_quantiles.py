@@ -51,7 +51,7 @@ VALUES = st.one_of(
 
 @contextmanager
 def few(n: int) -> Iterator[None]:
-    """Look for brackets from so many values on, so that small examples take the way of large columns."""
+    """Lower the threshold for brackets, so that small examples use them."""
     with patch.object(module, "FEW_VALUES", n):
         yield
 
@@ -124,7 +124,7 @@ def test_quantiles_of_many_rows(make: Any, name: str) -> None:
         assert_exact(x, SHARES, compute(x, SHARES, ENGINES[name], 3))
 
 
-def test_a_bracket_that_misses_does_no_harm() -> None:
+def test_a_bracket_that_misses_is_detected() -> None:
     x = np.random.default_rng(1).normal(size=50_000)
     given = np.array([[2.0, 3.0]])  # far from the median
     out, found = np.empty((1, len(x))), np.zeros((1, 2), np.int64)
@@ -136,7 +136,7 @@ def test_a_bracket_that_misses_does_no_harm() -> None:
 
 @pytest.mark.parametrize("high", [4.0, 5.0])
 def test_a_bracket_that_holds_one_of_two_ranks_is_not_enough(high: float) -> None:
-    x, given = np.arange(10.0), np.array([[high - 4.0, high]])  # the median lies between 4 and 5
+    x, given = np.arange(10.0), np.array([[high - 4.0, high]])  # the median is between 4 and 5
     out, found = np.empty((1, 10)), np.zeros((1, 2), np.int64)
     numpy_engine.sweep(x, 0.0, np.empty((0, LANES)), given, out, found)
     (inside,) = read_brackets(given, out, found)

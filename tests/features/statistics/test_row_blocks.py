@@ -18,7 +18,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 9, 10, 11, 95])
-def test_every_item_meets_every_row_once_and_in_order(backend: Backend, n_rows: int) -> None:
+def test_every_item_processes_every_row_once_and_in_order(backend: Backend, n_rows: int) -> None:
     found = map_row_blocks(
         backend, lambda item, a, b: [(item, row) for row in range(a, b)], "xyz", n_rows, [10, 3, 100]
     )

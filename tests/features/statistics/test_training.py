@@ -1,4 +1,4 @@
-"""What a fit learns does not depend on how its rows come: their order, chunks, columns, threads; nor on other rows."""
+"""Statistics do not depend on the order of rows and columns, chunks, threads, or rows outside the training."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_order_of_rows_does_not_matter(fit, view: str, seed: int) -> None:
     other = fit(frame.iloc[order], OPS, y=y[order], view=view)
     assert one.names == other.names
     assert_alike(one.serve(frame), other.serve(frame))
-    # The matrix of the training rows as well, but for the folds, which go by position.
+    # The training matrix too, with the exception of the folds, which depend on the position.
     crossfitted = [name for name in one.names if name.endswith("_target")]
     assert_alike(one.training.iloc[order].drop(columns=crossfitted), other.training.drop(columns=crossfitted))
 
@@ -87,7 +87,7 @@ def test_the_chunks_of_the_input_do_not_matter(fit, seed: int, cuts: list[int], 
     whole = pa.Table.from_pandas(frame)
     edges = [0, *cuts, N]
     parts = [whole.slice(a, b - a) for a, b in pairwise(edges)]
-    if coded:  # as readers deliver them: each chunk with a dictionary of its own
+    if coded:  # as from readers: each chunk has its own dictionary
         for name in ("plan", "city", "user"):
             at = whole.column_names.index(name)
             parts = [p.set_column(at, name, p.column(at).combine_chunks().dictionary_encode()) for p in parts]
@@ -118,7 +118,7 @@ def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int)
 
 @examples(10)
 @given(seed=st.integers(0, 10**6), view=st.sampled_from(["codes", "dense"]))
-def test_nothing_is_learned_of_rows_outside_the_training(fit, seed: int, view: Any) -> None:
+def test_nothing_is_learned_from_rows_outside_the_training(fit, seed: int, view: Any) -> None:
     """The table holds all rows, as in a run: what is fitted is that of a table that never held the others."""
     frame, y = make(seed)
     mask = np.random.default_rng(seed).random(N) < 0.6
@@ -180,7 +180,7 @@ CHAINS = [
 
 @pytest.mark.parametrize("chain", CHAINS, ids=str)
 def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit, chain: list[tuple]) -> None:
-    """Whether it was reduced as it is, or its source was and the last steps were followed."""
+    """Compare moments derived from the source with those of the computed column."""
     rng = np.random.default_rng(0)
     x = rng.normal(1e6, 3, 2000)
     x[::9] = np.nan
@@ -199,7 +199,7 @@ def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit,
     assert n_null == len(values) - len(known)
 
 
-def test_a_column_is_reduced_once_whatever_is_asked_of_it(fit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_is_reduced_once_for_all_statistics(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     statistics = fit({"x": np.arange(10.0), "y": np.arange(10.0)}).statistics
     x, y = (NumericExpr(name, (name,), Producer("LOAD", name)) for name in "xy")
     statistics.quantiles([x, y], [0.5])

@@ -21,8 +21,9 @@ from gpupipe.io.chunks.compact_tables import merge_chunks, narrow_codes, widen_c
 from gpupipe.io.chunks.row_boundaries import RowRanges, align_to_rows, find_data_start, scan_rows, split_evenly
 from gpupipe.io.chunks.splittable_files import find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.missing_values import TEXT
-from gpupipe.io.settings import CsvSettings, Source
+from gpupipe.io.settings import Source
 from tests.examples import examples
 
 QUOTE, COMMA = ord('"'), ord(",")
@@ -88,7 +89,7 @@ def test_a_file_that_ends_in_quotes_is_not_cut(tmp_path: Path) -> None:
     assert cut(tmp_path / "t.csv", 5) is None
 
 
-def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: Path) -> None:
+def test_lines_longer_than_many_blocks_and_bits_after_the_last_byte(tmp_path: Path) -> None:
     rows = [f'"{"x" * n}",{n}\n' for n in (0, 61, 62, 63, 64, 65, 127, 128, 300_000, 1)]
     (tmp_path / "t.csv").write_text("".join(rows))
     parts = cut(tmp_path / "t.csv", 64)
@@ -97,7 +98,7 @@ def test_lines_longer_than_many_blocks_and_bits_behind_the_last_byte(tmp_path: P
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_rows_begin_behind_the_lines_of_the_header(tmp_path: Path, end: str) -> None:
+def test_rows_start_after_the_header_lines(tmp_path: Path, end: str) -> None:
     (tmp_path / "t.csv").write_bytes(end.join(["", "a", "1", "2"]).encode())
     starts = [find_data_start(str(tmp_path / "t.csv"), n) for n in range(5)]
     n = len(end)
@@ -161,10 +162,10 @@ def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
     with pytest.raises(NoAgreement):
         agree_on_columns(of_kinds(pa.int64(), pa.string()), "jsonl", set(), [])
     with pytest.raises(NoAgreement):
-        agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, left_out=("x",))], "jsonl", set(), [])
+        agree_on_columns([*of_kinds(pa.null()), ChunkFacts(1, unusable=("x",))], "jsonl", set(), [])
 
 
-def test_a_column_is_read_again_as_the_type_that_is_asked_for_or_says_that_it_cannot_be(tmp_path: Path) -> None:
+def test_a_column_is_reread_with_the_requested_type_or_refused(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,-0\n")
     source = Source(path=str(tmp_path / "t.csv"))
     (piece,) = find_splittable_files(source)[0].chunks(1 << 30)
@@ -182,7 +183,7 @@ def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_p
     source = Source(path=str(tmp_path / "t.csv"))
     (file,) = find_splittable_files(source)
     assert read_chunk(SourceChunk(file.file, span=(8, 14)), source, ColumnFilter(source))[1].failed
-    with pytest.raises(DataError, match="row 3 has 3 fields"):
+    with pytest.raises(DataError, match="row 3: expected 2 fields, found 3"):
         read_chunk(SourceChunk(file.file), source, ColumnFilter(source))
 
 

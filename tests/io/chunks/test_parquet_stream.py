@@ -1,4 +1,4 @@
-"""Parquet files read in parts make the table, and the remarks, that reading them at once makes."""
+"""Parquet files read in chunks give the same table and notes as reading them at once."""
 
 from __future__ import annotations
 
@@ -143,9 +143,7 @@ def test_a_filter_drops_rows_and_whole_parts(churn: Path, backend: Backend) -> N
 
 
 @pytest.mark.parametrize("use_dictionary", [True, False])
-def test_the_levels_of_rows_that_a_filter_drops_are_no_levels(
-    tmp_path: Path, backend: Backend, use_dictionary: bool
-) -> None:
+def test_levels_of_filtered_rows_are_dropped(tmp_path: Path, backend: Backend, use_dictionary: bool) -> None:
     path = tmp_path / "t.parquet"
     table = pa.table({"day": [1, 1, 2, 1], "x": ["a", "b", "c", "d"]})
     pq.write_table(table, path, row_group_size=2, use_dictionary=use_dictionary)
@@ -239,12 +237,12 @@ def test_a_damaged_file_is_refused_by_name(churn: Path, tmp_path: Path, backend:
         encode_chunks(stream.tables, backend, stream.n_rows)
 
 
-def test_a_run_reads_in_parts_where_memory_is_short_and_says_so(churn: Path, tmp_path: Path) -> None:
+def test_a_run_reads_in_chunks_with_a_note_if_memory_is_short(churn: Path, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"source:\n  path: {churn}\n  target: Churn\n  cache: {tmp_path / 'kept'}\n")
     small, large = SmallMachine(), CpuBackend()
     found = read_table(load_config(config), small)
-    assert [remark.split(":")[0] for remark in small.take_remarks()] == ["read in 12 parts"]
+    assert [remark.split(":")[0] for remark in small.take_remarks()] == ["read in 12 chunks"]
     (again,) = read_table(load_config(config), large).notes
     assert "found in the cache" in again
     assert not large.take_remarks()
@@ -262,7 +260,7 @@ def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp
         planner.walk()
         read[available] = planner.stages[0]
     assert (read[1].parts, read[GIB].parts) == (12, 1)
-    assert read[1].notes[-1].startswith("read in 12 parts")
+    assert read[1].notes[-1].startswith("read in 12 chunks")
     arrow = read_arrow(load_config(config).source).table.nbytes
     assert 0.8 * arrow < read[GIB].peak_host_bytes - read[1].peak_host_bytes < 1.2 * arrow
     small = Planner(planner.config, planner.seen, "", Ledger(GIB), Ledger(costs.DEVICE_CONTEXT + 1))
@@ -313,7 +311,7 @@ def test_a_device_reads_in_parts_what_the_host_reads_at_once(churn: Path, tmp_pa
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false{settings}}}\n")
     loaded, device, backend = load_config(config), SmallDevice(), CpuBackend()
     found = read_table(loaded, device)
-    assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 12 parts"]
+    assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 12 chunks"]
     assert_same_on_device(found.table, read_table(loaded, backend).table)
 
 

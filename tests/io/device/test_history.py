@@ -31,7 +31,7 @@ OPS: list[dict[str, Any]] = [
 
 
 class PandasDevice(test_device.PandasDevice):
-    """The same with a host beside it."""
+    """Device backend with a host backend for comparison."""
 
     @property
     def host(self) -> Backend:
@@ -138,7 +138,7 @@ def test_numbers_meet_texts_that_mean_them_and_times_do_not(tmp_path: Path, kind
     compare(configured(tmp_path, kind))
 
 
-def test_a_key_that_is_read_for_its_rules_alone_is_no_key(tmp_path: Path) -> None:
+def test_a_column_read_only_for_its_rules_is_not_a_key(tmp_path: Path) -> None:
     written(tmp_path, random_tables(KEYS["numbers"]), "parquet")
     source = {"path": str(tmp_path / "customers.parquet"), "target": "left", "cache": False, "drop": ["id"]}
     own = [{"lag": VISITS | {"columns": "age"}}]
@@ -148,7 +148,7 @@ def test_a_key_that_is_read_for_its_rules_alone_is_no_key(tmp_path: Path) -> Non
         derived(config, PandasDevice())
 
 
-def test_rows_that_a_filter_takes_away_are_no_history(tmp_path: Path) -> None:
+def test_filtered_rows_are_not_part_of_the_history(tmp_path: Path) -> None:
     written(tmp_path, random_tables(KEYS["texts"]), "parquet")
     config = configured(tmp_path)
     kept = config.tables["orders"].model_copy(update={"where": "spend > 15 and shop == 'north'"})
@@ -171,8 +171,8 @@ def test_events_that_the_host_must_read_are_history_on_the_device_all_the_same(t
     config = config.model_copy(update={"tables": {"orders": packed}})
     found, said = on_a_device_that_may_fall_back(config)
     assert_same_table(found, derived(config, choose("cpu"))[0])
-    assert [note.partition(" is unpacked ")[2] for note in said] == ["by Arrow (read: tables.orders.path)"]
-    with pytest.raises(DeviceError, match="is unpacked by Arrow") as error:
+    assert [note.partition(" is not supported ")[2] for note in said] == ["on the GPU (read: tables.orders.path)"]
+    with pytest.raises(DeviceError, match="is not supported on the GPU") as error:
         read_table(config, PandasDevice())
     assert error.value.where == "read: tables.orders.path"
 
@@ -180,7 +180,7 @@ def test_events_that_the_host_must_read_are_history_on_the_device_all_the_same(t
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("where", [None, "shop != 'north'"])
 def test_texts_are_those_that_the_host_reads(tmp_path: Path, kind: str, where: str | None) -> None:
-    """Of categories, free text, numbers that are categories, and a column that is dropped; beside histories."""
+    """Features of categories, free text, numeric categories and a dropped column, in addition to history features."""
     tables = random_tables(KEYS["numbers"])
     notes = np.array(["Été à la plage 😀", "NA", "", None, " red  bag", "Red BAG"], object)
     tables["customers"]["note"] = [f"{notes[i % 6]} {i}" if i % 4 else notes[i % 6] for i in range(N_CUSTOMERS)]

@@ -25,7 +25,7 @@ TABLE = pa.table(
 )
 
 
-def test_columns_are_plain_and_nested_ones_are_left_out(tmp_path: Path) -> None:
+def test_columns_are_plain_and_nested_ones_are_dropped(tmp_path: Path) -> None:
     orc.write_table(TABLE, tmp_path / "t.orc")
     loaded = read_arrow(Source(path="t.orc"))
     assert loaded.table.schema.types == [
@@ -34,12 +34,12 @@ def test_columns_are_plain_and_nested_ones_are_left_out(tmp_path: Path) -> None:
     assert loaded.table.column("s").to_pylist() == ["x", None, "y"]
     assert loaded.table.column("d").to_pylist() == [1.5, None, -2.25]
     assert loaded.table.column("t").to_pylist() == TABLE.column("t").cast(pa.timestamp("us")).to_pylist()
-    assert loaded.notes.lines() == ["column 'l' is left out: it holds list values"]
+    assert loaded.notes.lines() == ["column 'l' is dropped: list values are not supported"]
     with pytest.raises(SchemaError):
         read_arrow(Source(path="t.orc", columns=["l", "i"]))
 
 
-def test_only_the_columns_that_are_asked_for_are_read(tmp_path: Path) -> None:
+def test_only_selected_columns_are_read(tmp_path: Path) -> None:
     orc.write_table(TABLE, tmp_path / "t.orc")
     assert read_arrow(Source(path="t.orc"), columns=["d", "i"]).table.column_names == ["i", "d"]
 

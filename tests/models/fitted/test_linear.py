@@ -64,5 +64,5 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> N
     X = np.random.default_rng(0).normal(size=(40, 2))
     description = FittedLinear.of(Ridge().fit(X, X[:, 0]), "regression", ("a", "b"), 0, ()).save(tmp_path)
     (tmp_path / "estimator.npz").write_bytes(content)
-    with pytest.raises(ArtifactError, match=r"estimator\.npz is not a sound estimator of this model"):
+    with pytest.raises(ArtifactError, match=r"estimator\.npz is not a valid estimator of this model"):
         load_fitted(tmp_path, description)

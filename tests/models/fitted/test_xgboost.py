@@ -71,5 +71,5 @@ def test_a_damaged_file_is_a_model_error(content: bytes, tables: dict[str, Any],
     fitted = fit(MODELS.get("xgboost")(n_estimators=2), data.X, data.y, data.context)
     description = fitted.save(tmp_path)
     (tmp_path / "estimator.ubj").write_bytes(content)
-    with pytest.raises(ArtifactError, match="not a sound estimator"):
+    with pytest.raises(ArtifactError, match="not a valid estimator"):
         load_fitted(tmp_path, description)

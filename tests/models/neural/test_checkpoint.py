@@ -119,9 +119,9 @@ def test_what_is_resumed_is_said(tmp_path: Path) -> None:
     assert "resumed after epoch 4" in rows.fit(resume=True)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
-    assert f"what was kept is damaged, so from the start: {path}" in rows.fit(resume=True)
+    assert f"the checkpoint is corrupt: {path}" in rows.fit(resume=True)
     path.unlink()
-    assert "nothing to resume: from the start" in rows.fit(resume=True)
+    assert "started from scratch: no checkpoint" in rows.fit(resume=True)
 
 
 def test_the_rate_goes_on_where_it_was(small, tmp_path: Path) -> None:

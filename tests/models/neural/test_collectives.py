@@ -90,7 +90,7 @@ def test_a_process_that_is_killed_ends_the_training_with_its_name(small) -> None
 
     killer = threading.Timer(0.5, kill)
     with (
-        pytest.raises(LimitError, match="process 1 of the training was ended by signal 9"),
+        pytest.raises(LimitError, match="process 1 of the training was killed by signal 9"),
         open_group(2, 1, CPU) as both,
     ):
         killer.start()

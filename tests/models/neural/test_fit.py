@@ -189,12 +189,12 @@ def test_the_model_says_how_it_was_trained(short_of_memory) -> None:
     X, y = _rows()
     with short_of_memory(30):
         fitted = fit(Mlp(epochs=3, batch_size=100, **TINY), X, y, _context(X))
-    assert "3 epochs of batches of 100 rows, float32; the best is epoch" in fitted.notes[0]
+    assert "3 epochs in batches of 100 rows, float32; best epoch" in fitted.notes[0]
     assert "in parts of 25 rows" in fitted.notes[1]
     assert [set(epoch) for epoch in fitted.history] == [{"training", "validation"}] * 3
 
 
 def test_a_batch_is_sized_by_the_rows() -> None:
-    sizes = [Mlp().rows_a_batch(n) for n in (10, 20_000, 100_000, 10**7)]
+    sizes = [Mlp().rows_per_batch(n) for n in (10, 20_000, 100_000, 10**7)]
     assert sizes == [LEAST_BATCH, LEAST_BATCH, 1024, MOST_BATCH]
-    assert Mlp(batch_size=33).rows_a_batch(10) == 33
+    assert Mlp(batch_size=33).rows_per_batch(10) == 33

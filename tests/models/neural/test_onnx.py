@@ -187,7 +187,9 @@ def test_a_file_that_is_no_onnx_is_refused_by_name(
     raw: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / NAME).write_bytes(raw)
-    with pytest.raises(ArtifactError, match=r"estimator\.onnx is (none that ONNX Runtime loads|no network of ours): ."):
+    with pytest.raises(
+        ArtifactError, match=r"(cannot load estimator\.onnx|estimator\.onnx is not a network exported by gpupipe): ."
+    ):
         open_session((tmp_path / NAME).read_bytes(), NAME)
     assert capfd.readouterr().err == ""
 
@@ -196,7 +198,7 @@ def test_a_file_that_takes_or_gives_something_else_is_refused(one: Saved) -> Non
     session = open_session((one.folder / NAME).read_bytes(), NAME)
     check_session(session, NAME, 5, 1)
     for n_columns, n_outputs in ((6, 1), (5, 2)):
-        with pytest.raises(ArtifactError, match="not what this model does"):
+        with pytest.raises(ArtifactError, match="does not match the model"):
             check_session(session, NAME, n_columns, n_outputs)
 
 
@@ -215,9 +217,9 @@ def texts(model: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (another_operator, "an operator 'RandomUniformLike', which no network of ours has"),
+        (another_operator, "the operator 'RandomUniformLike', which gpupipe does not export"),
         (more_columns, r"a tensor of shape \(.*\) in .* bytes"),
-        (texts, "a tensor of the type 8"),
+        (texts, "a tensor of the non-numeric type 8"),
     ],
 )
 def test_a_file_with_what_no_network_has_is_refused_before_onnx_runtime_reads_it(
@@ -225,7 +227,7 @@ def test_a_file_with_what_no_network_has_is_refused_before_onnx_runtime_reads_it
 ) -> None:
     model = onnx.load(one.folder / NAME)
     change(model)
-    with pytest.raises(ArtifactError, match=rf"estimator\.onnx is no network of ours: it has {message}"):
+    with pytest.raises(ArtifactError, match=rf"estimator\.onnx is not a network exported by gpupipe: it has {message}"):
         open_session(model.SerializeToString(), NAME)
 
 
@@ -252,6 +254,6 @@ def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Pat
     entry.key, entry.value = "location", "../secret"
     (tmp_path / "model" / NAME).write_bytes(model.SerializeToString())
     with pytest.raises(
-        ArtifactError, match=r"estimator\.onnx is no network of ours: it takes weights from another file"
+        ArtifactError, match=r"estimator\.onnx is not a network exported by gpupipe: it reads weights from another file"
     ):
         open_session((tmp_path / "model" / NAME).read_bytes(), NAME)

@@ -1,1 +1,1 @@
-"""CSV on a device: chunks of whole rows, and their fields by the rules of the host."""
+"""Reader of CSV files on a device, with the typing rules of the host."""

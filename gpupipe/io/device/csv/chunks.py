@@ -1,8 +1,8 @@
-"""Chunks of a CSV file for a device: whole rows with the right number of fields, as a device's reader checks none.
+"""Chunks of whole CSV rows for a device, with checked field counts, as device readers do not check them.
 
-Chunks are byte strings, not cuDF's ``byte_range``: a range begins after its first line feed, even one inside quotation
-marks, and loses its last row if a blank line follows it (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the
-offset that ends that row).
+Chunks are byte strings, not cuDF's ``byte_range``: a range starts after its first line feed, even inside quotes, and
+loses its last row if a blank line follows (libcudf 26.10, ``csv_gpu.cu``: `remove_blank_rows` removes the offset that
+ends that row).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpupipe.io.formats.csv.header import CsvHeader
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 
-CHUNK_BYTES = 256 * MIB  # the most: of host memory, and 16 times as much of a device's
+CHUNK_BYTES = 256 * MIB  # maximum, in host memory; a device needs 16 times as much
 LEAST_BYTES = MIB
-BYTES_A_BYTE = 16  # of device memory for a byte of a chunk, by the shapes of what is made of it; without cuDF's own
+BYTES_A_BYTE = 16  # device memory per byte of a chunk, computed from array shapes, without cuDF's own needs
 LONGEST_ROW = 256 * MIB
 NEWLINE, RETURN = b"\n\r"
-FIX = "correct the file; the host reader says which row it is, and csv: {bad_rows: skip} leaves it out"
+FIX = "fix the file: the host reader reports the row; or skip such rows: csv: {bad_rows: skip}"
 
 Spans = list[tuple[int, int]]
 
@@ -44,7 +44,7 @@ class CsvChunk:
     n_rows : int
         Rows that are neither blank nor skipped.
     skipped : list of (int, int)
-        Byte offsets of the rows to skip, each from its first byte to the next row's.
+        Byte offsets of the rows to skip, each from its start to the start of the next row.
     """
 
     start: int
@@ -69,14 +69,14 @@ class CsvChunk:
 
 
 def chunk_bytes(free_bytes: int) -> int:
-    """Return the size of the chunks that a device with this much free memory reads, in bytes of the file."""
+    """Return the chunk size, in bytes of the file, for a device with this much free memory."""
     return min(CHUNK_BYTES, max(LEAST_BYTES, free_bytes // (4 * BYTES_A_BYTE)))
 
 
 def regular_chunks(
     file: SourceFile, header: CsvHeader, quote: str | None, backend: DeviceBackend, may_skip: bool = False
 ) -> Iterator[CsvChunk]:
-    """Check the rows after the header, and yield them in chunks.
+    """Check the rows after the header and yield them in chunks.
 
     Parameters
     ----------
@@ -85,23 +85,23 @@ def regular_chunks(
     header : CsvHeader
     quote : str, optional
     backend : DeviceBackend
-        Where the bytes are looked at.
+        Backend that checks the bytes.
     may_skip : bool
-        Whether rows with another number of fields are skipped.
+        Skip rows with a wrong number of fields.
 
     Raises
     ------
     UnsupportedOnDevice
-        If a row has another number of fields and may not be skipped, a quotation mark is not at the edge of a field,
-        or a line ends in a lone carriage return.
+        If a row has a wrong number of fields and may not be skipped, a quote is not at the edge of a field, or a line
+        ends in a lone carriage return.
     """
     if header.n_lines > 1:
-        raise UnsupportedOnDevice("the header takes up several lines", "source.path", "write it in the first line")
+        raise UnsupportedOnDevice("the header has several lines", "source.path", "write the header in one line")
     with open(file.path, "rb") as raw:
         has_mark = raw.read(len(BOM_UTF8)) == BOM_UTF8
     if has_mark and header.n_lines == 0:
         raise UnsupportedOnDevice(
-            "a byte order mark is before the first value", "source.path", "write the file without"
+            "a file without a header starts with a byte order mark", "source.path", "remove the mark"
         )
     content = np.memmap(file.path, np.uint8, "r")
     marks = _Marks(ord(header.delimiter), ord(quote) if quote else None, len(header.names), backend, may_skip)
@@ -113,9 +113,9 @@ def regular_chunks(
             is_last = start + wanted >= len(content)
             size = marks.check(content[start : start + wanted], is_last)
             if not size and (is_last or wanted >= LONGEST_ROW):
-                raise UnsupportedOnDevice("a quotation mark is never closed", "source.path", FIX)
+                raise UnsupportedOnDevice("a quote is never closed", "source.path", FIX)
             wanted *= 2
-        stop = min(start + size, len(content))  # a last line without an end was given one
+        stop = min(start + size, len(content))  # the check adds a missing final newline
         skipped = [(start + first, min(start + end, stop)) for first, end in marks.skipped]
         yield CsvChunk(start, stop, marks.n_rows, skipped)
         start = stop
@@ -127,11 +127,11 @@ class _Marks:
     ) -> None:
         self.delimiter, self.quote, self.n_columns, self.backend = delimiter, quote, n_columns, backend
         self.may_skip = may_skip
-        self.skipped: Spans = []  # of the bytes that were checked last
-        self.n_rows = 0  # of these: neither blank nor skipped
+        self.skipped: Spans = []  # in the bytes checked last
+        self.n_rows = 0  # in the bytes checked last, without blank and skipped rows
 
     def check(self, part: Any, is_last: bool) -> int:
-        """Check the whole rows at the start of `part`, and return how many bytes they take: 0 if no row ends."""
+        """Check the whole rows at the start of `part` and return their size in bytes, 0 if no row ends."""
         xp = self.backend.xp
         raw = self.backend.to_device(np.ascontiguousarray(part))
         if is_last:
@@ -155,7 +155,7 @@ class _Marks:
             return self.backend.xp.ones(len(raw), "bool")
         is_outside: Array = (
             self.backend.xp.cumsum(raw == self.quote, dtype="uint8") & 1
-        ) == 0  # wraps, and keeps the parity
+        ) == 0  # overflow keeps the parity
         return is_outside
 
     def _check_widths(self, raw: Array, at: Array, which: Array) -> None:
@@ -166,7 +166,7 @@ class _Marks:
         blank = (lengths == 0) | ((lengths == 1) & (raw[xp.maximum(at - 1, 0)] == RETURN))
         bad = xp.flatnonzero(~blank & (widths != self.n_columns))
         if len(bad) and not self.may_skip:
-            raise UnsupportedOnDevice("a row has another number of fields", "source.path", FIX)
+            raise UnsupportedOnDevice("a row has a wrong number of fields", "source.path", FIX)
         spans = [self.backend.to_host(edges[bad]).tolist() for edges in (at - lengths, at + 1)]
         self.skipped = list(zip(*spans, strict=True))
         self.n_rows = len(at) - int(blank.sum()) - len(bad)
@@ -179,7 +179,7 @@ class _Marks:
             )
 
     def _check_quotes(self, raw: Array) -> None:
-        """Check that marks open behind, and close before, the edge of a field or another mark."""
+        """Check that quotes open after, and close before, the edge of a field or another quote."""
         xp = self.backend.xp
         at = xp.flatnonzero(raw == self.quote)
         opens, closes = at[0::2], at[1::2]
@@ -187,4 +187,4 @@ class _Marks:
         after = raw[xp.minimum(closes + 1, len(raw) - 1)]
         edges = xp.asarray([self.delimiter, NEWLINE, RETURN, self.quote], "uint8")
         if not bool(xp.isin(before, edges).all()) or not bool(xp.isin(after, edges).all()):
-            raise UnsupportedOnDevice("a quotation mark is inside a field", "source.path", FIX)
+            raise UnsupportedOnDevice("a quote is inside a field", "source.path", FIX)

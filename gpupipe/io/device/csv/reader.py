@@ -1,13 +1,14 @@
-"""CSV read on a device, chunk by chunk: fields are split there, their types inferred as on the host.
+"""Reader of CSV files on a device in chunks, with types inferred as on the host.
 
-A chunk is some hundred megabytes of whole rows (`gpupipe.io.device.csv.chunks`). Of each of its columns the
-device keeps float64 where texts are plainly written numbers (`gpupipe.io.device.number_texts`), and codes of the
-distinct texts elsewhere; the texts of the rows are released with the chunk. After the last chunk the distinct texts
-that are not plain numbers go to the host, where Arrow's own CSV reader gives them the type that the file has: the type
-of a column follows from the set of its values alone, so the size of the chunks does not change it. A column that turns
-out to be text though chunks of it were numbers is read again. The types of several files are combined as on the host.
+A chunk has up to 256 MiB of whole rows (`gpupipe.io.device.csv.chunks`). For each column, the device keeps float64
+values of plain numbers (`gpupipe.io.device.number_texts`) and codes of the other distinct strings; the strings of the
+rows are released with the chunk. After the last chunk, the distinct strings that are not plain numbers are copied to
+the host, where Arrow's own CSV reader determines the type of the column. The type depends on the set of values only,
+so the chunk size does not change it. A column that turns out to be text after chunks of numbers is read again. The
+types of several files are combined as on the host.
 
-Memory for a row: 8 to 13 bytes of a numeric column, 4 bytes of any other; beside it one chunk, and distinct texts.
+Memory per row: 8 to 13 bytes for a numeric column and 4 bytes for any other; in addition, one chunk and the distinct
+strings.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 from gpupipe.typing import Array
 
 PLAIN_NUMBER = r"^-?[0-9]+(\.[0-9]+)?$"
-BLANKS = " \t"  # what Arrow trims of numbers
-FEW_OTHERS = 10_000  # so many distinct texts that are no plain numbers are looked at one by one
+BLANKS = " \t"  # characters that Arrow strips from numbers
+FEW_OTHERS = 10_000  # maximum number of distinct strings, other than plain numbers, to type on the host
 
 
 def csv_columns(
     files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the wanted columns of CSV files, numbers or texts, and what the texts mean.
+    """Return the selected columns of CSV files, as numbers or strings, and the rules for strings.
 
     Raises
     ------
     UnsupportedOnDevice
-        If the rows of a file are not regular, and not to be skipped: the host reader says which are not.
+        If rows of a file are malformed and may not be skipped; the host reader reports them.
     DataError
-        If there are no rows, or a file is in another encoding.
+        If there are no rows, or the encoding of a file is wrong.
     SchemaError
-        If a file has no wanted column, or a column has types in two files that nothing holds both of.
+        If a file has none of the selected columns, or the types of a column in two files have no common type.
     """
     whole = SourceFile(source.label, 0, 0, "csv")
     n_chunks: list[int] = []
@@ -74,12 +75,12 @@ def csv_columns(
         backend,
     )
     if sum(n_chunks) > len(n_chunks):
-        backend.remark(chunks_remark(sum(n_chunks)))
+        backend.remark(chunks_note(sum(n_chunks)))
     return columns
 
 
-def chunks_remark(n_chunks: int) -> str:
-    """Return the remark of a stage that CSV is read in this many chunks."""
+def chunks_note(n_chunks: int) -> str:
+    """Return the note that CSV is read in this many chunks."""
     return f"CSV read in {n_chunks} chunks"
 
 
@@ -90,11 +91,11 @@ class _ChunkColumn:
     Attributes
     ----------
     plain : array of float64, shape (rows,), optional
-        The plain numbers; None if there are none, or the column is text.
+        Plain numbers; None if there are none, or the column is text.
     has_point : bool
-        Whether a plain number has a decimal point.
+        True if a plain number has a decimal point.
     others : TextCodes, optional
-        Texts that are not plain numbers, code -1 where the value is one; None if there are none.
+        Strings that are not plain numbers, with code -1 for plain numbers; None if there are none.
     """
 
     plain: Array | None
@@ -103,14 +104,14 @@ class _ChunkColumn:
 
 
 class _CsvReader:
-    """Reads one file.
+    """Reader of one file.
 
     Attributes
     ----------
     chunks : list of CsvChunk
-        Those read so far.
+        The chunks read so far.
     stay_texts : set of str
-        Columns that are text: by declaration, or by a chunk that was read.
+        Columns that are text, by declaration or because of a chunk already read.
     """
 
     def __init__(
@@ -131,14 +132,14 @@ class _CsvReader:
     def of(
         cls, file: SourceFile, wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
     ) -> _CsvReader | None:
-        """Return the reader of a file, or None if no row follows its header."""
+        """Return the reader of a file, or None if no rows follow its header."""
         with open_file(file) as stream:
             header = read_header(stream, file, source.csv, notes)
         if header is None:
             return None
         names = wanted.pick(header.names)
         if not names:
-            raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+            raise SchemaError("the file has none of the requested columns", where=mask(file.path))
         return cls(file, header, names, CsvTexts(file, wanted, source, notes), backend, notes)
 
     def read(self) -> DeviceFileColumns | None:
@@ -162,21 +163,21 @@ class _CsvReader:
         return DeviceFileColumns(self.file, n_rows, columns, self._written, self.texts.rules)
 
     def _fields(self, chunk: CsvChunk, names: list[str]) -> dict[str, Any]:
-        """Return the fields of the named columns of a chunk, each a Series of texts."""
+        """Return the fields of columns of a chunk, each as a Series of strings."""
         header, quote = self.header, self.csv.quote
         with guard_device_read(self.file):
             content = chunk.content(self.file)
             frame = self.backend.read_texts(content, header.names, names, header.delimiter, quote)
         if len(frame) != chunk.n_rows:
             raise UnsupportedOnDevice(
-                f"the device's reader finds {len(frame):,} rows, not {chunk.n_rows:,}", "source.path",
+                f"expected {chunk.n_rows:,} rows from the device reader, found {len(frame):,}", "source.path",
                 "write the file as Parquet",
             )  # fmt: skip
         frame = frame.fillna("")
         return {name: frame[name] for name in names}
 
     def _written(self, names: list[str]) -> dict[str, TextCodes]:
-        """Read columns again, as they are written."""
+        """Read columns again and return their unparsed strings."""
         texts: dict[str, list[TextCodes]] = {name: [] for name in names}
         for chunk in self.chunks if names else []:
             if chunk.n_rows:
@@ -189,7 +190,7 @@ class _CsvReader:
         if name in self.stay_texts:
             return _ChunkColumn(None, False, TextCodes.of(series, self.backend))
         trimmed = series.str.strip(BLANKS)
-        missing = series.isin(list(self.texts.rules.missing))  # Arrow looks for these before it trims
+        missing = series.isin(list(self.texts.rules.missing))  # Arrow checks for these before it strips
         is_plain = self.backend.values(is_plain_number(trimmed, PLAIN_NUMBER) & ~missing, "bool")
         others = None
         if not bool(is_plain.any()):
@@ -206,12 +207,12 @@ class _CsvReader:
         return _ChunkColumn(plain, has_point, others)
 
     def _is_text(self, name: str, others: Any) -> bool:
-        """Return whether a column with these texts is text, whatever the other chunks hold."""
+        """Return True if a column with these strings is text, regardless of other chunks."""
         some = strings(self.backend.to_arrow(others.iloc[:SAMPLE]))
         return not are_missing(some, self.texts.rules) and self.texts.is_text(name, some)
 
     def _column(self, name: str, parts: list[_ChunkColumn]) -> DeviceNumbers | TextCodes | None:
-        """Return a column as numbers, or as texts if it has no plain number; None if it must be read again as text."""
+        """Return a column as numbers, or as strings without plain numbers; None if it must be read again as text."""
         xp, backend = self.backend.xp, self.backend
         has_plain = any(part.plain is not None for part in parts)
         if has_plain and name in self.stay_texts:

@@ -1,1 +1,1 @@
-"""JSON lines on a device: the structure of the lines, and their values by the rules of the host."""
+"""Reader of JSON lines on a device, with the typing rules of the host."""

@@ -1,9 +1,9 @@
-"""JSON lines read on a device: lines are split there, the types of their values inferred as on the host.
+"""Reader of JSON lines on a device, with types inferred as on the host.
 
-A text is told from a number by its quotation marks, which are kept until then. Plain numbers become numbers where they
-are (`gpupipe.io.device.number_texts`); whatever else a column has comes to the host as distinct texts, which Arrow's
-own JSON reader turns into what it would have made of them in the file: the type of a column follows from the set of its
-values alone. All columns are typed, wanted or not: the host refuses a file for any of them.
+The device splits the lines and keeps the quotes, which distinguish strings from numbers. It parses plain numbers
+(`gpupipe.io.device.number_texts`). All other distinct values of a column are copied to the host, where Arrow's own JSON
+reader types them as in the file: the type of a column depends on the set of its values only. All columns are typed,
+also those that are not selected, because the host rejects a file for any of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpupipe.table.device.encode import TextRules
 from gpupipe.table.device.frame_columns import DeviceNumbers, TextCodes, strings
 from gpupipe.units import MIB
 
-CHUNK_BYTES = 64 * MIB  # what is read at once: on a device it takes many times as much
+CHUNK_BYTES = 64 * MIB  # input read at once; it needs a multiple of that in device memory
 PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 NULL = "null"
 
@@ -39,16 +39,16 @@ NULL = "null"
 def json_columns(
     files: Sequence[SourceFile], wanted: ColumnFilter, source: TableSource, backend: DeviceBackend, notes: Notes
 ) -> tuple[dict[str, Any], TextRules]:
-    """Return the wanted columns of JSON lines, numbers or texts, and what the texts mean.
+    """Return the selected columns of JSON lines files, as numbers or strings, and the rules for strings.
 
     Raises
     ------
     UnsupportedOnDevice
-        If lines are not plain, or a column holds values of several types: the host reader reads them, or says where.
+        If lines are not plain, or a column has values of several types.
     DataError
         If there are no rows.
     SchemaError
-        If a file has no wanted column, or a column has types in two files that nothing holds both of.
+        If a file has none of the selected columns, or the types of a column in two files have no common type.
     """
     return columns_of(
         source.label,
@@ -64,18 +64,18 @@ def _read(file: SourceFile, wanted: ColumnFilter, backend: DeviceBackend, notes:
     frame = _written(file, backend)
     if frame is None:
         return None
-    said = {str(name): Notes() for name in frame}
-    typed = {name: _column(name, frame[name], JsonTexts(file, wanted, said[name]), backend) for name in said}
+    column_notes = {str(name): Notes() for name in frame}
+    typed = {n: _column(n, frame[n], JsonTexts(file, wanted, own), backend) for n, own in column_notes.items()}
     names = usable_names(pa.schema([(name, pa.string()) for name in typed]), file, wanted, notes)
     for name in names:
-        notes.include(said[name])
+        notes.include(column_notes[name])
     columns = {name: typed[name] for name in names}
     rules = JsonTexts(file, wanted, notes).rules
     return DeviceFileColumns(file, len(frame), columns, lambda some: {name: frame[name] for name in some}, rules)
 
 
 def _written(file: SourceFile, backend: DeviceBackend) -> Any:
-    """Return all values as they are written, in a DataFrame of strings; None if there are no rows."""
+    """Return all values unparsed, as a DataFrame of strings; None if there are no rows."""
     frames, names = [], dict[str, None]()
     for content in _contents(file):
         lines = plain_lines(content, backend)
@@ -88,48 +88,48 @@ def _written(file: SourceFile, backend: DeviceBackend) -> Any:
 
 
 def _contents(file: SourceFile) -> Iterator[bytes]:
-    """Yield the file in parts of whole lines."""
+    """Yield the bytes of the file in blocks of whole lines."""
     with guard_device_read(file), open(file.path, "rb") as raw:
         rest = b""
         if raw.read(len(BOM_UTF8)) != BOM_UTF8:
             raw.seek(0)
         while len(found := raw.read(CHUNK_BYTES)) == CHUNK_BYTES:
-            whole, end, behind = found.rpartition(b"\n")
+            whole, end, remainder = found.rpartition(b"\n")
             if end:
                 yield rest + whole + end
                 rest = b""
-            rest += behind
+            rest += remainder
         yield rest + found + b"\n"
 
 
 def _frame(content: bytes, lines: JsonLines, file: SourceFile, backend: DeviceBackend) -> Any:
     if not lines.names:
-        raise UnsupportedOnDevice("objects have no values", "source.path", FIX)
+        raise UnsupportedOnDevice("all objects are empty", "source.path", FIX)
     try:
         with guard_device_read(file):
             frame = backend.read_json_texts(BytesIO(content), lines.names)
-    except DataError as error:  # though the lines are plain
+    except DataError as error:  # the lines are plain, so the device reader is at fault
         raise UnsupportedOnDevice(
-            f"the device's reader fails: {error.what}", "source.path", "write the file as Parquet"
+            f"the device reader failed: {error.what}", "source.path", "write the file as Parquet"
         ) from None
     found = len(frame), sum(int(frame[name].count()) for name in lines.names)
     if found != (lines.n_rows, lines.n_values):
         raise UnsupportedOnDevice(
-            f"the device's reader finds {found[0]:,} rows with {found[1]:,} values, not {lines.n_rows:,} with "
-            f"{lines.n_values:,}", "source.path", "write the file as Parquet",
+            f"expected {lines.n_rows:,} rows with {lines.n_values:,} values from the device reader, found {found[0]:,} "
+            f"with {found[1]:,}", "source.path", "write the file as Parquet",
         )  # fmt: skip
     return frame
 
 
 def _column(name: str, written: Any, texts: JsonTexts, backend: DeviceBackend) -> Any:
-    """Return a column as numbers or booleans if it is one of them, else as texts."""
+    """Return a column as numbers or booleans if possible, else as strings."""
     filled = written.fillna(NULL)
     is_text = backend.values(filled.str.startswith('"'), "bool")
     if not bool(is_text.any()):
         return _numbers(name, filled, texts, backend)
     if not bool((is_text | backend.values(filled == NULL, "bool")).all()):
         raise UnsupportedOnDevice(
-            f"column {name!r} holds texts and other values", "source.path", "write them in one type"
+            f"column {name!r} has both strings and other values", "source.path", "write the column with one type"
         )
     return written.str.slice(1, -1)
 

@@ -1,1 +1,1 @@
-"""CSV files."""
+"""Reader of CSV files."""

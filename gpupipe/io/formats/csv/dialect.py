@@ -1,4 +1,4 @@
-"""CSV dialect and header detection: encoding, delimiter, and whether the first row names the columns."""
+"""CSV dialect and header detection."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from gpupipe.errors import EncodingError
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.formats.csv.encoding import (
@@ -23,11 +24,10 @@ from gpupipe.io.formats.csv.encoding import (
     require_no_nuls,
 )
 from gpupipe.io.formats.csv.whitespace import insert_tabs, is_blank_separated, parser_delimiter
-from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.units import MIB, is_number
 
 DELIMITERS = (",", ";", "\t", "|")
-HEAD_BYTES = MIB  # a header of thousands of names fits
+HEAD_BYTES = MIB  # enough for a header with thousands of names
 HEAD_ROWS = 50
 MISSING_WORDS = {
     "", "na", "n/a", "na.", "n.a.", "nan", "null", "none", "nil", "missing", "unknown", "unk", "not available",
@@ -35,7 +35,7 @@ MISSING_WORDS = {
 }  # fmt: skip
 
 Row = Sequence[str]
-Rows = list[tuple[int, list[str]]]  # lines up to the row's end, fields
+Rows = list[tuple[int, list[str]]]  # last line of the row, fields
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class CsvDialect:
     ----------
     encoding : str
     delimiter : str
-        As ``csv.delimiter`` has it.
+        In the form of ``csv.delimiter``.
     rows : list of (int, list of str)
-        The line on which each row ends, and its fields, the header included. Empty rows are dropped; so are those of
-        blanks alone in a file without ``csv.names``, where one could be taken for the header.
+        The last line and the fields of each row, including the header. Empty rows are dropped. Without ``csv.names``,
+        rows of only whitespace are dropped too, so that none is mistaken for the header.
     is_all : bool
-        Whether the file has no other rows.
+        True if the file has no other rows.
     text : str
-        The text of the rows.
+        Text of the rows.
     """
 
     encoding: str
@@ -64,19 +64,19 @@ class CsvDialect:
 
     @property
     def width(self) -> int:
-        """The most common number of fields; 0 without any rows."""
+        """The most common number of fields; 0 without rows."""
         widths = Counter(len(row) for _, row in self.rows)
         return widths.most_common(1)[0][0] if widths else 0
 
     @property
     def has_header(self) -> bool:
-        """True if the first row of the usual width names the columns; see `is_header`."""
+        """True if the first row of the most common width is a header; see `is_header`."""
         rows = [row for _, row in self.rows]
         first = next((i for i, row in enumerate(rows) if len(row) == self.width), 0)
         return not rows or is_header(rows[first:])
 
     def is_blank_separated(self, settings: CsvSettings) -> bool:
-        r"""Return whether ``delimiter: "\s+"`` seems to be missing: see `gpupipe.io.formats.csv.whitespace`."""
+        r"""Return True if ``delimiter: "\s+"`` seems to be missing: see `gpupipe.io.formats.csv.whitespace`."""
         if settings.delimiter is not None:
             return False
         lines = (line for line in io.StringIO(self.text, newline="") if line.strip())
@@ -84,28 +84,28 @@ class CsvDialect:
 
 
 def read_dialect(stream: Any, file: SourceFile, settings: CsvSettings) -> CsvDialect:
-    """Return the dialect of a CSV stream; of what `settings` leave open, the delimiter is detected.
+    """Return the dialect of a CSV stream; detects the delimiter if `settings` has none.
 
     Raises
     ------
     EncodingError
-        If it is in another encoding.
+        If the text is not in the encoding of the settings.
     """
     text, is_all = _first_text(stream, file, settings.encoding)
     delimiter = settings.delimiter or _delimiter(text, file, settings)
     rows = _rows(text, delimiter, settings.quote)
-    if settings.names is None:  # a line of blanks may be a value, but not a header
+    if settings.names is None:  # a line of only whitespace may be a value, but not a header
         rows = [(line, row) for line, row in rows if len(row) > 1 or not row[0].isspace()]
     return CsvDialect(settings.encoding, delimiter, rows, is_all, text)
 
 
 def detect_dialect(file: SourceFile, settings: CsvSettings) -> CsvDialect:
-    """Return the dialect of a file; of what was not stated, encoding and separation by blanks are detected too.
+    """Return the dialect of a file; also detects the encoding and whitespace delimiters if they are not set.
 
     Raises
     ------
     EncodingError
-        If the stated encoding is wrong, or none fits.
+        If the configured encoding is wrong, or no encoding fits.
     """
     found, is_stated = settings, "encoding" in settings.model_fields_set
     with open_file(file, unpack=True) as stream:
@@ -127,11 +127,11 @@ def detect_dialect(file: SourceFile, settings: CsvSettings) -> CsvDialect:
 
 
 def is_header(rows: Sequence[Row]) -> bool:
-    """Return whether the first of `rows` names the columns.
+    """Return True if the first of `rows` is a header.
 
-    Columns of numbers, and of texts of one shape (dates, codes), decide: the row is a header if one of its cells there
-    is a word, and data if its cells are like those after it. Without such columns, it is data if half of its values are
-    repeated below.
+    Columns of numbers, and of text with one shape (dates, codes), decide: the row is a header if one of its cells in
+    these columns is a word, and data if the cells are like those of later rows. Without such columns, it is data if at
+    least half of its values occur again in later rows.
     """
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]
     if not rest or _counts_up(first):
@@ -149,12 +149,12 @@ def is_header(rows: Sequence[Row]) -> bool:
 
 
 def is_missing(text: str) -> bool:
-    """Return whether `text` seems to mark a missing value: a usual word, or punctuation alone."""
+    """Return True if `text` looks like a missing value: a common word for it, or only punctuation."""
     return text.strip().lower() in MISSING_WORDS or not any(map(str.isalnum, text))
 
 
 def _is_like(cell: str, below: Sequence[str]) -> bool | None:
-    """Return whether a cell is written as those below are; None if nothing indicates either."""
+    """Return True if a cell looks like those below, False if it does not; None if undecided."""
     if all(map(is_number, below)):
         return is_number(cell)
     shapes = set(map(_shape, below))
@@ -166,12 +166,12 @@ def _is_like(cell: str, below: Sequence[str]) -> bool | None:
 
 
 def _shape(text: str) -> str:
-    """Return a text with 9 for each digit and a for each run of letters: ``2024-05-31`` is ``9999-99-99``."""
+    """Return a text with 9 for each digit and a for each run of letters: ``9999-99-99`` for ``2024-05-31``."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d", "9", text))
 
 
 def _counts_up(cells: Row) -> bool:
-    """Return whether the cells are 0, 1, 2, … or consecutive years: numbers that name columns."""
+    """Return True if the cells are consecutive numbers, such as 0, 1, 2 or years, which are column names."""
     if len(cells) < 2 or not all(cell.isdecimal() for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]
@@ -179,7 +179,7 @@ def _counts_up(cells: Row) -> bool:
 
 
 def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool]:
-    """Return the first lines, the last of them whole, and whether there are no others."""
+    """Return the first complete lines, and True if there are no others."""
     with convert_read_errors(file.path):
         raw = stream.read(HEAD_BYTES)
     if detect_bom_encoding(raw) and codecs.lookup(encoding).name.startswith("utf-8"):
@@ -195,7 +195,7 @@ def _first_text(stream: Any, file: SourceFile, encoding: str) -> tuple[str, bool
 
 
 def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # a limit of the whole process
+    csv.field_size_limit(max(csv.field_size_limit(), HEAD_BYTES))  # a process-wide limit
     if delimiter == WHITESPACE:
         text = insert_tabs(text.encode(), quote).decode()
     delimiter = parser_delimiter(delimiter)
@@ -214,7 +214,7 @@ def _rows(text: str, delimiter: str, quote: str | None) -> Rows:
 
 
 def _delimiter(text: str, file: SourceFile, settings: CsvSettings) -> str:
-    """Return the delimiter that gives the most rows one same number of fields, above one; then the most fields."""
+    """Return the delimiter for which the most rows have the same number of fields, above one; then the most fields."""
     if ".tsv" in file.path.lower() or ".tab" in file.path.lower():
         return "\t"
     best, best_score = ",", (0.0, 0)

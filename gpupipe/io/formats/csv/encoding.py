@@ -1,4 +1,4 @@
-"""Encoding errors of text files: the first undecodable byte, and the likely encoding."""
+"""Encoding errors of text files, with the first undecodable byte and the likely encoding."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpupipe.units import MIB
 
 BLOCK_BYTES = MIB
 HEAD_BYTES = 4096
-MARKS = {  # the longer ones first: that of UTF-16 is the beginning of one of UTF-32
+MARKS = {  # longest first: the mark of UTF-16 is a prefix of that of UTF-32
     b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
 }  # fmt: skip
 LONGEST_BOM = max(map(len, MARKS))
-GUESSES = {"utf8": "cp1252", "cp1252": "latin-1"}  # the encoding to try after one that does not fit
-MANY_NULS = 0.2  # of the characters: in UTF-16 that is taken for another encoding nearly half are
+GUESSES = {"utf8": "cp1252", "cp1252": "latin-1"}  # the encoding to try next if one does not fit
+MANY_NULS = 0.2  # share of characters; nearly half for UTF-16 text read in another encoding
 
 
 @dataclass(frozen=True)
 class UndecodableByte:
-    """The first undecodable byte of a file: its offset, its line (from 1) and its value."""
+    """First undecodable byte of a file: its offset, its line (from 1) and its value."""
 
     offset: int
     line: int
@@ -33,11 +33,11 @@ class UndecodableByte:
 
 
 def encoding_error(file: SourceFile, encoding: str) -> EncodingError:
-    """Return the error for a file whose bytes are not in `encoding`; the file is read again for it."""
+    """Return the error for a file that is not in `encoding`; reads the file again to locate the byte."""
     with open_file(file, unpack=True) as stream:
         head = bytes(stream.read(HEAD_BYTES))
     if (marked := detect_bom_encoding(head)) is not None:
-        return _error(file, encoding, f"it begins with the byte order mark of {marked}", marked)
+        return _error(file, encoding, f"it starts with the byte order mark of {marked}", marked)
     place = find_undecodable_byte(file, encoding)
     if codecs.lookup(encoding).name != "utf-8" and _is_utf8(head):
         likely = "utf8"
@@ -50,7 +50,7 @@ def encoding_error(file: SourceFile, encoding: str) -> EncodingError:
 
 @contextmanager
 def collect_undecodable_rows() -> Iterator[list[UnicodeDecodeError]]:
-    """Collect the rows that Arrow cannot decode for its bad-row handler, which Python would print to stderr."""
+    """Collect decoding errors in Arrow's bad-row handler, which Python would otherwise print to stderr."""
     found: list[UnicodeDecodeError] = []
     before = sys.unraisablehook
 
@@ -68,25 +68,25 @@ def collect_undecodable_rows() -> Iterator[list[UnicodeDecodeError]]:
 
 
 def is_undecodable(error: BaseException | None) -> bool:
-    """Return whether Arrow or a Python codec could not decode a text."""
-    # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+    """Return True if the error is a decoding error of Arrow or of a Python codec."""
+    # pyarrow 26.0 raises ArrowInvalid for all malformed files, so the message is checked.
     return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)
 
 
 def detect_bom_encoding(head: bytes) -> str | None:
-    """Return the encoding of the byte order mark, except UTF-8; None if there is no such mark."""
+    """Return the encoding of the byte order mark; None for UTF-8 or without a mark."""
     return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
 
 
 def next_encoding(error: EncodingError) -> str:
-    """Return the encoding to try after the one of `error`, which is raised if there is none."""
+    """Return the encoding to try after that of `error`; raise `error` if there is none."""
     if error.encoding not in GUESSES:
         raise error
     return GUESSES[error.encoding]
 
 
 def require_no_nuls(text: str, file: SourceFile, encoding: str) -> None:
-    """Raise DataError if the first text of a file has so many NUL characters that it is in another encoding."""
+    """Raise DataError if more than `MANY_NULS` of the first characters are NUL: the encoding must be wrong."""
     head = text[:HEAD_BYTES]
     if head.count("\0") <= MANY_NULS * len(head):
         return
@@ -94,9 +94,9 @@ def require_no_nuls(text: str, file: SourceFile, encoding: str) -> None:
         if head[start::2].count("\0") > 0.9 * (len(head) // 2) and head[1 - start :: 2].strip("\0"):
             raise _error(file, encoding, "every other byte is NUL", likely)
     raise DataError(
-        f"{head.count(chr(0)) / len(head):.0%} of the first characters are NUL: the file is damaged, or no text",
+        f"{head.count(chr(0)) / len(head):.0%} of the first characters are NUL: the file is corrupt or not text",
         where=mask(file.path),
-        fix="fetch it again; or state its encoding, as in csv: {encoding: utf-16-le}",
+        fix="download or write it again, or set its encoding, as in csv: {encoding: utf-16-le}",
     )
 
 
@@ -111,10 +111,10 @@ def find_undecodable_byte(file: SourceFile, encoding: str) -> UndecodableByte | 
             try:
                 decoder.decode(raw, not raw)
             except UnicodeDecodeError as error:
-                known = error.object  # what was left of the block before, and this one
+                known = error.object  # the undecoded end of the previous block, and this block
                 line += known[: error.start].count(b"\n")
                 return UndecodableByte(n_bytes - len(known) + error.start, line, known[error.start])
-            except UnicodeError:  # some codecs say no more
+            except UnicodeError:  # some codecs report no position
                 return None
             if not raw:
                 return None
@@ -122,7 +122,7 @@ def find_undecodable_byte(file: SourceFile, encoding: str) -> UndecodableByte | 
 
 
 def _is_utf8(head: bytes) -> bool:
-    """Whether the first bytes are UTF-8, as all ASCII is."""
+    """Return True if the first bytes are valid UTF-8."""
     try:
         codecs.getincrementaldecoder("utf-8")("strict").decode(head)
     except UnicodeDecodeError:
@@ -136,5 +136,5 @@ def _error(file: SourceFile, encoding: str, why: str, likely: str) -> EncodingEr
         encoding,
         likely,
         where=mask(file.path),
-        fix=f"state the encoding of the file, as in csv: {{encoding: {likely}}} (latin-1, cp1252, utf-16...)",
+        fix=f"set the encoding of the file, as in csv: {{encoding: {likely}}}",
     )

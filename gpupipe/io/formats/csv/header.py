@@ -1,4 +1,4 @@
-"""Column names of a CSV file, checked against its first rows."""
+"""CSV headers: column names, checked against the first rows."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import DataError, QuoteError
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import CsvDialect, read_dialect
 from gpupipe.io.formats.csv.whitespace import parser_delimiter
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import WHITESPACE, CsvSettings
 from gpupipe.names import duplicates, enumerate_names
 
-BLANKS_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
+WHITESPACE_FIX = f"csv: {{delimiter: '{WHITESPACE}'}}"
 
 
 @dataclass(frozen=True)
 class CsvHeader:
-    """The column names and the delimiter of a CSV file.
+    """Column names and delimiter of a CSV file.
 
     Attributes
     ----------
     names : list of str
     delimiter : str
-        As ``csv.delimiter`` has it.
+        In the form of ``csv.delimiter``.
     n_lines : int
-        Lines that the header takes up, empty ones before it included; 0 where the file has none.
+        Number of lines of the header, including empty lines before it; 0 without a header.
     """
 
     names: list[str]
@@ -36,18 +36,18 @@ class CsvHeader:
 
     @property
     def parser_delimiter(self) -> str:
-        """The character between fields in what Arrow parses."""
+        """The delimiter of the text that Arrow parses."""
         return parser_delimiter(self.delimiter)
 
 
 def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Notes) -> CsvHeader | None:
-    """Return the header of a CSV stream, or None if no row follows.
+    """Return the header of a CSV stream, or None if no rows follow.
 
     Raises
     ------
     DataError
-        If it is in another encoding, names a column twice, has another number of fields than ``csv.names``, or a
-        quotation mark that is never closed.
+        If the encoding is wrong, a column name occurs twice, the number of fields differs from that of ``csv.names``,
+        or a quote is never closed.
     """
     dialect = read_dialect(stream, file, settings)
     if not dialect.rows:
@@ -61,38 +61,38 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
             raise unclosed_quote_error(file, 1)
         return None
     if len(names) == 1 and dialect.is_blank_separated(settings):
-        notes.say(f"{mask(file.path)} is read as one column; for fields separated by blanks: {BLANKS_FIX}")
+        notes.say(f"{mask(file.path)} is read as one column; for fields separated by spaces, set {WHITESPACE_FIX}")
     return CsvHeader(_checked(names, file, settings, notes), dialect.delimiter, n_lines)
 
 
 def unclosed_quote_error(file: SourceFile, row: int) -> QuoteError:
-    """Return the error for a file that ends within quotes, which were opened in a row; the header is row 1."""
+    """Return the error for a file that ends inside quotes opened in `row`; the header is row 1."""
     return QuoteError(
-        f"a quotation mark of row {row:,} is never closed: all that follows would be one value",
+        f"a quote in row {row:,} is never closed",
         row,
         where=mask(file.path),
-        fix="close it; or if marks are a part of the text, csv: {quote: null}",
+        fix="close it, or disable quoting if the text contains quote characters: csv: {quote: null}",
     )
 
 
 def _check_width(names: Sequence[str], dialect: CsvDialect, settings: CsvSettings, file: SourceFile) -> None:
-    """Raise DataError if the rows have another number of fields than there are names."""
+    """Raise DataError if the number of fields in the rows differs from the number of names."""
     if dialect.width != len(names):
-        fix = "name every column of the file, in its order (exclude some with drop), or check csv.delimiter"
+        fix = "list all columns of the file in order (exclude some with drop), or check csv.delimiter"
         if dialect.is_blank_separated(settings):
-            fix = f"the fields look separated by blanks: {BLANKS_FIX}"
-        what = f"csv.names has {len(names)} names, the rows have {dialect.width} fields"
+            fix = f"the fields seem to be separated by spaces; set {WHITESPACE_FIX}"
+        what = f"csv.names has {len(names)} names, but the rows have {dialect.width} fields"
         raise DataError(what, where=mask(file.path), fix=fix)
 
 
 def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: Notes) -> list[str]:
-    """Return the names of a header, blank ones numbered."""
+    """Return the names of a header, with a number for empty names."""
     names = [name.strip() for name in names] if settings.strip else names
     if twice := duplicates(filter(str.strip, names)):
         raise DataError(
-            f"the header has {enumerate_names(twice, quoted=True)} more than once",
+            f"duplicate column names in the header: {enumerate_names(twice, quoted=True)}",
             where=mask(file.path),
-            fix="rename the columns in the file; or remove its header and state csv: {names: [...]}",
+            fix="rename the columns in the file, or remove its header and set csv: {names: [...]}",
         )
     numbered, known = [], frozenset(names)
     for i, name in enumerate(names, start=1):
@@ -100,6 +100,6 @@ def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: N
             name = f"column_{i}"
             while name in known:
                 name += "_"
-            notes.say(f"column {i} has no name in the header: it is called {name!r}")
+            notes.say(f"column {i} has no name in the header; named {name!r}")
         numbered.append(name)
     return numbered

@@ -1,7 +1,7 @@
-"""Detection of CSV files that end inside quotes: the parser takes all that follows for one value.
+"""Detection of CSV files that end inside quotes.
 
-So a line follows the last one that is no row, whatever the file holds: where the parser does not find it, the file
-has ended within quotes.
+The parser reads everything after an unclosed quote as one value. To detect that, a line that cannot be a row is
+appended to the file: if the parser does not report it, the file ended inside quotes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class StreamWithLastLine(AdaptedStream):
     Parameters
     ----------
     stream : pyarrow.NativeFile
-        Of UTF-8 text.
+        UTF-8 text.
     delimiter : str
     n_columns : int
 
     Attributes
     ----------
     line : str
-        Has another number of fields than the rows of the file.
+        The appended line; its number of fields differs from that of the rows.
     """
 
     def __init__(self, stream: Any, delimiter: str, n_columns: int) -> None:
@@ -33,7 +33,7 @@ class StreamWithLastLine(AdaptedStream):
         self._stream, self._rest = stream, f"\n{self.line}\n".encode()
 
     def read(self, n_bytes: int) -> Any:
-        """Return the next bytes, none of them copied."""
+        """Return the next bytes, without a copy."""
         found = self._stream.read_buffer(n_bytes)
         if len(found):
             return found

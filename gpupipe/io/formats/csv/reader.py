@@ -1,7 +1,7 @@
-"""CSV files, also compressed: strings come as dictionary codes straight from Arrow's parser.
+"""Reader of CSV files, also compressed; Arrow's parser returns strings as dictionary codes.
 
-The type of a column is one that every value of the file has (integer, boolean, date, time, number, text, in this
-order). Empty lines are skipped.
+The type of a column is the first that fits every value of the file: integer, boolean, date, time, timestamp, float,
+text. Empty lines are skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.csv as arrow_csv
 from gpupipe.errors import DataError, FieldCountError, RowSizeError, SchemaError
 from gpupipe.io.arrow_types import is_bytes
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.dialect import read_dialect
@@ -28,7 +29,7 @@ from gpupipe.io.formats.csv.whitespace import TabbedStream
 from gpupipe.io.formats.registry import compression_of
 from gpupipe.io.missing_values import NULL_VALUES, TEXT
 from gpupipe.io.notes import Notes
-from gpupipe.io.settings import WHITESPACE, CsvSettings, TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.table.schema import TEXT_KINDS
 from gpupipe.units import GIB, MIB
 
@@ -48,38 +49,38 @@ def read(
     as_text: Sequence[str] = (),
     lines_are_rows: bool = False,
 ) -> pa.Table | None:
-    """Return the wanted columns of a CSV file as Arrow's parser types them, or None if it has no rows.
+    """Return the selected columns of a CSV file with the types of Arrow's parser, or None if it has no rows.
 
-    Texts are as written: see `gpupipe.io.formats.csv.text_columns.clean_text_columns`.
+    Text is not cleaned: see `gpupipe.io.formats.csv.text_columns.clean_text_columns`.
 
     Parameters
     ----------
     file : SourceFile
     wanted : ColumnFilter
     source : TableSource
-        Its ``csv`` settings and its ``schema``: a column declared categorical or text is read as text.
+        Provides ``csv`` settings and ``schema``: columns declared categorical or text are read as text.
     notes : Notes
     span : (int, int), optional
-        Parse these bytes of the file alone, which hold whole rows; else all rows after the header.
+        Byte range to parse, which must contain whole rows; default: all rows after the header.
     kinds : mapping of str to DataType, optional
-        Read these columns alone, and as these types.
+        Read only these columns, with these types.
     as_text : sequence of str
         Further columns to read as text.
     lines_are_rows : bool
-        Whether it is known that neither a line nor the file ends in quotes.
+        True if no line, and not the file, is known to end inside quotes.
 
     Raises
     ------
     DataError
-        If the file is corrupt, in another encoding, or has rows with another number of fields; also if a value is not
-        of the type in `kinds`.
+        If the file is corrupt, has the wrong encoding or rows with a wrong number of fields, or a value does not have
+        the type in `kinds`.
     """
     header, settings = header_of(file, source, notes), source.csv
     if header is None:
         return None
     names = wanted.pick(header.names)
     if not names:
-        raise SchemaError("none of the columns asked for is in the file", where=mask(file.path))
+        raise SchemaError("the file has none of the requested columns", where=mask(file.path))
     texts = declared_texts(source).union(as_text)
     convert = arrow_csv.ConvertOptions(
         include_columns=names if kinds is None else list(kinds),
@@ -100,27 +101,27 @@ def read(
 
 
 def header_of(file: SourceFile, source: TableSource, notes: Notes) -> CsvHeader | None:
-    """Return the header of a file, or None if no row follows; see `gpupipe.io.formats.csv.header.read_header`."""
+    """Return the header of a file, or None if no rows follow; see `gpupipe.io.formats.csv.header.read_header`."""
     with open_file(file, unpack=True) as stream:
         return read_header(stream, file, source.csv, notes)
 
 
 def header_names(file: SourceFile, settings: CsvSettings) -> list[str]:
-    """Return the names of the columns of a file that may have no rows; none where it is empty."""
+    """Return the column names of a file that may have no rows; empty for an empty file."""
     with open_file(file, unpack=True) as stream:
         rows = read_dialect(stream, file, settings).rows
     return list(settings.names or ([name.strip() for name in rows[0][1]] if rows else ()))
 
 
 def declared_texts(source: TableSource) -> set[str]:
-    """Return the columns that are text whatever they hold, because they are declared to be."""
+    """Return the columns that are declared to be text."""
     return {name for name, column in source.declarations().items() if column.kind in TEXT_KINDS}
 
 
 def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> pa.Table | None:
-    """Return columns of a file as text exactly as written, an empty field as null; None if the file has no rows.
+    """Return columns of a file as unmodified text, with null for empty fields; None if the file has no rows.
 
-    Where the file has none of the columns, its first one says how many rows there are.
+    If the file has none of the columns, the first column is returned, for the row count.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def read_texts(file: SourceFile, names: Sequence[str], source: TableSource) -> p
 
 
 def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
-    """Return the rows of a file that have another number of fields than its header; they are parsed on one thread."""
+    """Return the rows whose number of fields differs from the header's; parses the file on one thread."""
     header = header_of(file, source, Notes())
     if header is None:
         return []
@@ -151,7 +152,7 @@ def find_malformed(file: SourceFile, source: TableSource) -> list[MalformedRow]:
 def _malformed(
     file: SourceFile, header: CsvHeader, settings: CsvSettings, block: int, only_first: bool = False
 ) -> list[MalformedRow]:
-    """Parse on one thread, the only way to know the numbers of rows; return the malformed ones, or the first."""
+    """Return the malformed rows, or only the first; parses on one thread, as only then Arrow knows row numbers."""
     found: list[MalformedRow] = []
     n_blank = 0
 
@@ -179,7 +180,7 @@ def _malformed(
 
 
 def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
-    """Return what `parse` makes of a block size, the first in which every row fits into one block."""
+    """Return the result of `parse` for the smallest block size at which every row fits into one block."""
     block = BLOCK_BYTES
     while True:
         try:
@@ -192,16 +193,16 @@ def _with_growing_blocks(parse: Callable[[int], Parsed]) -> Parsed:
 
 @dataclass(frozen=True)
 class MalformedRow:
-    """A row of a CSV file with another number of fields than the header.
+    """A row of a CSV file whose number of fields differs from the header's.
 
     Attributes
     ----------
     row : int
-        Its place among the data rows of the file, from 0; blank lines are not counted.
+        Index among the data rows of the file, from 0; blank lines are not counted.
     text : str
-        As written.
+        Unmodified text of the row.
     n_fields, n_columns : int
-        Fields found, and expected.
+        Number of fields found and expected.
     """
 
     row: int
@@ -256,16 +257,16 @@ def _parse(
 
 
 class _BadRows:
-    """What is done with rows of another number of fields than the header.
+    """Handler of rows whose number of fields differs from the header's.
 
     Attributes
     ----------
     widths : list of int
-        The number of fields of each that is not blank.
+        Number of fields of each malformed row that is not blank.
     last_line : str, optional
-        What stands behind the file: see `gpupipe.io.formats.csv.open_quotes`.
+        Line appended to the file: see `gpupipe.io.formats.csv.open_quotes`.
     has_ended : bool
-        Whether that was found.
+        True once that line was found.
     """
 
     def __init__(self, may_skip: bool) -> None:
@@ -274,7 +275,7 @@ class _BadRows:
         self.has_ended = False
 
     def see(self, row: Any) -> str:
-        """Return what Arrow is to do with a row."""
+        """Return the action for a row, in Arrow's terms."""
         if row.text == self.last_line:
             self.has_ended = True
             return "skip"
@@ -285,7 +286,7 @@ class _BadRows:
 
 
 def _parsed(stream: Any, header: CsvHeader, settings: CsvSettings) -> Any:
-    """Return the stream that Arrow parses: the file's own, unless its fields are separated by runs of blanks."""
+    """Return the stream for Arrow to parse: rewritten with tabs if fields are separated by whitespace."""
     if header.delimiter != WHITESPACE:
         return stream
     return TabbedStream(_as_utf8(stream, settings.encoding), settings.quote).opened()
@@ -307,7 +308,7 @@ def _with_last_line(stream: Any, header: CsvHeader, settings: CsvSettings, bad: 
 
 
 def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: ByteRange | None) -> bool:
-    """Rows are found faster where no newline can be in quotes: where there is no quotation mark at all."""
+    """Return False if no quote character is in the data, so that Arrow can split rows faster."""
     if settings.quote is None:
         return False
     if file.remote is not None or compression_of(file.path):
@@ -321,18 +322,18 @@ def _may_have_quoted_newlines(file: SourceFile, settings: CsvSettings, span: Byt
 
 
 def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: int) -> DataError:
-    """Return the error that names the first malformed row."""
+    """Return the error for the first malformed row."""
     with collect_undecodable_rows():
         bad = next(iter(_malformed(file, header, settings, block, only_first=True)), None)
     if bad is None:
         return encoding_error(file, settings.encoding)
     number = bad.row + 1 + header.n_lines
     text = repr(bad.text.replace("\t", " ") if header.delimiter == WHITESPACE else bad.text)
-    more = "a quotation mark that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
+    cause = "a quote that is never closed" if "\n" in bad.text else "a wrong csv.delimiter"
     return FieldCountError(
-        f"row {number:,} has {bad.n_fields:,} fields, the file has {bad.n_columns:,} columns: "
+        f"row {number:,}: expected {bad.n_columns:,} fields, found {bad.n_fields:,}: "
         + (text if len(text) <= 100 else text[:100] + "..."),
         number, bad.n_fields, bad.n_columns,
-        where=f"{mask(file.path)} (rows are counted with the header, and without blank lines)",
-        fix=f"correct the row, or leave such rows out: csv: {{bad_rows: skip}}; {more} shows like this too",
+        where=f"{mask(file.path)} (row numbers include the header and exclude blank lines)",
+        fix=f"fix the row, or skip such rows with csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip

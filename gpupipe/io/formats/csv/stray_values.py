@@ -1,4 +1,4 @@
-"""Columns that are text by a few values alone: what a CSV file nearly says, and the setting that would have it so."""
+"""Detection of columns that are text because of a few stray values, with the setting that would fix them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pyarrow.compute as pc
 
 from gpupipe.io.missing_values import TEXT
 
-FEW = 5  # so many texts among numbers are strays; more make a column of text
-FIRST = 256  # levels of a column that are looked at before all of them
+FEW = 5  # up to this many distinct strings among numbers are strays; more are a text column
+FIRST = 256  # levels of a column to check before all others
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 MARKED = r"^[+-]?([0-9]{1,3}([.,' ][0-9]{3})+|[0-9]+)([.,][0-9]+)?$"  # 1.234,56 or 1'234.5
 
 
 @dataclass(frozen=True)
 class TextProfile:
-    """Counts of the kinds of texts in a column; independent of how the column is split into chunks.
+    """Kinds of strings in a column, independent of how the column is split into chunks.
 
     Attributes
     ----------
     has_numbers : bool
     strays : frozenset of str
-        Texts that are no numbers, `FEW` and one more at most.
+        Strings that are not numbers, at most `FEW` + 1.
     is_marked : bool
-        Whether all of them would be numbers with other marks.
+        True if all of them are numbers with other separators.
     """
 
     has_numbers: bool
@@ -38,18 +38,18 @@ class TextProfile:
         strays = frozenset(sorted(self.strays | other.strays)[: FEW + 1])
         return TextProfile(self.has_numbers or other.has_numbers, strays, self.is_marked and other.is_marked)
 
-    def remark(self, name: str) -> str:
-        """Return what there is to say of the column, often nothing."""
+    def describe(self, name: str) -> str:
+        """Return a note about the column `name`, often empty."""
         shown = ", ".join(map(repr, sorted(self.strays)))
         if self.strays and self.is_marked:
             return (
-                f"column {name!r} is text, but looks like numbers with other marks ({min(self.strays)!r}): "
-                "csv.decimal and csv.thousands say which"
+                f"column {name!r} is text, but looks like numbers with other separators ({min(self.strays)!r}): "
+                "set csv.decimal and csv.thousands"
             )
         if self.has_numbers and 0 < len(self.strays) <= FEW:
             return (
-                f"column {name!r} is text: all of its values are numbers but {shown}; "
-                "csv.null_values would make these missing"
+                f"column {name!r} is text: all values are numbers except {shown}; "
+                "to read these as missing, add them to csv.null_values"
             )
         return ""
 
@@ -61,11 +61,11 @@ def profile_texts(table: pa.Table, declared: Iterable[str]) -> dict[str, TextPro
     """Return the profiles of the text columns, except those declared as text."""
     known, columns = frozenset(declared), zip(table.column_names, table.columns, strict=True)
     texts = {name: column for name, column in columns if name not in known and column.type == TEXT}
-    return {name: texture for name, column in texts.items() if (texture := _texture(column)) is not None}
+    return {name: profile for name, column in texts.items() if (profile := _profile(column)) is not None}
 
 
-def _texture(column: pa.ChunkedArray) -> TextProfile | None:
-    """Return the texture of a column; None where it has no text."""
+def _profile(column: pa.ChunkedArray) -> TextProfile | None:
+    """Return the profile of a column; None if it has no text."""
     found: TextProfile | None = None
     for chunk in column.chunks:
         for part in (chunk.dictionary[:FIRST], chunk.dictionary[FIRST:]):
@@ -73,7 +73,7 @@ def _texture(column: pa.ChunkedArray) -> TextProfile | None:
                 seen = _seen(part)
                 found = seen if found is None else found | seen
     if found is not None and not found.is_marked and len(found.strays) > FEW:
-        return MANY_STRAYS  # whatever other chunks hold, there is nothing to remark: nothing more is kept
+        return MANY_STRAYS  # other chunks cannot change this: keep no strings
     return found
 
 
@@ -82,5 +82,5 @@ def _seen(texts: pa.Array) -> TextProfile:
     is_number = pc.match_substring_regex(texts, NUMBER)
     others = texts.filter(pc.invert(is_number))
     is_marked = pc.all(pc.match_substring_regex(others, MARKED), min_count=0).as_py()
-    strays = frozenset(map(sys.intern, others[: FEW + 1].to_pylist()))  # files have the same ones, often thousands
+    strays = frozenset(map(sys.intern, others[: FEW + 1].to_pylist()))  # thousands of files often have the same strings
     return TextProfile(len(others) < len(texts), strays, is_marked)

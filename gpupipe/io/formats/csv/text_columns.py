@@ -1,4 +1,4 @@
-"""Parsed CSV texts: trimmed, missing values as null, and converted to numbers where all values are numbers."""
+"""Post-processing of CSV text columns: strip, replace missing values by null, and convert to numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Collection, Container, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.missing_values import NULL_VALUES, TEXT, clean_texts
-from gpupipe.io.settings import CsvSettings
 from gpupipe.table.numeric_columns import parse_numbers
 
 NUMBERS = (pa.int64(), pa.float64())
@@ -17,9 +17,9 @@ NO_NUMBER = "?"
 
 
 def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table, dict[str, tuple[pa.DataType, ...]]]:
-    """Return a table with cleaned text columns, and for each of these the types of `NUMBERS` that hold all its values.
+    """Return a table with cleaned text columns, and for each of them the types of `NUMBERS` that fit all its values.
 
-    Text is trimmed, and what means 'missing' becomes null.
+    Cleaning strips text and replaces strings that mean missing by null.
     """
     found: dict[str, tuple[pa.DataType, ...]] = {}
     columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -32,14 +32,14 @@ def clean_text_columns(table: pa.Table, settings: CsvSettings) -> tuple[pa.Table
 
 
 def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Container[str]) -> dict[str, pa.DataType]:
-    """Return the columns to convert to numbers, each with the first of `NUMBERS` that holds all its values.
+    """Return the columns to convert to numbers, each with the first of `NUMBERS` that fits all its values.
 
     Parameters
     ----------
     held : mapping of str to collection of DataType
-        As `clean_text_columns` returns it.
+        Types by column, as returned by `clean_text_columns`.
     stay_texts : container of str
-        Columns that are text whatever they hold.
+        Columns that are always text.
     """
     chosen = {}
     for name, kinds in held.items():
@@ -50,7 +50,7 @@ def choose_numbers(held: Mapping[str, Collection[pa.DataType]], stay_texts: Cont
 
 
 def convert_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings: CsvSettings) -> pa.Table:
-    """Return the table with these text columns converted to these number types, which can hold all values."""
+    """Return the table with text columns converted to numeric types, which must fit all values."""
     if not kinds:
         return table
     columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -61,18 +61,18 @@ def convert_numbers(table: pa.Table, kinds: Mapping[str, pa.DataType], settings:
 
 
 def parse_marked_numbers(texts: pa.Array, settings: CsvSettings) -> pa.Array:
-    """Return texts as float64 by the decimal and thousands marks of a file, null where one is not a number."""
+    """Parse strings as float64 with the decimal and thousands separators of a file; null if not a number."""
     return parse_numbers(_plainly(texts, settings))
 
 
 def _plainly(texts: pa.Array, settings: CsvSettings) -> pa.Array:
-    """Return texts with numbers as Arrow reads them: a decimal point, nothing between thousands."""
+    """Return strings with numbers in Arrow's notation: a decimal point and no thousands separators."""
     point = settings.decimal
     if settings.thousands is not None:
         mark, end = re.escape(settings.thousands), rf"(?:{re.escape(point)}[0-9]*)?"
         grouped = pc.match_substring_regex(texts, rf"^\s*[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+{end}\s*$")
         texts = pc.if_else(grouped, pc.replace_substring(texts, settings.thousands, ""), texts)
-    if point != ".":  # a point is no decimal point then
+    if point != ".":  # a "." is then not a decimal separator
         texts = pc.replace_substring(pc.replace_substring(texts, ".", NO_NUMBER), point, ".")
     return texts
 

@@ -1,7 +1,8 @@
-r"""Files whose fields are separated by runs of blanks and tabs: ``delimiter: "\s+"``.
+r"""Files with fields separated by runs of spaces and tabs: ``delimiter: "\s+"``.
 
-Arrow's CSV parser takes one character as its delimiter. So the bytes are rewritten on their way to it: a run of blanks
-becomes one tab, and blanks at the ends of a line are dropped. Lines stay lines, and quoted text keeps its blanks.
+Arrow's CSV parser (checked: pyarrow 26.0) supports only one character as the delimiter. So the bytes are rewritten
+before parsing: each run of spaces and tabs becomes one tab, and those at the ends of a line are removed. Line breaks
+and quoted text are unchanged.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpupipe.io.csv_settings import WHITESPACE
 from gpupipe.io.file_streams import AdaptedStream
-from gpupipe.io.settings import WHITESPACE
 from gpupipe.units import GIB
 
-BLOCK_BYTES = 1 << 18  # what is made of a block stays in the processor's cache with it
-MAX_ROW_BYTES = GIB  # a longer row is handed on as it is: Arrow refuses it
+BLOCK_BYTES = 1 << 18  # a block and its temporary arrays fit into the CPU cache
+MAX_ROW_BYTES = GIB  # a longer row is passed on unchanged: Arrow raises an error
 TAB, NEWLINE, RETURN, BLANK = b"\t\n\r "
 OTHER_DELIMITERS = b",;|"
 
 
 def parser_delimiter(delimiter: str) -> str:
-    r"""Return the character that Arrow's parser is given for a delimiter.
+    r"""Return the delimiter to pass to Arrow's parser.
 
     >>> parser_delimiter(";"), parser_delimiter(r"\s+")
     (';', '\t')
@@ -39,9 +40,9 @@ def insert_tabs(rows: bytes, quote: str | None) -> bytes:
     Parameters
     ----------
     rows : bytes
-        UTF-8; the first byte begins a row, the last one ends one.
+        UTF-8 text of complete rows.
     quote : str, optional
-        The quotation mark. It opens a quoted field only where a field begins.
+        Quote character. It opens a quoted field only at the start of a field.
 
     Examples
     --------
@@ -52,10 +53,10 @@ def insert_tabs(rows: bytes, quote: str | None) -> bytes:
 
 
 def is_blank_separated(text: str, quote: str | None) -> bool:
-    """Return whether rows look like fields between runs of blanks.
+    """Return True if rows look like fields separated by runs of spaces.
 
-    All of them must have the same number of fields, two or more, and none of the delimiters ``, ; |`` outside quotes.
-    With tabs among the blanks, every row must also have a run of two blanks or more: else it is a file of tabs.
+    All rows must have the same number of fields, at least two, and none of the delimiters ``, ; |`` outside quotes. If
+    there are tabs, every row must also have a run of at least two spaces or tabs; otherwise the delimiter is the tab.
     """
     raw = text.encode()
     rows = [line for line in insert_tabs(raw, quote).splitlines() if line]
@@ -74,24 +75,24 @@ def _width(row: bytes, quote: str | None) -> int:
 
 
 class TabbedStream(AdaptedStream):
-    """A stream with a tab between fields.
+    """Stream that rewrites its text with one tab between fields.
 
     Parameters
     ----------
     stream : pyarrow.NativeFile
-        UTF-8 text that begins with a row; a byte order mark is dropped.
+        UTF-8 text that starts with a row; a byte order mark is dropped.
     quote : str, optional
-        The quotation mark.
+        Quote character.
     """
 
     def __init__(self, stream: Any, quote: str | None) -> None:
         self._stream, self._quote = stream, quote
-        self._rest = b""  # bytes of a row whose end has not been read
+        self._rest = b""  # incomplete row at the end of the last block
         self._ready: list[bytes] = []
         self._is_first, self._is_over = True, False
 
     def read(self, n_bytes: int) -> bytes:
-        """Return the next `n_bytes` bytes, fewer only at the end: what Arrow gets is a block to it."""
+        """Return the next `n_bytes` bytes, fewer only at the end, as Arrow takes each result as a block."""
         while sum(map(len, self._ready)) < n_bytes and not self._is_over:
             self._fill()
         found = b"".join(self._ready)
@@ -99,7 +100,7 @@ class TabbedStream(AdaptedStream):
         return found[:n_bytes]
 
     def _fill(self) -> None:
-        """Rewrite the rows that end in the next block. While a row has no end, blocks double: no byte is read often."""
+        """Rewrite the rows that end in the next block. Blocks double until a row ends, so the total work is linear."""
         block = self._stream.read(max(BLOCK_BYTES, len(self._rest)))
         self._is_over = not block
         raw = self._rest + block
@@ -118,7 +119,7 @@ Spans = list[tuple[int, int]]
 
 
 def _quoted_spans(rows: bytes, quote: str | None) -> Spans:
-    """Return the first byte and the end of each quoted text; the last one may not be closed."""
+    """Return the start and end of each quoted field; the last one may be unclosed."""
     if quote is None or not quote.isascii() or quote.encode() not in rows:
         return []
     return [match.span() for match in _quoted(quote).finditer(rows)]
@@ -127,19 +128,19 @@ def _quoted_spans(rows: bytes, quote: str | None) -> Spans:
 @lru_cache
 def _quoted(quote: str) -> re.Pattern[bytes]:
     mark = re.escape(quote.encode())
-    # The mark comes first, before what must precede it: such a pattern is searched for several times as fast.
+    # The quote comes first, followed by a lookbehind: this makes the search several times faster.
     return re.compile(rb"%b(?<![^ \t\r\n]%b)(?:[^%b]++|%b%b)*+(?:%b|\Z)" % ((mark,) * 6))
 
 
 def _outside(rows: bytes, spans: Spans) -> list[bytes]:
-    """Return what is not quoted, in parts."""
+    """Return the unquoted parts."""
     starts = [0, *(end for _, end in spans)]
     ends = [*(start for start, _ in spans), len(rows)]
     return [rows[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _end_of_rows(raw: bytes, spans: Spans) -> int:
-    """Return the end of the last row that ends in some bytes, outside quotes; 0 if none does."""
+    """Return the end of the last complete row, 0 if there is none; line breaks in quotes do not count."""
     end = len(raw)
     for start, stop in reversed(spans):
         if found := _last_break(raw, stop, end):
@@ -159,14 +160,14 @@ def _collapse(rows: bytes, spans: Spans) -> bytes:
     blank = (cells == BLANK) | (cells == TAB)
     if spans:
         blank &= ~_inside(len(cells), spans)
-    edges = np.flatnonzero(blank[1:] != blank[:-1]) + 1  # where runs begin and end, in turns
+    edges = np.flatnonzero(blank[1:] != blank[:-1]) + 1  # starts and ends of runs, alternating
     if blank[0]:
         edges = np.concatenate([[0], edges])
     if blank[-1]:
         edges = np.append(edges, len(cells))
-    firsts, behind = edges[0::2], edges[1::2]
-    between = ~(_is_break(cells, firsts - 1) | _is_break(cells, behind))
-    tabs = firsts[between]
+    starts, ends = edges[0::2], edges[1::2]
+    between = ~(_is_break(cells, starts - 1) | _is_break(cells, ends))
+    tabs = starts[between]
     made = cells.copy()
     made[tabs] = TAB
     keep = ~blank
@@ -182,7 +183,7 @@ def _inside(n: int, spans: Spans) -> npt.NDArray[np.bool_]:
 
 
 def _is_break(cells: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return which places are line ends, or before the first or after the last byte."""
+    """Return a mask of the positions that are line breaks or outside the bytes."""
     outside = (places < 0) | (places >= len(cells))
     found = cells[np.where(outside, 0, places)]
     is_break: npt.NDArray[np.bool_] = outside | (found == NEWLINE) | (found == RETURN)

@@ -1,1 +1,1 @@
-"""JSON lines files."""
+"""Reader of JSON lines files."""

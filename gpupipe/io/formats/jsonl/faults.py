@@ -1,4 +1,4 @@
-"""Errors of JSON lines files, located by reading the lines again, one by one."""
+"""Location of errors in JSON lines files, by parsing the lines again one by one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpupipe.units import MIB
 
 BLOCK_BYTES = MIB
 SHOWN = 60
-AS_UTF8 = "write the file as UTF-8, as JSON lines are"
-ONE_A_LINE = "write one object per line: {...} newline {...}; for example with jq -c '.[]'"
+AS_UTF8 = "write the file in UTF-8, the encoding of JSON lines"
+ONE_A_LINE = "write one JSON object per line, for example with jq -c '.[]'"
 
 
 def find_fault(file: SourceFile) -> DataError | None:
-    """Return the error of the first line that is no object, or has a value of another type than lines before it.
+    """Return the error of the first line that is not an object, or whose value types differ from earlier lines.
 
-    None: each of them is fine by itself.
+    Return None if no line is at fault.
     """
     kinds: dict[str, tuple[str, int]] = {}
     for number, line in _lines(file):
@@ -56,12 +56,12 @@ def _fault(line: bytes, number: int, kinds: dict[str, tuple[str, int]]) -> DataE
         what = f"line {number:,} is not utf8: byte 0x{line[error.start]:02x} at its offset {error.start:,}"
         return EncodingError(what, "utf8", fix=AS_UTF8)
     except RecursionError:
-        return DataError(f"line {number:,} is nested too deeply", fix="leave the nested values out")
+        return DataError(f"line {number:,} is nested too deeply", fix="remove the nested values")
     except json.JSONDecodeError as error:
         near = error.doc[max(0, error.pos - SHOWN // 2) : error.pos + SHOWN // 2].strip()
-        return DataError(f"line {number:,} is no JSON: {error.msg} in {near!r}", fix=f"correct the line; {ONE_A_LINE}")
+        return DataError(f"line {number:,} is not valid JSON: {error.msg} near {near!r}", fix=f"fix it; {ONE_A_LINE}")
     if not isinstance(found, _Object):
-        what = f"line {number:,} is no JSON object but {_article(_kind(found))}"
+        what = f"line {number:,}: expected a JSON object, found {_article(_kind(found))}"
         return DataError(what, fix=ONE_A_LINE)
     return _fault_of_values(found.pairs, number, kinds)
 
@@ -71,43 +71,43 @@ def _fault_of_values(pairs: list[tuple[str, Any]], number: int, kinds: dict[str,
     twice = frozenset(duplicates(names))
     for name, value in pairs:
         if name in twice:
-            return DataError(f"line {number:,} has {name!r} more than once", fix="rename one of them, or leave it out")
+            return DataError(f"line {number:,} has the key {name!r} twice", fix="rename or remove one of them")
         if not (_is_text(name) and _is_text(value)):
-            what = f"line {number:,} has half of a surrogate pair in {name!a}: that is no character"
+            what = f"line {number:,} has an unpaired surrogate in {name!a}"
             return DataError(what, fix=AS_UTF8)
-        if isinstance(value, _Beyond):
-            what = f"column {name!r} holds {_shown(value.text)} in line {number:,}, beyond float64"
-            return SchemaError(what, fix="write it as null, or the column as text")
+        if isinstance(value, _OutOfRange):
+            what = f"column {name!r}: {_shown(value.text)} in line {number:,} is outside the float64 range"
+            return SchemaError(what, fix="write the value as null, or the column as text")
         kind = _kind(value)
         if kind == "null":
             continue
         before, where = kinds.setdefault(name, (kind, number))
         if kind != before:
             what = (
-                f"column {name!r} holds both {before} and {kind} values: {_shown(value)} in line {number:,}, "
+                f"column {name!r} has both {before} and {kind} values: {_shown(value)} in line {number:,}, "
                 f"{_article(before)} in line {where:,}"
             )
-            return SchemaError(what, fix="write the values of a column in one type, for example as text")
+            return SchemaError(what, fix="write each column with one type, for example text")
     return None
 
 
 class _Object:
-    """The names and values of an object, in order, names that are there twice too."""
+    """Key-value pairs of a JSON object, in order, including duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         self.pairs = pairs
 
 
-class _Beyond:
-    """A number that no float64 is."""
+class _OutOfRange:
+    """A number outside the float64 range."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
-def _float(text: str) -> float | _Beyond:
+def _float(text: str) -> float | _OutOfRange:
     value = float(text)
-    return _Beyond(text) if math.isinf(value) else value
+    return _OutOfRange(text) if math.isinf(value) else value
 
 
 def _kind(value: Any) -> str:
@@ -120,7 +120,7 @@ def _kind(value: Any) -> str:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value could be written: an escaped half of a pair of UTF-16 could not."""
+    """Return True if a value can be encoded as UTF-8; an unpaired surrogate cannot."""
     try:
         return not isinstance(value, str) or value.encode() is not None
     except UnicodeEncodeError:
@@ -132,5 +132,5 @@ def _article(kind: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    said = repr(value) if isinstance(value, str | int | float) else _article(_kind(value))
-    return said if len(said) <= SHOWN else said[:SHOWN] + "..."
+    text = repr(value) if isinstance(value, str | int | float) else _article(_kind(value))
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."

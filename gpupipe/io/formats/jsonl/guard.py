@@ -1,8 +1,8 @@
-"""JSON lines that would bring Arrow's parser down: it is given none of them.
+"""Guard against JSON lines that would crash Arrow's parser.
 
-It ends the process, whatever is unsaved, at a ``null`` where an object should be, and at values that are nested deeper
-than its stack. So the bytes are looked at on their way to it: brackets outside texts, and what is between objects. What
-would make that uncertain (a text over several lines, a bracket that nothing opened) is no JSON, and is not let through.
+The parser aborts the process at a ``null`` instead of an object, and at values nested deeper than its stack. So the
+bytes are checked before parsing: brackets outside strings, and the bytes between objects. Input for which this check
+would be ambiguous (a string over several lines, an unmatched closing bracket) is not JSON and is rejected.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from gpupipe.io.files import SourceFile, mask
 from gpupipe.typing import Array
 
 MOST_DEEP = 100
-QUOTE, BACKSLASH, NEWLINE, OPEN, CLOSE = 34, 92, 10, 0x7B, 0x7D  # braces; brackets differ from them in the bit 0x20
+QUOTE, BACKSLASH, NEWLINE, OPEN, CLOSE = 34, 92, 10, 0x7B, 0x7D  # braces; square brackets differ from them in bit 0x20
 IS_MARK = np.zeros(256, bool)
 IS_MARK[[QUOTE, NEWLINE, OPEN, CLOSE, OPEN & ~0x20, CLOSE & ~0x20]] = True
 
 
 class GuardedStream(AdaptedStream):
-    """A checked stream of JSON lines.
+    """Stream of JSON lines that is checked while it is read.
 
     Parameters
     ----------
     stream : pyarrow.NativeFile
     file : SourceFile
-        For the error.
+        File of the stream, for the error.
     """
 
     def __init__(self, stream: Any, file: SourceFile) -> None:
         self._stream, self._file = stream, file
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self._depth, self._in_text, self._escapes = 0, False, 0
-        self._between = b""  # what stands since the last object
+        self._between = b""  # bytes since the last object
 
     def read(self, n_bytes: int) -> Any:
-        """Return the next bytes, none of them copied.
+        """Return the next bytes, without a copy.
 
         Raises
         ------
         DataError
-            If they must not be parsed.
+            If the bytes must not be parsed.
         UnicodeDecodeError
-            If they are not UTF-8: the parser would let that pass.
+            If the bytes are not UTF-8, which the parser would accept.
         """
         found = self._stream.read_buffer(n_bytes)
         self._decoder.decode(found, not len(found))
         if len(found):
-            self._look(np.frombuffer(found, np.uint8))
+            self._check(np.frombuffer(found, np.uint8))
         return found
 
-    def _look(self, block: Array) -> None:
+    def _check(self, block: Array) -> None:
         places = np.flatnonzero(IS_MARK[block])
         is_quote = block[places] == QUOTE
         is_quote[is_quote] = ~self._escaped(block, places[is_quote])
@@ -64,36 +64,36 @@ class GuardedStream(AdaptedStream):
         steps = np.where(in_text, 0, (kinds == OPEN).astype(np.int8) - (kinds == CLOSE))
         depths = self._depth + np.cumsum(steps)
         if (in_text & (block[places] == NEWLINE)).any() or depths.min(initial=0) < 0:
-            raise self._refused("the lines are no JSON", "write one object per line: {...} newline {...}")
+            raise self._refused("the lines are not valid JSON", "write one JSON object per line")
         if depths.max(initial=0) > MOST_DEEP:
-            raise self._refused(f"values are nested deeper than {MOST_DEEP} levels", "leave the nested values out")
-        self._look_between(block, places, steps, depths)
+            raise self._refused(f"values are nested deeper than {MOST_DEEP} levels", "remove the nested values")
+        self._check_between(block, places, steps, depths)
         self._in_text = bool((is_quote.sum() + self._in_text) % 2)
         self._escapes = _run(block, len(block), self._escapes)
         self._depth = int(depths[-1]) if len(depths) else self._depth
 
     def _escaped(self, block: Array, quotes: Array) -> Array:
-        """Return of quotation marks whether an odd number of backslashes is before each."""
+        """Return a mask of the quotes that follow an odd number of backslashes."""
         is_escaped = np.zeros(len(quotes), bool)
-        behind = np.flatnonzero((quotes == 0) | (block[quotes - 1] == BACKSLASH))
-        for i in behind.tolist():
+        candidates = np.flatnonzero((quotes == 0) | (block[quotes - 1] == BACKSLASH))
+        for i in candidates.tolist():
             is_escaped[i] = _run(block, int(quotes[i]), self._escapes) % 2
         return is_escaped
 
-    def _look_between(self, block: Array, places: Array, steps: Array, depths: Array) -> None:
-        """Refuse a null between objects: outside all brackets, up to the next of them."""
+    def _check_between(self, block: Array, places: Array, steps: Array, depths: Array) -> None:
+        """Raise DataError for a null between objects, outside all brackets."""
         starts = places[(steps < 0) & (depths == 0)] + 1
         ends = places[(steps > 0) & (depths == 1)]
         if self._depth == 0:
             starts = np.concatenate([[0], starts])
         if (depths[-1] if len(depths) else self._depth) == 0:
             ends = np.concatenate([ends, [len(block)]])
-        wide = np.flatnonzero(ends - starts >= len("null"))  # it has no room in others, but across blocks
+        wide = np.flatnonzero(ends - starts >= len("null"))  # shorter gaps can contain it only across blocks
         for i in {0, len(starts) - 1, *wide.tolist()} if len(starts) else ():
             known = self._between if i == 0 else b""
             text = known + block[starts[i] : ends[i]].tobytes()
             if b"null" in text:
-                raise self._refused("a line is no JSON object but null", "leave the line out, or write {} for it")
+                raise self._refused("expected JSON objects, found null", "remove the line, or write {} instead")
             if i == len(starts) - 1:
                 self._between = text[-3:] if ends[i] == len(block) else b""
 
@@ -102,7 +102,7 @@ class GuardedStream(AdaptedStream):
 
 
 def _run(block: Array, end: int, before: int) -> int:
-    """Return how many backslashes are right before a place; `before`: those before the block."""
+    """Return the number of backslashes right before `end`; `before` is the number right before the block."""
     start = end
     while start and block[start - 1] == BACKSLASH:
         start -= 1

@@ -1,4 +1,4 @@
-"""JSON lines, also compressed: one object per line. Columns are those of all lines; one that a line lacks is null."""
+"""Reader of JSON lines files, also compressed: one object per line; keys missing from a line are null."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpupipe.units import GIB, MIB
 
 BLOCK_BYTES = 4 * MIB
 MAX_BLOCK_BYTES = GIB
-# Messages of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
+# Messages of pyarrow 26.0: it raises ArrowInvalid for all malformed files.
 EMPTY = "Empty JSON file"
 MIXED = re.compile(r"Column\(/?(?P<column>[^)]*)\) changed from (?P<first>\w+) to (?P<second>\w+)")
 UNLIKE = re.compile(r"Failed to convert JSON to (?P<first>[\w ]+), couldn't parse:? ?(?P<second>.*)")
@@ -35,7 +35,7 @@ def read(
     span: ByteRange | None = None,
     kinds: Mapping[str, pa.DataType] | None = None,
 ) -> pa.Table | None:
-    """Return the wanted columns of a JSON lines file, or None if it has no rows or they are empty objects.
+    """Return the selected columns of a JSON lines file, or None if it has no rows or only empty objects.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def read(
     Raises
     ------
     DataError
-        If a line is no JSON object, or the text is not UTF-8; if the rows of a span are empty objects, which a table
-        without columns does not count.
+        If a line is not a JSON object, the text is not UTF-8, or all rows of a span are empty objects, which a table
+        without columns cannot count.
     SchemaError
-        If a column holds values of several types, or one that is asked for by name is nested.
+        If a column has values of several types, or a column requested by name is nested.
     """
     table = read_lines(file, span, kinds)
     if span is not None and not table.num_columns and table.num_rows:
@@ -60,20 +60,20 @@ def read(
 def read_lines(
     file: SourceFile, span: ByteRange | None = None, kinds: Mapping[str, pa.DataType] | None = None
 ) -> pa.Table:
-    """Return the lines as Arrow's parser types them; a table without columns where there are none.
+    """Return the lines with the types of Arrow's parser; a table without columns if there are no lines.
 
     Parameters
     ----------
     file : SourceFile
     span : (int, int), optional
-        Parse these bytes alone, which hold whole lines.
+        Byte range to parse, which must contain whole lines.
     kinds : mapping of str to DataType, optional
-        Read these columns alone, and as these types.
+        Read only these columns, with these types.
 
     Raises
     ------
     DataError, SchemaError
-        As `read`; also if a value is not of the type that is asked for.
+        As `read`; also if a value does not have the type in `kinds`.
     """
     explicit = None if kinds is None else pa.schema(list(kinds.items()))
     parse = arrow_json.ParseOptions(explicit, unexpected_field_behavior="infer" if kinds is None else "ignore")
@@ -83,10 +83,10 @@ def read_lines(
             with open_file(file, unpack=True, span=span) as stream:
                 guarded = GuardedStream(stream, file).opened()
                 table = arrow_json.read_json(guarded, arrow_json.ReadOptions(block_size=block), parse)
-                table.schema.names  # noqa: B018  (raises where one is no text)
+                table.schema.names  # noqa: B018  (raises an error if a name is not valid text)
                 return table
         except DataError as error:
-            if EMPTY in str(error.__cause__):  # a message of pyarrow 26.0, see above
+            if EMPTY in str(error.__cause__):  # a message of pyarrow 26.0
                 return pa.table({})
             if not isinstance(error, RowSizeError) or block >= MAX_BLOCK_BYTES:
                 raise _explained(error, file) from None
@@ -94,22 +94,22 @@ def read_lines(
 
 
 def _explained(error: DataError, file: SourceFile) -> DataError:
-    """Return the error that names the line; where none is to blame, that of the parser in plain words."""
+    """Return the error with its line; if no line is at fault, the parser's error in plain words."""
     if (fault := find_fault(file)) is not None:
         return fault
     reason = reason_of(error.__cause__)
     if mixed := MIXED.search(reason):
         if not mixed["column"]:
             return DataError(
-                f"a line is no JSON object but {'an array' if mixed['second'] == 'array' else 'a ' + mixed['second']}",
+                f"expected JSON objects, found {'an' if mixed['second'] == 'array' else 'a'} {mixed['second']}",
                 where=mask(file.path),
                 fix=ONE_A_LINE,
             )
-        return _mixed(f"column {mixed['column']!r} holds both {mixed['first']} and {mixed['second']} values", file)
+        return _mixed(f"column {mixed['column']!r} has both {mixed['first']} and {mixed['second']} values", file)
     if unlike := UNLIKE.search(reason):
-        return _mixed(f"a column holds {unlike['first']} values in some lines and {unlike['second']!r} in others", file)
+        return _mixed(f"a column has {unlike['first']} values in some lines and {unlike['second']!r} in others", file)
     return error
 
 
 def _mixed(what: str, file: SourceFile) -> SchemaError:
-    return SchemaError(what, where=mask(file.path), fix="write the values of a column in one type, for example as text")
+    return SchemaError(what, where=mask(file.path), fix="write each column with one type, for example text")

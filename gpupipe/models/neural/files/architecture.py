@@ -1,4 +1,4 @@
-"""architecture.json: what a network is made of. It may come from anywhere, so every value is checked before its use."""
+"""Reader and writer of architecture.json; the file is untrusted, so every value is checked before use."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ FORMAT = "gpupipe-network"
 FORMAT_VERSION = 1
 MAX_BYTES = 32 * MIB
 
-# The largest of each that makes sense; products of them stay below 2⁶³, so that PyTorch can say their size at all.
+# Largest sensible values; their products stay below 2⁶³, so that PyTorch can compute tensor sizes.
 LIMITS = {
     "n_numbers": (0, 1 << 20), "n_outputs": (1, 1 << 20), "n_bins": (0, 1 << 12), "embedding_size": (1, 1 << 14),
     "depth": (1, 256), "width": (0, 1 << 16), "hidden": (0, 1 << 16), "heads": (1, 1 << 10),
 }  # fmt: skip
-MAX_IDS = 1 << 24  # float32 holds every integer below it
+MAX_IDS = 1 << 24  # float32 represents every integer below it exactly
 MAX_COLUMNS = 1 << 20
 RATES = ("dropout", "hidden_dropout", "attention_dropout")
-NEEDED = {"mlp": ("width",), "resnet": ("width", "hidden"), "ft_transformer": ("hidden",)}  # not 0 there
+NEEDED = {"mlp": ("width",), "resnet": ("width", "hidden"), "ft_transformer": ("hidden",)}  # must not be 0
 
 
 def write_architecture(path: Path, architecture: Architecture, task: str) -> None:
-    """Write the file."""
+    """Write architecture.json."""
     values = {"format": FORMAT, "format_version": FORMAT_VERSION, "task": task, "network": asdict(architecture)}
     path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
-def read_architecture(data: bytes, where: str, said: Description) -> Architecture:
-    """Return what the file says.
+def read_architecture(data: bytes, where: str, expected: Description) -> Architecture:
+    """Return the architecture in the content of a file.
 
     Parameters
     ----------
     data : bytes
-        The content of the file.
+        Content of the file.
     where : str
-        Its path, for messages.
-    said : Description
-        Of the model; the file must agree with it.
+        Path of the file, for messages.
+    expected : Description
+        Description of the model; the file must agree with it.
 
     Raises
     ------
     ArtifactError
-        If the file is not such JSON, has a value that no network has, or is of another model.
+        If the file is malformed, has a value out of range, or belongs to another model.
     """
     try:
         if len(data) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES // MIB} MiB")
+            raise ValueError(f"it is larger than {MAX_BYTES // MIB} MiB")
         values = parse_json(data)
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"it does not say that its format is {FORMAT!r}")
+            raise ValueError(f"its format is not {FORMAT!r}")
         if values.get("format_version") != FORMAT_VERSION:
-            raise ValueError(f"its version is {values.get('format_version')!r}, and version {FORMAT_VERSION} is read")
+            raise ValueError(f"expected version {FORMAT_VERSION}; got {values.get('format_version')!r}")
         architecture = _checked(values.get("network"))
-        if values.get("task") != said.task or said.task not in SUPERVISED:
-            raise ValueError(f"its task is {values.get('task')!r}, that of the model {said.task!r}")
-        said.check_columns(architecture.n_tokens)
-        said.check_outputs(architecture.n_outputs)
+        if values.get("task") != expected.task or expected.task not in SUPERVISED:
+            raise ValueError(f"expected the task {expected.task!r}; got {values.get('task')!r}")
+        expected.check_columns(architecture.n_tokens)
+        expected.check_outputs(architecture.n_outputs)
     except ValueError as error:
         raise ArtifactError(
-            f"{NAME} does not describe this network: {error}", where=where, fix="export the model again"
+            f"{NAME} does not match the model: {error}", where=where, fix="export the model again"
         ) from error
     return architecture
 
@@ -76,27 +76,29 @@ def read_architecture(data: bytes, where: str, said: Description) -> Architectur
 def _checked(values: object) -> Architecture:
     names = {field.name for field in fields(Architecture)}
     if not isinstance(values, dict) or set(values) != names:
-        raise ValueError(f"a network has {', '.join(sorted(names))}")
+        raise ValueError(f"expected the fields {', '.join(sorted(names))}")
     kind, cardinalities = values["kind"], values["cardinalities"]
     if kind not in get_args(Kind):
-        raise ValueError(f"kind is {kind!r}")
+        raise ValueError(f"unknown kind {kind!r}")
     for name, (least, most) in LIMITS.items():
         _check_integer(name, values[name], 1 if name in NEEDED[kind] else least, most)
     if not isinstance(cardinalities, list) or len(cardinalities) > MAX_COLUMNS:
-        raise ValueError("cardinalities is no list of a sane length")
+        raise ValueError(f"expected a list of at most {MAX_COLUMNS:,} cardinalities")
     for n_ids in cardinalities:
-        _check_integer("one of cardinalities", n_ids, 1, MAX_IDS)
+        _check_integer("cardinality", n_ids, 1, MAX_IDS)
     for name in RATES:
         if type(values[name]) not in (int, float) or not 0 <= values[name] < 1:
-            raise ValueError(f"{name} is {values[name]!r}, no number from 0 up to 1")
+            raise ValueError(f"expected {name} in [0, 1); got {values[name]!r}")
     architecture = Architecture(**{**values, "cardinalities": tuple(cardinalities)})
     if not architecture.n_tokens or (architecture.n_numbers and not architecture.n_bins):
-        raise ValueError("it has no columns, or numbers without bins")
+        raise ValueError("it has no columns, or numeric columns without bins")
     if kind == "ft_transformer" and architecture.embedding_size % architecture.heads:
-        raise ValueError(f"embedding_size {architecture.embedding_size} is no multiple of heads {architecture.heads}")
+        raise ValueError(
+            f"embedding_size {architecture.embedding_size} is not a multiple of heads {architecture.heads}"
+        )
     return architecture
 
 
 def _check_integer(name: str, value: object, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name} is {value!r}, no integer from {least} to {most}")
+        raise ValueError(f"expected an integer {name} from {least} to {most}; got {value!r}")

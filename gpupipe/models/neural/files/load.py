@@ -1,4 +1,4 @@
-"""A trained network from its files, with PyTorch where that is installed, else with ONNX Runtime."""
+"""Loading of trained networks: with PyTorch if it is installed, otherwise with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,49 +15,51 @@ if TYPE_CHECKING:
     from gpupipe.artifact import ArtifactReader
 
 
-def load_network(files: ArtifactReader, said: Description) -> FittedModel:
+def load_network(files: ArtifactReader, expected: Description) -> FittedModel:
     """Return the network that `gpupipe.models.neural.fitted.pytorch.FittedNeural.save` wrote, on the CPU.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, damaged, or not of this model.
+        If a file is missing or corrupt, or belongs to another model.
     ConfigError
-        If neither library is installed, or ONNX Runtime alone and the model has no ONNX file.
+        If neither library is installed, or only ONNX Runtime and the model has no ONNX file.
     """
     name = architecture_file.NAME
-    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), said)
+    architecture = architecture_file.read_architecture(_part(files, name), str(files.folder / name), expected)
     if find_spec("torch") is not None and find_spec("safetensors") is not None:
-        return _with_torch(files, said, architecture)
-    return _with_onnx(files, said, architecture)
+        return _with_torch(files, expected, architecture)
+    return _with_onnx(files, expected, architecture)
 
 
-def _with_torch(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
+def _with_torch(files: ArtifactReader, expected: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.files.weights import read_weights
     from gpupipe.models.neural.fitted.pytorch import FittedNeural
 
     name = FittedNeural.file
-    served = read_weights(_part(files, name), str(files.folder / name), architecture, said.task)
-    return FittedNeural(served, said.task, said.feature_names, said.n_classes, said.classes)
+    served = read_weights(_part(files, name), str(files.folder / name), architecture, expected.task)
+    return FittedNeural(served, expected.task, expected.feature_names, expected.n_classes, expected.classes)
 
 
-def _with_onnx(files: ArtifactReader, said: Description, architecture: Architecture) -> FittedModel:
+def _with_onnx(files: ArtifactReader, expected: Description, architecture: Architecture) -> FittedModel:
     from gpupipe.models.neural.fitted.onnx import FittedOnnx
     from gpupipe.models.neural.fitted.onnx_runtime import NAME, check_session, open_session
 
-    here = NAME in files.names()
-    if not here or find_spec("onnxruntime") is None:
+    has_onnx = NAME in files.names()
+    if not has_onnx or find_spec("onnxruntime") is None:
         raise ConfigError(
-            "the model is a network, which PyTorch computes, or ONNX Runtime; neither is installed"
-            if here
-            else "the model is a network without an ONNX file, so only PyTorch computes it; that is not installed",
+            "the model is a network and needs PyTorch or ONNX Runtime; neither is installed"
+            if has_onnx
+            else "the model is a network without an ONNX file and needs PyTorch, which is not installed",
             where=str(files.folder),
-            fix="pip install 'gpupipe[torch]'" + (", or pip install onnxruntime" if here else ""),
+            fix="pip install 'gpupipe[torch]'" + (", or pip install onnxruntime" if has_onnx else ""),
         )
     where = str(files.folder / NAME)
     session = open_session(files.read(NAME), where)
     check_session(session, where, architecture.n_tokens, architecture.n_outputs)
-    return FittedOnnx(session, said.task, said.feature_names, said.n_classes, said.classes, architecture=architecture)
+    return FittedOnnx(
+        session, expected.task, expected.feature_names, expected.n_classes, expected.classes, architecture=architecture
+    )
 
 
 def _part(files: ArtifactReader, name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""estimator.onnx: a network for ONNX runtimes, compared with PyTorch as it is written."""
+"""Export of a network to estimator.onnx, compared with PyTorch before the file is kept."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from gpupipe.tasks import CLASSIFICATION
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
-NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's translator, and what the file is checked with
-TOLERANCE = 1e-4  # of the largest probability or value, as a model is allowed to differ between machines
-LEAST_ROWS, MOST_ROWS = 384, 4096  # of `trial_rows`
-MAX_BYTES = 2**31 - 2**20  # protobuf's largest message, and something for the graph
+NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's exporter, and the runtime that checks the file
+TOLERANCE = 1e-4  # relative to the largest probability or value, as between machines
+LEAST_ROWS, MOST_ROWS = 384, 4096  # number of rows of `trial_rows`
+MAX_BYTES = 2**31 - 2**20  # largest protobuf message, less room for the graph
 
 
 def find_obstacle(served: Served) -> str | None:
-    """Return why there will be no ONNX file of a network, or None where there will be one."""
+    """Return the reason that a network cannot be exported to ONNX, or None."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         return f"no ONNX file: {', '.join(missing)} not installed; pip install {' '.join(NEEDED)}"
     size = sum(value.nbytes for value in served.state_dict().values())
-    return f"no ONNX file: {size:,} bytes of weights, and it holds 2 GiB" if size > MAX_BYTES else None
+    return f"no ONNX file: {size:,} bytes of weights exceed its limit of 2 GiB" if size > MAX_BYTES else None
 
 
 def write_onnx(served: Served, path: Path) -> dict[str, Any]:
-    """Write a network on the CPU, and compare what ONNX Runtime computes of the file with what PyTorch does.
+    """Write a network on the CPU, and compare the results of ONNX Runtime with those of PyTorch.
 
-    The input is ``X``, float32, shape (rows, d). Outputs for classes: ``score``, as `Served` gives it, and
-    ``probability``, float32, shape (rows, k). For a number: ``value``, float64, shape (rows, 1).
+    The input is ``X``, float32, shape (rows, d). The outputs for classification are ``score``, as returned by `Served`,
+    and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1).
 
     Returns
     -------
     dict
-        ``opset``, and ``max_error``: the largest difference, as a share of the largest probability, or of the largest
+        ``opset``, and ``max_error``: the largest difference, relative to the largest probability, or to the largest
         distance of a value from the mean of the target.
 
     Raises
     ------
     GpupipeError
-        If the difference is beyond `TOLERANCE`.
+        If the difference exceeds `TOLERANCE`.
     """
     model = _translated(served)
     path.write_bytes(model.SerializeToString())
@@ -62,29 +62,29 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
     if not error <= TOLERANCE:
         path.unlink()
         raise GpupipeError(
-            f"ONNX Runtime and PyTorch differ by {error:.2g} of the largest prediction; {TOLERANCE:g} is allowed",
+            f"ONNX Runtime and PyTorch differ by {error:.2g} of the largest prediction; the limit is {TOLERANCE:g}",
             where=str(path),
-            fix="report it; without the package onnxscript the model is exported without an ONNX file",
+            fix="report it as a bug; to export without an ONNX file, uninstall onnxscript",
         )
     return {"opset": next(o.version for o in model.opset_import if not o.domain), "max_error": error}
 
 
 def largest_error(served: Served, path: Path) -> float:
-    """Return the largest difference between a file and its network, as a share of the largest prediction."""
+    """Return the largest difference between a file and its network, relative to the largest prediction."""
     X = trial_rows(served)
     with torch.inference_mode():
         expected = _comparable(served, served(torch.from_numpy(X)).numpy())
     found = open_session(path.read_bytes(), str(path)).run(None, {"X": X})
-    # What we serve is made of the scores; others take the probabilities that the file computes.
+    # gpupipe computes probabilities from the scores; other users read the probabilities in the file.
     sides = [_comparable(served, found[0]), found[1] if len(found) > 1 else expected]
     return float(max(np.abs(side - expected).max() for side in sides) / np.abs(expected).max())
 
 
 def trial_rows(served: Served) -> Array:
-    """Return made rows, float32, shape (n, d), always the same for a network.
+    """Return generated rows, float32, shape (n, d), always the same for a network.
 
-    Numbers are on the edges of bins, inside of them, and far beyond the first and the last. Ids are all those of a
-    column (up to `MOST_ROWS`), the one before and the one after.
+    Numbers are on the edges of bins, inside bins, and far outside the first and last edge. Ids are all ids of a column
+    (up to `MOST_ROWS`), and one invalid id on each side.
     """
     rng = np.random.default_rng(0)
     cardinalities = served.architecture.cardinalities
@@ -109,7 +109,7 @@ def _number_values(served: Served) -> list[Array]:
 
 
 def _comparable(served: Served, score: Array) -> Array:
-    """Return probabilities, or how far values are from their centre: a year is about 2,000 whatever a network says."""
+    """Return probabilities, or values relative to their center, since a year is about 2,000 for any network."""
     if served.task in CLASSIFICATION:
         return class_probability(score.astype(np.float64))
     distance: Array = score - served.center.item()
@@ -117,7 +117,7 @@ def _comparable(served: Served, score: Array) -> Array:
 
 
 class _Outputs(nn.Module):
-    """What the file gives: scores, and of classes their probabilities."""
+    """Outputs of the file: scores, and for classification their probabilities."""
 
     def __init__(self, served: Served) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class _Outputs(nn.Module):
 
 
 def _translated(served: Served) -> Any:
-    """Return the network as an ONNX message, without the paths of source files that PyTorch notes in it."""
+    """Return the network as an ONNX message, without the source paths that PyTorch stores in it."""
     example = torch.zeros(8, served.architecture.n_tokens)
     outputs = ["score", "probability"] if served.task in CLASSIFICATION else ["value"]
     with _quiet():
@@ -150,7 +150,7 @@ def _translated(served: Served) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what the translator says of itself: no torchvision, and a class of PyTorch's own that is to go."""
+    """Silence irrelevant messages of the exporter: missing torchvision, and a deprecated class inside PyTorch."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

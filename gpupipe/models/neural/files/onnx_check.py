@@ -1,8 +1,8 @@
-"""Checks of estimator.onnx before ONNX Runtime opens it: one plain graph of known operators, with its own weights.
+"""Checks of estimator.onnx before ONNX Runtime opens it: one plain graph of known operators, with inline weights.
 
-The format could name other files for its weights, operators of other libraries, functions, and graphs in graphs; and
-the standard has some 200 operators, among them decoders of images, random generators and loops. Our networks need none
-of these: an operator that is not listed here is refused, so that only code that our own exports use meets the file.
+The format allows weights in other files, operators of other libraries, functions and nested graphs. The standard has
+about 200 operators, including image decoders, random generators and loops. gpupipe's networks need none of these, so
+any operator that is not listed here is refused: a malicious file reaches only the code that every export uses.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 from gpupipe.artifact.untrusted.protobuf import fields, varints
 
-# Numbers of the fields in onnx.proto.
+# Field numbers in onnx.proto.
 GRAPH, FUNCTIONS = 7, 25  # of the model
 NODES, WEIGHTS, SPARSE_WEIGHTS = 1, 5, 15  # of a graph
 DOMAIN, ATTRIBUTES, OPERATOR = 7, 5, 4  # of a node
 TENSOR, SUBGRAPH, TENSORS, SUBGRAPHS, SPARSE, MORE_SPARSE = 5, 6, 10, 11, 22, 23  # of an attribute
 DIMENSIONS, DATA_TYPE, SEGMENT, RAW, EXTERNAL, LOCATION = 1, 2, 3, 9, 13, 14  # of a tensor
 
-# Arithmetic, comparisons, activations, norms and changes of shape: what PyTorch translates our networks into, and what
-# other versions of it may.
+# Arithmetic, comparisons, activations, norms and changes of shape: the operators that PyTorch's exporter uses for
+# gpupipe's networks, in this version and in others.
 OPERATORS = frozenset((
     "Abs", "Add", "And", "Cast", "Clip", "Concat", "Constant", "Div", "Equal", "Erf", "Exp", "Expand", "Flatten",
     "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual",
@@ -28,16 +28,16 @@ OPERATORS = frozenset((
     "ReduceSum", "Relu", "Reshape", "Shape", "Sigmoid", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Tanh",
     "Transpose", "Unsqueeze", "Where",
 ))  # fmt: skip
-ITEM_BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8}  # of each data type of numbers
+ITEM_BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8}  # item size by numeric data type
 
 
 def check_onnx(data: bytes) -> None:
-    """Verify that a model reads nothing outside of itself and is one plain graph of the operators of our networks.
+    """Verify that a model is self-contained: one plain graph of the operators of gpupipe's networks.
 
     Raises
     ------
     ValueError
-        If it is not, or is no ONNX.
+        If it is not, or the data is not ONNX.
     """
     graphs = []
     for number, value in fields(memoryview(data)):
@@ -57,28 +57,28 @@ def check_onnx(data: bytes) -> None:
 
 
 def _check_node(node: memoryview) -> None:
-    # A field that occurs twice counts as its last occurrence for some readers: each is checked.
+    # Some readers use the last occurrence of a repeated field, so every occurrence is checked.
     for number, value in _messages(node):
         text = bytes(value[:80]).decode("utf-8", "replace")
         if number == DOMAIN and text not in ("", "ai.onnx"):
             raise ValueError(f"it has an operator of the domain {text[:40]!r}")
         if number == OPERATOR and text not in OPERATORS:
-            raise ValueError(f"it has an operator {text[:40]!r}, which no network of ours has")
+            raise ValueError(f"it has the operator {text[:40]!r}, which gpupipe does not export")
     for number, value in _messages(node):
         if number == ATTRIBUTES:
             for inner, content in _messages(value):
                 if inner in (SUBGRAPH, SUBGRAPHS, SPARSE, MORE_SPARSE):
-                    raise ValueError("it has graphs inside of its graph, or sparse values")
+                    raise ValueError("it has nested graphs or sparse values")
                 if inner in (TENSOR, TENSORS):
                     _check_tensor(content)
 
 
 def _check_tensor(tensor: memoryview) -> None:
-    """Verify that a tensor is stored in the file, with as many bytes as its type and dimensions say."""
+    """Verify that a tensor is stored in the file, in the number of bytes of its type and dimensions."""
     shape, kind, raw = [], 0, None
     for number, value in fields(tensor):
         if number == EXTERNAL or (number == LOCATION and value != 0):
-            raise ValueError("it takes weights from another file")
+            raise ValueError("it reads weights from another file")
         if number == SEGMENT:
             raise ValueError("it has a tensor in segments")
         if number == DIMENSIONS:
@@ -88,7 +88,7 @@ def _check_tensor(tensor: memoryview) -> None:
         elif number == RAW and isinstance(value, memoryview):
             raw = len(value)
     if kind not in ITEM_BYTES:
-        raise ValueError(f"it has a tensor of the type {kind}, which is none of numbers")
+        raise ValueError(f"it has a tensor of the non-numeric type {kind}")
     count = math.prod(shape)
     if any(length > len(tensor) for length in shape) or (raw is not None and raw != count * ITEM_BYTES[kind]):
         raise ValueError(f"it has a tensor of shape {tuple(shape)!s:.80} in {raw or len(tensor):,} bytes")

@@ -1,4 +1,4 @@
-"""estimator.safetensors: the weights of a network, read into exactly the shapes that its architecture has."""
+"""Reader and writer of estimator.safetensors: the weights of a network, checked against its architecture."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NAME = "estimator.safetensors"
 
 
 def write_weights(served: Served, path: Path) -> None:
-    """Write weights and buffers of a network on the CPU."""
+    """Write the weights and buffers of a network that is on the CPU."""
     save_file({name: value.contiguous() for name, value in served.state_dict().items()}, path)
 
 
 def read_weights(data: bytes, where: str, architecture: Architecture, task: Task) -> Served:
-    """Return the network in the bytes of a file, on the CPU and ready to predict.
+    """Return the network in the content of a file, on the CPU and in evaluation mode.
 
-    safetensors refuses a header that declares more than the file has; names, shapes and types are compared with those
-    of the architecture before a network of its size is allocated.
+    safetensors rejects a header that declares more bytes than the file has. Names, shapes and dtypes are compared with
+    the architecture before a network of that size is allocated.
 
     Raises
     ------
     ArtifactError
-        If the file is no safetensors, has other tensors than the network, or values that are not finite.
+        If the file is malformed, has other tensors than the network, or values that are not finite.
     """
     with torch.device("meta"):  # shapes without memory
         wanted = _empty(architecture, task).state_dict()
@@ -40,9 +40,9 @@ def read_weights(data: bytes, where: str, architecture: Architecture, task: Task
         _check_tensors(found, wanted)
     except (ValueError, SafetensorError) as error:
         raise ArtifactError(
-            f"{NAME} does not hold this network: {error}", where=where, fix="export the model again"
+            f"{NAME} does not match the network: {error}", where=where, fix="export the model again"
         ) from error
-    with torch.random.fork_rng(devices=[]):  # its first weights are drawn, and nobody's generator moves for that
+    with torch.random.fork_rng(devices=[]):  # keep the global generators unchanged by the initialization
         served = _empty(architecture, task)
     served.load_state_dict(found)
     return served.eval()
@@ -54,13 +54,13 @@ def _empty(architecture: Architecture, task: Task) -> Served:
 
 def _check_tensors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
     if odd := sorted(set(found) ^ set(wanted)):
-        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in wanted else 'not of it'}")
+        raise ValueError(f"{odd[0]} is {'missing' if odd[0] in wanted else 'unknown'}")
     for name, value in wanted.items():
         tensor = found[name]
         if tensor.shape != value.shape or tensor.dtype != value.dtype:
             raise ValueError(
-                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; the network has {value.dtype}, "
-                f"{tuple(value.shape)}"
+                f"{name}: expected {value.dtype} of shape {tuple(value.shape)}; got {tensor.dtype} of shape "
+                f"{tuple(tensor.shape)}"
             )
         if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{name} has values that are not finite")

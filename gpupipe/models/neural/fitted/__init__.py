@@ -1,1 +1,1 @@
-"""Fitted networks, on PyTorch or ONNX Runtime."""
+"""Fitted networks that predict with PyTorch or ONNX Runtime."""

@@ -1,4 +1,4 @@
-"""A trained network on a machine without PyTorch: its ONNX file."""
+"""Fitted network on a machine without PyTorch, computed by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
 
 @dataclass(frozen=True, repr=False)
 class FittedOnnx(FittedModel):
-    """A network that ONNX Runtime computes; its predictions are PyTorch's but for rounding.
+    """A network computed by ONNX Runtime; its predictions equal those of PyTorch except for rounding.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class FittedOnnx(FittedModel):
         import numpy as np
 
         assert self.architecture is not None
-        step = self.architecture.rows_a_block
+        step = self.architecture.rows_per_block
         n_outputs = self.architecture.n_outputs
         score = np.empty((X.shape[0], n_outputs))
         for low in range(0, X.shape[0], step):
@@ -46,11 +46,11 @@ class FittedOnnx(FittedModel):
         return self._of_scores(score)
 
     def importances(self) -> None:
-        """Return None: a network has none of its own."""
+        """Return None: networks have no importances."""
 
     def _write(self, path: Path) -> None:
         raise ConfigError(
-            "a network is written by PyTorch, which is not installed",
+            "writing a network needs PyTorch, which is not installed",
             where=str(path),
             fix="pip install 'gpupipe[torch]'",
         )

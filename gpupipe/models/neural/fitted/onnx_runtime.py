@@ -1,4 +1,4 @@
-"""estimator.onnx as ONNX Runtime computes it, for machines without PyTorch."""
+"""ONNX Runtime sessions of estimator.onnx, for machines without PyTorch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NAME = "estimator.onnx"
 
 
 def open_session(data: bytes, where: str) -> Any:
-    """Return ONNX Runtime's session over the bytes of a file, on the CPU.
+    """Return an ONNX Runtime session for the content of a file, on the CPU.
 
     Raises
     ------
     ArtifactError
-        If the file is none that ONNX Runtime loads, or reads what is outside of it.
+        If the file is not a self-contained network of gpupipe, or ONNX Runtime cannot load it.
     """
     import onnxruntime
 
@@ -27,22 +27,22 @@ def open_session(data: bytes, where: str) -> Any:
         check_onnx(data)
     except ValueError as error:
         raise ArtifactError(
-            f"{NAME} is no network of ours: {error}", where=where, fix="export the model again"
+            f"{NAME} is not a network exported by gpupipe: {error}", where=where, fix="export the model again"
         ) from None
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what is wrong comes as an exception; the log would go to the console
+    options.log_severity_level = 4  # errors arrive as exceptions; the log would go to the console
     try:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no base class of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         raise ArtifactError(
-            f"{NAME} is none that ONNX Runtime loads: {str(error).splitlines()[0]}",
+            f"ONNX Runtime cannot load {NAME}: {str(error).splitlines()[0]}",
             where=where,
             fix="export the model again, or update onnxruntime",
         ) from error
 
 
 def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> None:
-    """Verify that a session takes and gives what the model does.
+    """Verify that a session has the input and the output of the model.
 
     Raises
     ------
@@ -53,7 +53,8 @@ def check_session(session: Any, where: str, n_columns: int, n_outputs: int) -> N
     outputs = [o.shape[1:] for o in session.get_outputs()]
     if inputs != [("X", "tensor(float)", [n_columns])] or outputs[:1] != [[n_outputs]]:
         raise ArtifactError(
-            f"{NAME} takes {inputs} and gives {outputs}, not what this model does",
+            f"{NAME} does not match the model: expected an input X of {n_columns} columns and {n_outputs} outputs; got "
+            f"{inputs} and {outputs}",
             where=where,
             fix="export the model again",
         )
@@ -65,14 +66,17 @@ def scores(session: Any, rows: Array, n_outputs: int) -> Array:
     Raises
     ------
     ValueError
-        If ONNX Runtime fails, or gives something of another shape.
+        If ONNX Runtime fails, or returns an array of another shape.
     """
     import numpy as np
 
     try:
         found: Array = session.run(None, {"X": np.ascontiguousarray(rows, np.float32)})[0]
-    except Exception as error:  # its exceptions have no base class of their own
-        raise ValueError(f"ONNX Runtime fails: {str(error).splitlines()[0][:300]}") from error
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
+        raise ValueError(f"ONNX Runtime failed: {str(error).splitlines()[0][:300]}") from error
     if found.shape != (len(rows), n_outputs) or found.dtype.kind != "f":
-        raise ValueError(f"ONNX Runtime gives {found.dtype} of shape {found.shape} for {len(rows):,} rows")
+        raise ValueError(
+            f"expected floats of shape {(len(rows), n_outputs)} from ONNX Runtime; got {found.dtype} of shape "
+            f"{found.shape}"
+        )
     return found

@@ -1,4 +1,4 @@
-"""A trained network of PyTorch."""
+"""Fitted network in PyTorch."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class FittedNeural(FittedModel):
-    """A network; kept as safetensors and JSON, and as ONNX where the packages for that are installed.
+    """A network, stored as safetensors and JSON, and as ONNX if the packages for that are installed.
 
-    It computes in float32 with the threads that PyTorch has; probabilities are of float64. In another block of rows a
-    row's prediction differs by rounding.
+    It computes in float32 with PyTorch's threads; probabilities are float64. The prediction of a row depends on the
+    other rows of its block by rounding only.
 
     Attributes
     ----------
     estimator : Served
-        In evaluation mode.
+        The network in evaluation mode.
     backend : Backend, optional
-        Of the device that the network is on; None on the host.
+        Backend of the device that the network is on; None on the host.
     receipts : tuple of Receipt
-        Of the matrices that PyTorch was handed in training.
+        Receipts of the matrices that were handed to PyTorch in training.
     history : tuple of mapping
-        What each epoch of the training came to.
+        Losses of each epoch of the training.
     """
 
     library = "torch"
@@ -54,8 +54,8 @@ class FittedNeural(FittedModel):
     history: tuple[Mapping[str, float], ...] = ()
 
     def predict(self, X: Array) -> Prediction:
-        """Predict the rows of `X`, float32, shape (n, d), where the network is; so are the predictions."""
-        step = self.estimator.architecture.rows_a_block
+        """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""
+        step = self.estimator.architecture.rows_per_block
         matrix = X if self.backend is None else hand_over(self.backend.to_device(X), "torch")[0]
         xp = np if self.backend is None else self.backend.xp
         score = xp.empty((X.shape[0], self.estimator.architecture.n_outputs))
@@ -68,11 +68,11 @@ class FittedNeural(FittedModel):
     def _scores(self, rows: Array) -> Array:
         if self.backend is not None:
             return from_dlpack(self.estimator(rows))
-        # A block of its own: `X` may be read-only, which PyTorch's tensors cannot be, or lie in any order.
+        # A copy: `X` may be read-only, which PyTorch does not support, or have any layout.
         return self.estimator(_own_block(rows)).numpy()
 
     def portable(self) -> FittedModel:
-        """Return the model on the CPU; copied once."""
+        """Return the model on the CPU; the copy is made once."""
         return self if self.backend is None else self._on_host
 
     @cached_property
@@ -80,30 +80,31 @@ class FittedNeural(FittedModel):
         return replace(self, estimator=copy.deepcopy(self.estimator).cpu(), backend=None)
 
     def importances(self) -> None:
-        """Return None: a network has none of its own."""
+        """Return None: networks have no importances."""
 
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
         """Write the network on the CPU; see `FittedModel.save`.
 
-        ``onnx`` of the description says how far the ONNX file is from the network, or why there is none.
+        ``onnx`` in the description has the largest difference of the ONNX file from the network, or the reason that
+        there is no file.
 
         Raises
         ------
         GpupipeError
-            If the ONNX file does not compute what the network computes.
+            If the ONNX file computes other predictions than the network.
         """
         description = super().save(folder, quick=quick)
-        if self.backend is not None:  # the copy on the host has written itself
+        if self.backend is not None:  # already written by the copy on the host
             return description
         folder = Path(folder)
         architecture.write_architecture(folder / architecture.NAME, self.estimator.architecture, self.task)
         description["files"].append(architecture.NAME)
-        find_obstacle = onnx_file.find_obstacle(self.estimator)
-        if find_obstacle is None:
+        obstacle = onnx_file.find_obstacle(self.estimator)
+        if obstacle is None:
             description["onnx"] = onnx_file.write_onnx(self.estimator, folder / onnx_runtime.NAME)
             description["files"].append(onnx_runtime.NAME)
         else:
-            description["onnx"] = {"absent": find_obstacle}
+            description["onnx"] = {"absent": obstacle}
         return description
 
     def _write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A trained network as it predicts: from a row of the feature matrix to scores, by itself."""
+"""Self-contained scorer of a trained network: rows of the feature matrix in, scores out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpupipe.tasks import Task
 
 
 class Served(nn.Module):
-    """A network that takes the matrix of the feature program as it is.
+    """A network that reads rows of the feature matrix directly.
 
     Parameters
     ----------
     network : Network
     task : {"binary", "multiclass", "regression"}
     center, scale : float
-        Regression only: what the target was centred and scaled by.
+        Center and scale of the target, for regression.
     """
 
     n_ids: Tensor
@@ -33,20 +33,20 @@ class Served(nn.Module):
         n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)
         self.register_buffer("n_ids", n_ids, persistent=False)
         if task == "regression":
-            # In float64, or a target like a year would lose its digits once it is back in its own units.
+            # In float64: a target such as a year would lose digits in float32.
             self.register_buffer("center", torch.tensor(center, dtype=torch.float64, device=device))
             self.register_buffer("scale", torch.tensor(scale, dtype=torch.float64, device=device))
 
     @property
     def architecture(self) -> Architecture:
-        """Of the network."""
+        """Architecture of the network."""
         return self.network.architecture
 
     def forward(self, X: Tensor) -> Tensor:
         """Return scores, shape (n, n_outputs), of rows, float32, shape (n, d): numbers first, then ids.
 
-        Classes: logits, float32. Regression: the target in its own units, float64. An id that its column cannot have is
-        taken for 0, a missing value: no look-up leaves its table.
+        Classification: logits, float32. Regression: the target in its own units, float64. An id out of range is treated
+        as 0, a missing value, so that no look-up leaves the table.
         """
         numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
         known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)

@@ -1,1 +1,1 @@
-"""Ranks of a distributed training: their start, rendezvous and collectives."""
+"""Ranks of distributed training: start, rendezvous and collectives."""

@@ -1,4 +1,4 @@
-"""Collectives of a distributed data-parallel training."""
+"""Collectives of distributed data-parallel training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Communicator:
 
 
 class ProcessGroup(Communicator):
-    """The collectives of PyTorch's default process group, which is initialized.
+    """The collectives of PyTorch's default process group, which must be initialized.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class ProcessGroup(Communicator):
     def wrap(self, network: nn.Module) -> nn.Module:
         device = next(network.parameters()).device
         where = [device] if device.type == "cuda" else None
-        # The bins of the numbers, which are its buffers, are the same everywhere as it is.
+        # The buffers, which are the bin edges, are equal on all ranks already.
         return DistributedDataParallel(network, device_ids=where, forward_sync_buffers=False)
 
     def no_sync(self, shared: nn.Module) -> AbstractContextManager[Any]:
@@ -81,7 +81,7 @@ class ProcessGroup(Communicator):
         return int(found)
 
     def broadcast(self, value: Any = None) -> Any:
-        # PyTorch pickles the tensors of an object too, which takes several times their memory.
+        # PyTorch would pickle the tensors of an object too, which takes several times their memory.
         file, tensors = BytesIO(), list[Tensor]()
         if self.rank == 0:
             _Pickler(file, tensors).dump(value)
@@ -95,7 +95,7 @@ class ProcessGroup(Communicator):
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a value without its tensors, which it collects."""
+    """Pickler that collects tensors instead of writing them."""
 
     def __init__(self, file: BytesIO, tensors: list[Tensor]) -> None:
         super().__init__(file)
@@ -109,7 +109,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes a value with tensors that are still empty, which it collects."""
+    """Unpickler that inserts uninitialized tensors and collects them."""
 
     def __init__(self, file: BytesIO, tensors: list[Tensor], device: torch.device) -> None:
         super().__init__(file)
@@ -124,7 +124,7 @@ class _Unpickler(pickle.Unpickler):
 def init_group(
     device: torch.device, deadline: timedelta, store: Any = None, rank: int = -1, size: int = -1
 ) -> torch.device:
-    """Initialize the default process group unless it is; return the device of this rank, one of several GPUs.
+    """Initialize the default process group if needed; return the device of this rank: on GPUs, that of its local rank.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ def init_group(
     deadline : timedelta
         Time limit of one collective.
     store : torch.distributed.Store, optional
-        Where the ranks find each other; default: at the address in the environment, as ``torchrun`` sets it.
+        Store by which the ranks find each other. Default: at the address in the environment, set by ``torchrun``.
     rank, size : int
-        Given with a store.
+        Rank and number of ranks; required with a store.
     """
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"

@@ -1,4 +1,4 @@
-"""Process group of a training: of ranks that are started for it (``--nproc``), or that ``torchrun`` started."""
+"""Process group of a training: ranks started for it by ``--nproc``, or by ``torchrun``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gpupipe.models.neural.ranks.local import open_local_group
 from gpupipe.models.neural.ranks.torchrun import is_launched, world_size
 from gpupipe.models.neural.shard_training import serve_trainings
 
-TORCHRUN_DEADLINE = timedelta(days=1)  # the other ranks wait while rank 0 reads and makes features
+TORCHRUN_DEADLINE = timedelta(days=1)  # the other ranks wait while rank 0 reads data and computes features
 
 
 @contextmanager
 def open_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communicator]:
-    """Yield the communicator of `n` ranks, started for this training, or of all that ``torchrun`` started.
+    """Yield the communicator of `n` ranks, started for this training, or of all ranks that ``torchrun`` started.
 
     Raises
     ------
     ConfigError
-        If ``torchrun`` started another number, or this process is in a process group already.
+        If ``torchrun`` started another number of ranks, or this process is already in a process group.
     GpupipeError
         If a rank fails.
     """
     if is_launched():
         if n not in (1, world_size()):
-            what = f"torchrun started {world_size()} processes"
-            raise ConfigError(what, where=f"--nproc {n}", fix="leave --nproc out")
+            what = f"--nproc is {n}, but torchrun started {world_size()} processes"
+            raise ConfigError(what, where=f"--nproc {n}", fix="remove --nproc")
         yield join_torchrun(device)
     elif n == 1:
         yield Communicator()
@@ -42,18 +42,18 @@ def open_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communi
 
 
 def join_torchrun(device: torch.device | None = None) -> ProcessGroup:
-    """Return the group of the ranks that ``torchrun`` started; it lasts until it is destroyed."""
+    """Return the process group of the ranks that ``torchrun`` started; the caller must destroy it."""
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return ProcessGroup(init_group(device, TORCHRUN_DEADLINE))
 
 
 def serve_torchrun() -> None:
-    """Serve the trainings of rank 0, as another rank that ``torchrun`` started."""
+    """Serve the trainings of rank 0, on another rank that ``torchrun`` started."""
     serve_trainings(join_torchrun())
     dist.destroy_process_group()
 
 
 def release_torchrun() -> None:
-    """Tell the ranks that ``torchrun`` started that there are no more trainings."""
+    """Release the ranks that ``torchrun`` started: there are no more trainings."""
     join_torchrun().broadcast(None)
     dist.destroy_process_group()

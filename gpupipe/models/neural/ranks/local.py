@@ -1,9 +1,9 @@
-"""Ranks that a process starts on its own machine for one training, in which it is rank 0.
+"""Local ranks: processes started on this machine for one training, in which this process is rank 0.
 
-Each runs ``python -m gpupipe.models.neural.ranks.local RENDEZVOUS DEVICE``, started by `subprocess`: PyTorch's
-launchers (2.13) do not suit a process that is a rank itself. `torch.distributed` replaces its handlers of SIGINT
-and SIGTERM by ones that end all ranks at once, where a run stops at its next safe point; `torch.multiprocessing` runs
-the user's script again in each rank.
+Each runs ``python -m gpupipe.models.neural.ranks.local RENDEZVOUS DEVICE``, started with `subprocess`. PyTorch's
+launchers (checked in 2.13) do not suit a process that is a rank itself: `torch.distributed` replaces its SIGINT and
+SIGTERM handlers by ones that end all ranks at once, while a run must stop at its next safe point, and
+`torch.multiprocessing` runs the user's script again in each rank.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from gpupipe.models.neural.ranks.rendezvous import Rendezvous, join_group, liste
 from gpupipe.models.neural.shard_training import serve_trainings
 
 HERE = "127.0.0.1"
-DEADLINE = 600.0  # seconds, for one collective
-START = 120.0  # seconds, for all ranks to import PyTorch
-TO_END = 10.0  # seconds, for a rank that has no more trainings
-TO_FAIL = 2.0  # seconds: a process closes its connections some time before it has ended
+DEADLINE = 600.0  # seconds for one collective
+START = 120.0  # seconds for all ranks to import PyTorch
+TO_END = 10.0  # seconds for a released rank to exit
+TO_FAIL = 2.0  # seconds from the loss of a connection to the exit of its process
 
 
 @dataclass(frozen=True)
 class LocalRank:
-    """A started rank: its process, and what it prints."""
+    """A started rank: its process and its output."""
 
     rank: int
     size: int
@@ -46,33 +46,33 @@ class LocalRank:
     output: IO[bytes]
 
     def failure(self) -> GpupipeError | None:
-        """Return the error that says why the process has failed; None while it runs, and if it ended well."""
+        """Return the error of a failed process; None while it runs or if it succeeded."""
         code = self.process.poll()
         if not code:
             return None
         self.output.seek(0)
         lines = self.output.read().decode(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it printed nothing"
-        ended = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-        memory = is_out_of_memory(RuntimeError(last)) or code == -signal.SIGKILL  # what the kernel sends to make room
+        last = lines[-1] if lines else "no output"
+        ended = f"ended with exit code {code}" if code > 0 else f"was killed by signal {-code}"
+        memory = is_out_of_memory(RuntimeError(last)) or code == -signal.SIGKILL  # sent by the kernel's OOM killer
         return (LimitError if memory else GpupipeError)(
             f"process {self.rank} of the training {ended}: {last}",
             where=f"--nproc {self.size}",
-            fix="use fewer processes: each holds the rows" if memory else "see what ended it, or leave --nproc out",
+            fix="use fewer processes: each holds all rows" if memory else "fix the cause, or remove --nproc",
         )
 
 
 @contextmanager
 def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[Communicator]:
-    """Start `n` - 1 ranks, which serve trainings, and yield the communicator of all; on exit they have ended.
+    """Start `n` - 1 ranks that serve trainings, and yield the communicator of all ranks; on exit they have ended.
 
     Parameters
     ----------
     n : int
     n_threads : int
-        Of each rank.
+        Number of threads of each rank.
     device : torch.device
-        A rank that is started uses one of the same type.
+        The started ranks use devices of the same type.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[C
     """
     require_no_group()
     interface = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
-    port = listen(HERE)  # by itself, PyTorch would listen to the whole network
+    port = listen(HERE)  # PyTorch's default is to listen on all interfaces
     mine, *others = (Rendezvous(rank, n, HERE, port, interface, DEADLINE) for rank in range(n))
     store = open_store(mine)
     with ExitStack() as stack:
@@ -92,7 +92,7 @@ def open_local_group(n: int, n_threads: int, device: torch.device) -> Iterator[C
         with ExitStack() as group:
             with _explain_failure(ranks, mine):
                 processes = group.enter_context(join_group(mine, device, store))
-            with _explain_failure(ranks, mine):  # while the group is whole: leaving it makes the other ranks fail
+            with _explain_failure(ranks, mine):  # inside the group: leaving it makes the other ranks fail
                 yield processes
                 processes.broadcast(None)
         for rank in ranks:
@@ -106,7 +106,7 @@ def _start(rendezvous: Rendezvous, n_threads: int, device: torch.device) -> Iter
     command = python_command("-m", "gpupipe.models.neural.ranks.local", json.dumps(asdict(rendezvous)), device.type)
     environment = child_environment({"LOCAL_RANK": str(rendezvous.rank), "OMP_NUM_THREADS": str(n_threads)})
     with tempfile.TemporaryFile() as output:
-        # A process group of its own: Ctrl-C is for the driver.
+        # A separate process group: Ctrl-C is for the driver only.
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
         )
@@ -118,30 +118,30 @@ def _start(rendezvous: Rendezvous, n_threads: int, device: torch.device) -> Iter
 
 
 def _failure(ranks: list[LocalRank]) -> GpupipeError | None:
-    """Return the failure of a rank, first of one that a signal ended: of the others each says that one was lost."""
+    """Return the failure of a rank; one killed by a signal comes first, since the others only report a lost rank."""
     failed = sorted((rank for rank in ranks if rank.process.poll()), key=lambda rank: rank.process.returncode)
     return failed[0].failure() if failed else None
 
 
 @contextmanager
 def _explain_failure(ranks: list[LocalRank], mine: Rendezvous) -> Iterator[None]:
-    """Raise the error of a rank that failed or does not answer instead of the RuntimeError of PyTorch here."""
+    """Replace PyTorch's RuntimeError by the error of the rank that failed or does not answer."""
     try:
         yield
     except RuntimeError as error:
         if not is_out_of_memory(error) and (failure := _await(lambda: _failure(ranks), TO_FAIL)):
             raise failure from error
-        if "imed out" in str(error):  # the message of Gloo or NCCL, which raise no class of their own for it
+        if "imed out" in str(error):  # Gloo and NCCL have no error class for timeouts
             raise GpupipeError(
                 f"a process of the training did not answer within {mine.seconds:.0f} s",
                 where=f"--nproc {mine.size}",
-                fix="see what holds it up, or leave --nproc out",
+                fix="check the load of the machine, or remove --nproc",
             ) from error
         raise
 
 
 def _await(condition: Callable[[], Any], seconds: float) -> Any:
-    """Return what a condition returns once it is true, or after `seconds`."""
+    """Wait until a condition is true, or for `seconds`; return its last value."""
     deadline = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)

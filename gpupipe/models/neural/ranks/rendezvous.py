@@ -1,4 +1,4 @@
-"""Rendezvous of the ranks of a training: rank 0 listens at an address that the others know."""
+"""Rendezvous of the ranks of a training: rank 0 listens at an address that the other ranks connect to."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from gpupipe.errors import ConfigError
 from gpupipe.models.neural.ranks.collectives import Communicator, ProcessGroup, init_group
 
-INTERFACE = "GLOO_SOCKET_IFNAME"  # what gloo listens at; it would take that of the host's name
+INTERFACE = "GLOO_SOCKET_IFNAME"  # Gloo's network interface; its default is that of the host name
 
-_listeners: list[socket.socket] = []  # of this process, between `listen` and the training: one, or none
+_listeners: list[socket.socket] = []  # at most one, from `listen` until the training starts
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Rendezvous:
     ----------
     rank, size : int
     host : str
-        The address of rank 0, as the others reach it.
+        Address of rank 0, reachable from the other ranks.
     port : int
-        The port that `listen` returned there.
+        Port that `listen` returned on rank 0.
     interface : str
-        The network interface by which the others reach this rank; ``""``: that of the host's name.
+        Network interface by which the other ranks reach this one; ``""``: that of the host name.
     seconds : float
         Time limit of one collective, and of the rendezvous itself.
     """
@@ -50,9 +50,9 @@ class Rendezvous:
 
 
 def listen(host: str) -> int:
-    """Listen at one address of this process, which will be rank 0 of a training; return the port."""
+    """Listen at an address of this machine, as rank 0 of the next training; return the port."""
     while _listeners:
-        _listeners.pop().close()  # of a training that did not begin
+        _listeners.pop().close()  # left by a training that did not start
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     _listeners.append(socket.create_server((host, 0), family=family))
     return int(_listeners[-1].getsockname()[1])
@@ -61,7 +61,7 @@ def listen(host: str) -> int:
 def open_store(rendezvous: Rendezvous) -> TCPStore:
     """Return the store by which the ranks find each other; it has the key ``rank-1`` once rank 1 has opened it.
 
-    On rank 0 it listens at the port of the last `listen`.
+    On rank 0 the store listens on the port of the last `listen` call.
     """
     leads = rendezvous.rank == 0
     store = TCPStore(
@@ -73,13 +73,13 @@ def open_store(rendezvous: Rendezvous) -> TCPStore:
 
 
 def require_no_group() -> None:
-    """Raise a ConfigError if this process is in a process group already."""
+    """Raise ConfigError if this process is already in a process group."""
     if dist.is_initialized():
         raise ConfigError(
-            "this process is in a process group of torch.distributed already",
+            "this process is already in a process group of torch.distributed",
             where="models",
-            fix="train before torch.distributed is initialised, or after its group was destroyed; on the workers of a "
-            "cluster, share one training at a time",
+            fix="train before torch.distributed is initialized, or after its group is destroyed; on a cluster, run one "
+            "training at a time",
         )
 
 
@@ -87,29 +87,30 @@ def require_no_group() -> None:
 def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | None = None) -> Iterator[Communicator]:
     """Yield the communicator of the group of a rendezvous. On exit the process group is always destroyed.
 
-    Objects that hold the group, such as a wrapped network, must be local variables of a function that the block calls:
-    otherwise the last of them would destroy the group while it waits for PyTorch's threads, which wait for Python.
+    Objects that hold the group, such as a wrapped network, must be local variables of a function called in the block.
+    Otherwise the last of them destroys the group while it waits for PyTorch's threads, which wait for Python: a
+    deadlock.
 
     Parameters
     ----------
     rendezvous : Rendezvous
     device : torch.device
     store : TCPStore, optional
-        What `open_store` returned; default: it is opened here.
+        Store returned by `open_store`; default: a new one.
 
     Raises
     ------
     ConfigError
-        If this process is in a process group already.
+        If this process is already in a process group.
     RuntimeError
-        PyTorch's own, if a rank does not come, is lost, or exceeds the time limit.
+        Raised by PyTorch if a rank does not connect, is lost, or exceeds the time limit.
     """
     if rendezvous.size == 1:
         yield Communicator()
         return
     require_no_group()
-    # A network that is shared imports it. Its modules hold for good a group that is there by then: it would not end,
-    # and a process that errs would leave the others waiting for it until the deadline.
+    # DistributedDataParallel imports it, and its modules then keep an existing group alive for ever: after an error the
+    # group would not end, and the other ranks would wait until the deadline. So import it before there is a group.
     import_module("torch._dynamo")
     deadline = timedelta(seconds=rendezvous.seconds)
     try:
@@ -126,7 +127,7 @@ def join_group(rendezvous: Rendezvous, device: torch.device, store: TCPStore | N
 
 
 def _clear(error: BaseException | None) -> None:
-    """Clear the frames of an error, so that they hold no reference to the group."""
+    """Clear the frames of an error, which may reference the group."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__
@@ -134,7 +135,7 @@ def _clear(error: BaseException | None) -> None:
 
 @contextmanager
 def bind_interface(interface: str) -> Iterator[None]:
-    """Bind process groups that are initialized inside to one network interface."""
+    """Bind process groups initialized inside the block to one network interface."""
     before = os.environ.get(INTERFACE)
     if interface:
         os.environ[INTERFACE] = interface

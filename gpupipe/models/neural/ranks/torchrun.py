@@ -1,4 +1,4 @@
-"""Processes that ``torchrun`` started, by the environment; PyTorch is imported only where there are several."""
+"""Detection of ``torchrun`` by its environment variables; imports PyTorch only if there are several processes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def is_launched() -> bool:
-    """Return whether ``torchrun`` has started this process, with others."""
+    """Return whether ``torchrun`` started this process as one of several."""
     return all(name in os.environ for name in VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def world_size() -> int:
-    """Return how many processes ``torchrun`` has started on all machines, 1 where it has not started this one."""
+    """Return the number of processes that ``torchrun`` started on all machines; 1 without torchrun."""
     return int(os.environ["WORLD_SIZE"]) if is_launched() else 1
 
 
 def local_world_size() -> int:
-    """Return how many processes ``torchrun`` has started on this machine, 1 where it has not started this one."""
+    """Return the number of processes that ``torchrun`` started on this machine; 1 without torchrun."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if is_launched() else 1
 
 
 @contextmanager
 def torchrun_driver() -> Iterator[bool]:
-    """Yield whether this process is the driver of the run; another rank has served its trainings by then.
+    """Yield whether this process is the driver of the run; on other ranks, serve its trainings first.
 
-    The other ranks are dismissed when the run is over; if it fails, ``torchrun`` ends them by SIGTERM, for which they
+    The other ranks are released when the run is complete. If it fails, ``torchrun`` sends them SIGTERM, for which they
     must not have a Python handler: none runs while they wait in native code.
     """
     is_driver = not is_launched() or int(os.environ["RANK"]) == 0

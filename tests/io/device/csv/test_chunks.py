@@ -36,7 +36,7 @@ def backend() -> PandasBackend:
 
 @pytest.fixture
 def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chunks so small that each row is one of its own."""
+    """Make chunks so small that each has one row."""
     monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
 
 
@@ -194,7 +194,7 @@ def test_rows_that_the_devices_reader_finds_otherwise_are_the_hosts(tmp_path: Pa
         def read_texts(self, *given: Any) -> Any:
             return super().read_texts(*given).iloc[1:]
 
-    with pytest.raises(UnsupportedOnDevice, match="finds 1 rows, not 2"):
+    with pytest.raises(UnsupportedOnDevice, match="expected 2 rows from the device reader, found 1"):
         read_frame(text_file(tmp_path, "x,y\n1,2\n3,4\n"), Short())
 
 

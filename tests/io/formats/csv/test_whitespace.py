@@ -91,7 +91,7 @@ def test_encodings_and_carriage_returns(tmp_path: Path, encoding: str, quoted: b
     assert table.to_pydict() == {"name": [name.strip('"'), "Jo"], "n": [1, 2]}
 
 
-def test_a_byte_order_mark_is_no_field(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_a_field(tmp_path: Path) -> None:
     table = read(tmp_path, b"\xef\xbb\xbf  1  2\n  3  4\n", names=["a", "b"]).table
     assert table.to_pydict() == {"a": [1, 3], "b": [2, 4]}
 
@@ -103,14 +103,14 @@ def test_compressed(tmp_path: Path) -> None:
 
 def test_a_row_of_another_length_has_its_number_and_is_skipped_if_asked(tmp_path: Path) -> None:
     content = " a   b\n" + "1   2\n" * 20_000 + "\n  3    4   5\n" + "6 7\n"
-    with pytest.raises(DataError, match=r"row 20,002 has 3 fields, the file has 2 columns: '3 4 5'"):
+    with pytest.raises(DataError, match=r"row 20,002: expected 2 fields, found 3: '3 4 5'"):
         read(tmp_path, content)
     loaded = read(tmp_path, content, bad_rows="skip")
     assert loaded.table.num_rows == 20_001 and "skipped 1" in loaded.notes.lines()[0]
 
 
 def test_a_quote_that_is_never_closed_and_a_field_longer_than_a_block(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a quotation mark of row 2 is never closed"):
+    with pytest.raises(DataError, match="a quote in row 2 is never closed"):
         read(tmp_path, 'a b\n1 "x\n2 y\n')
     long = "x " * (3 << 20)
     table = read(tmp_path, f'a  b\n1  y\n2  "{long}"\n', source={"schema": {"b": "text"}}, strip=False).table
@@ -142,8 +142,8 @@ def test_what_looks_separated_by_blanks(text: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"target": "b"}, SchemaError, "the only one is 'a  b'"),
-        ({"csv": {"names": ["x", "y"]}}, DataError, "2 names, the rows have 1 field"),
+        ({"target": "b"}, SchemaError, "the only column is 'a  b'"),
+        ({"csv": {"names": ["x", "y"]}}, DataError, "2 names, but the rows have 1 field"),
     ],
 )
 def test_errors_of_a_missing_delimiter_state_it(tmp_path: Path, settings: dict, error: Any, message: str) -> None:
@@ -152,12 +152,12 @@ def test_errors_of_a_missing_delimiter_state_it(tmp_path: Path, settings: dict, 
         read_arrow(Source(path="t.csv", **settings))
 
 
-def test_a_file_read_as_one_column_says_so(tmp_path: Path) -> None:
+def test_a_file_read_as_one_column_gets_a_note(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a  b\n1  2\n")
     (note,) = read_arrow(Source(path="t.csv")).notes
     assert r"csv: {delimiter: '\s+'}" in note
 
 
-def test_thousands_are_no_blanks() -> None:
-    with pytest.raises(ValueError, match="thousands: ' ' is a mark of something else"):
+def test_a_space_as_thousands_separator_is_refused() -> None:
+    with pytest.raises(ValueError, match="thousands: ' ' is already the decimal separator"):
         Source(path="a.txt", csv={"delimiter": r"\s+", "thousands": " "})

@@ -1,0 +1,141 @@
+"""Feature matrices and tensors of a configuration, part of the Python interface."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from gpupipe.backends import choose
+from gpupipe.config import Config
+from gpupipe.pipeline.arguments import in_python, python_errors, require_choice, with_data
+from gpupipe.pipeline.preparation import open_job
+from gpupipe.pipeline.tensors import TensorView, make_tensors
+from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import fit_view, select_rows
+from gpupipe.tasks import View
+from gpupipe.tensors.batch import TensorBatch
+from gpupipe.tensors.libraries import LIBRARIES
+from gpupipe.typing import Array
+
+
+class FeatureAccess:
+    """Base class of `gpupipe.Pipeline` with access to the features of its rows.
+
+    Attributes
+    ----------
+    config : Config
+    """
+
+    config: Config
+
+    def features(
+        self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
+    ) -> tuple[Array, Array | None]:
+        """Fit the features to all rows, and return the feature matrix and the target.
+
+        Parameters
+        ----------
+        data : frame, dict of columns, str, Path or list of paths, optional
+            Rows instead of the configuration's source. All other settings apply to them.
+        view : {"dense", "codes", "embedding"}
+            Encoding of the columns. "dense", for linear models: scaled numbers, one-hot categories, no nulls. "codes",
+            for trees: integer codes and nulls. "embedding", for neural networks: scaled numbers, and integer codes to
+            embed.
+        tables : dict of str to the same, optional
+            Further tables instead of the configuration's, by name.
+
+        Returns
+        -------
+        X : array of float32, shape (n_rows, n_features), column-major
+            A NumPy array, or a CuPy array on a GPU. Rows without a target are dropped. Target encodings are
+            cross-fitted, so no row is encoded with its own target.
+        y : array of float64, shape (n_rows,), or None
+            Class codes or numbers, a NumPy array; None without a target.
+
+        Raises
+        ------
+        GpupipeError
+            A subclass for each reason, see `gpupipe.errors`.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": [31, 45, 27, 52], "plan": ["a", "b", "a", None], "left": [0, 1, 0, 1]})
+        >>> pipeline = gp.Pipeline(frame, target="left")
+        >>> X, y = pipeline.features()
+        >>> X.shape, X.dtype.name, y.tolist()
+        ((4, 4), 'float32', [0.0, 1.0, 0.0, 1.0])
+        >>> pipeline.features(view="codes")[0].shape
+        (4, 2)
+        """
+        import numpy as np
+
+        require_choice("view", view, get_args(View))
+        config = with_data(self.config, data, tables)
+        with python_errors(config):
+            backend = choose(config.device, config.device_options)
+            job = open_job(config, backend, Timeline())
+            rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
+            fitted, X = fit_view(rows, view, config.features, backend)
+            for text in fitted.warnings:
+                warnings.warn(in_python(text, config), stacklevel=2)
+            return X, job.y
+
+    def tensors(
+        self,
+        library: str | None = None,
+        view: TensorView = "dense",
+        copy: bool = False,
+        *,
+        data: Any = None,
+        tables: Mapping[str, Any] | None = None,
+    ) -> tuple[TensorBatch[Array], TensorBatch[Array]]:
+        """Return the training and test rows of the split as tensors, for custom training loops.
+
+        Features are fitted to the training rows only. With cross-validation, the rows are those of the first fold.
+
+        Parameters
+        ----------
+        library : {"torch", "jax", "tensorflow"}, optional
+            The library of the tensors. Default: NumPy arrays, or CuPy arrays on a GPU. The hand-over is zero-copy,
+            except to TensorFlow, which needs ``copy=True`` because it supports only row-major memory.
+        view : {"dense", "embedding"}
+            "dense": all columns as scaled numbers without nulls. "embedding": scaled numbers, and integer codes of the
+            categories to embed.
+        copy : bool
+            Copy each array into memory of the library.
+        data : frame, dict of columns, str, Path or list of paths, optional
+            Rows instead of the configuration's source. All other settings apply to them.
+        tables : dict of str to the same, optional
+            Further tables instead of the configuration's, by name.
+
+        Returns
+        -------
+        train, test : TensorBatch
+            With ``features`` (float32), ``ids`` (integer codes by column), ``target``, and ``metadata`` (names,
+            vocabularies and labels).
+
+        Raises
+        ------
+        GpupipeError
+            A subclass for each reason, see `gpupipe.errors`.
+
+        Examples
+        --------
+        >>> import gpupipe as gp
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"age": range(100), "plan": ["a", "b"] * 50, "left": [0, 1] * 50})
+        >>> train, test = gp.Pipeline(frame, target="left").tensors()
+        >>> train.features.shape, train.features.dtype.name, test.target.shape
+        ((80, 3), 'float32', (20,))
+        """
+        require_choice("view", view, get_args(TensorView))
+        if library is not None:
+            require_choice("library", library, tuple(LIBRARIES))
+        config = with_data(self.config, data, tables)
+        with python_errors(config):
+            # 64-bit integers are disabled in JAX by default.
+            train, test = make_tensors(config, view, "int32" if library == "jax" else "int64")
+            return (train, test) if library is None else (train.to(library, copy), test.to(library, copy))
