@@ -151,6 +151,18 @@ def test_every_excerpt_is_valid(page: Path, tmp_path: Path) -> None:
                 check_options(arguments)
 
 
+def test_the_readme_shows_the_leaderboard_of_its_configuration(tmp_path: Path) -> None:
+    found = blocks(ROOT / "README.md")
+    (settings,) = [block.text for block in found if block.language == "yaml"]
+    (shown,) = [block.text for block in found if block.language == "text"]
+    (tmp_path / "churn.yaml").write_text(settings)
+    run = gp.Pipeline.from_yaml(tmp_path / "churn.yaml", overrides=["report.enabled=false"]).run(tmp_path / "run")
+    for line in shown.partition("─\n")[2].splitlines():
+        label, _, *values = line.removeprefix("★").split()
+        scores = [run.document["models"][label][name] for name in run.config.evaluate.metrics]
+        assert [float(value) for value in values] == pytest.approx(scores, abs=0.004), label
+
+
 def compile_python(block: Block, name: str, folder: Path) -> CodeType:
     """Return the code of a block; one whose first line is ``# NAME.py`` is written to that file too."""
     if file := re.match(r"# (\w+\.py)", block.text):
