@@ -59,7 +59,7 @@ OPENING = rule("opening", rf"\A\s*({INTERROGATIVES})\b", "a noun phrase or an im
 RULES = (
     rule(
         "is no",
-        r"(?<!there )\b(is|are|was|were|be|been) (none\b|no (?!longer|more|less|fewer|better|worse|different)\w)",
+        r"(?<!there )\b(is|are|was|were|be|been) ((?-i:none\b)|no (?!longer|more|less|fewer|better|worse|different)\w)",
         "is not a(n)",
     ),
     rule("so many", r"\bso (many|much)\b(?! (that|as|so)\b)", "n, that many"),

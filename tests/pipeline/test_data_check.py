@@ -85,7 +85,7 @@ SETTING = [
     ("split: {group: id}", "2:16: split.group: no column 'id'; remove 'id' from source.drop"),
     ("split: {time: joined}", "numeric column, got 'joined', which is text; declare source.schema: {joined:"),
     ("split: {column: {name: city, test: [D]}}", "column 'city' has no level D; its levels are A, B, C"),
-    ("split: {cv: 180}", "fewer than the 180 folds"),
+    ("split: {cv: 180}", "180 folds need at least 180"),
     ("data: {plna: {nulls: false}}", "2:8: data.plna: no column 'plna' for a rule; did you mean 'plan'?"),
     ("data: {age: {range: [0, 20]}}", "1 rule of `data:` violated"),
 ]  # fmt: skip
