@@ -83,7 +83,7 @@ def at_scale(value: float, largest: float) -> str:
 
     Examples
     --------
-    >>> at_scale(0.00005, 0.1616), at_scale(0.0120, 0.1616), at_scale(3.2, 845.1)
+    >>> at_scale(0.00004, 0.1616), at_scale(0.0120, 0.1616), at_scale(3.2, 845.1)
     ('<0.0001', '0.0120', '3.2')
     """
     if value is None or math.isnan(value):
