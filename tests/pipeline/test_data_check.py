@@ -79,7 +79,7 @@ def test_an_op_that_does_not_fit_the_columns(folder: Path, op: str, message: str
 
 
 SETTING = [
-    ("evaluate: {metrics: [rmse]}", "2:12: evaluate.metrics: rmse cannot be measured for a binary task"),
+    ("evaluate: {metrics: [rmse]}", "2:12: evaluate.metrics: metrics that are not available for the task binary: rmse"),
     ("models: [knn, ridge]", "2:15: models[1]: ridge cannot learn this task"),
     ("split: {group: region}", "2:16: split.group: no column 'region'"),
     ("split: {group: id}", "2:16: split.group: no column 'id'; remove 'id' from source.drop"),
