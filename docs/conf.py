@@ -13,6 +13,8 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
+# Scripts of the gallery run `gpupipe`: that of this environment, which may not be active.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 from gpupipe_reference.links import GITHUB  # noqa: E402
 
