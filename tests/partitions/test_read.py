@@ -1,4 +1,4 @@
-"""A source that workers read in pieces is the table, and has the remarks and errors, of reading it on one machine."""
+"""A source that workers read in pieces is the table, and has the notes and errors, of reading it on one machine."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_two_files_with_bad_rows_come_out_the_same(data_dir: Path, backend: Back
 def test_a_compressed_file_is_read_by_one_worker_and_cut_then(data_dir: Path, backend: Backend) -> None:
     path = data_dir / "online-retail" / "online_retail.csv.gz"
     (found,) = compare(config(path=str(path)), backend, counts=(7,))
-    assert len(found.table.partitions) == 7 and "cannot be split" in found.remarks[0]
+    assert len(found.table.partitions) == 7 and "cannot be split" in found.partition_notes[0]
 
 
 @pytest.mark.data
@@ -340,7 +340,7 @@ def test_other_encodings_delimiters_and_headers(tmp_path: Path, backend: Backend
     wide = tmp_path / "wide.csv"
     wide.write_bytes(text.encode("utf-16"))
     found = compare(config(path=str(wide), csv={"encoding": "utf-16"}), backend)
-    assert n_parts(found) == list(COUNTS) and "cannot be split" in found[-1].remarks[0]
+    assert n_parts(found) == list(COUNTS) and "cannot be split" in found[-1].partition_notes[0]
     (tmp_path / "mark.csv").write_bytes(text.encode("utf-8-sig").replace(b"\n", b"\r\n"))
     assert n_parts(compare(config(path=str(tmp_path / "mark.csv")), backend)) == list(COUNTS)
     (tmp_path / "bare.csv").write_bytes(b"\xef\xbb\xbf" + text.partition("\n")[2].encode())
@@ -360,7 +360,7 @@ def test_fields_separated_by_runs_of_blanks(tmp_path: Path, backend: Backend, qu
     path.write_text(text.replace('  \t"', '\t"').replace("\n", " \n  "))
     found = compare(config(path=str(path), format="csv", csv={"delimiter": r"\s+"}), backend)
     assert n_parts(found) == list(COUNTS)
-    assert ("cannot be split" not in "".join(found[-1].remarks)) is is_cut
+    assert ("cannot be split" not in "".join(found[-1].partition_notes)) is is_cut
 
 
 def test_a_field_that_is_longer_than_a_piece(tmp_path: Path, backend: Backend) -> None:
@@ -396,7 +396,7 @@ def test_json_lines_that_differ_late(tmp_path: Path, backend: Backend, usual: An
 def test_json_objects_over_several_lines_are_read_as_a_whole(tmp_path: Path, backend: Backend) -> None:
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"a": i, "b": "x"}, indent=1) + "\n" for i in range(ROWS)))
     found = compare(config(path=str(tmp_path / "t.jsonl")), backend)
-    assert "cannot be split" in found[-1].remarks[0]
+    assert "cannot be split" in found[-1].partition_notes[0]
 
 
 def test_a_damaged_file_is_refused_by_name(churn: Path, tmp_path: Path, backend: Backend) -> None:
@@ -423,7 +423,7 @@ def test_a_hook_is_given_all_rows_and_that_is_said(tmp_path: Path, backend: Back
     (tmp_path / "hook.py").write_text("def clean(frame): return frame.assign(n=len(frame))")
     source = {"path": str(big_csv(tmp_path / "t.csv")), "prepare": f"{tmp_path}/hook.py:clean"}
     found = compare(config(**source), backend)
-    assert n_parts(found) == list(COUNTS) and found[0].remarks[0].startswith("read by one worker")
+    assert n_parts(found) == list(COUNTS) and found[0].partition_notes[0].startswith("read by one worker")
 
 
 @pytest.mark.parametrize("how", ["many_to_one", "one_to_one", "one_to_many"])
@@ -437,7 +437,7 @@ def test_tables_are_joined(churn: Path, tmp_path: Path, backend: Backend, how: s
         "again": {"path": str(tmp_path / "again.parquet"), "on": "customerID", "cardinality": how, "prefix": "again_"},
     }
     found = compare(config(path=str(churn), tables=tables), backend)
-    assert ("read by one worker" in found[0].remarks[0]) == (how == "one_to_one")
+    assert ("read by one worker" in found[0].partition_notes[0]) == (how == "one_to_one")
     tables["again"]["path"] = str(churn)
     tables["again"] |= {"on": "tenure", "schema": {"Churn": "categorical"}}
     if how != "one_to_many":
@@ -450,7 +450,7 @@ def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_p
     pq.write_table(pa.table({"k": [7, 8], "b": ["p", "q"]}), tmp_path / "right.parquet")
     right = {"path": str(tmp_path / "right.parquet"), "on": "k", "cardinality": "many_to_one"}
     found = compare(config(path=str(tmp_path / "t.csv"), tables={"right": right}), backend)
-    assert "different types" in found[0].remarks[0]
+    assert "different types" in found[0].partition_notes[0]
 
 
 def test_a_table_of_the_leading_process_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:
