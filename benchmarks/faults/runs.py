@@ -15,6 +15,7 @@ from typing import Any
 
 from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
+from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
 from gpupipe.pipeline.rundir import write_run_file
 
 RIGHT, WRONG = "right", "wrong"
@@ -132,7 +133,7 @@ class ReferenceRun:
         beside = sorted(path.name for path in final.parent.iterdir() if path != final)
         problems += [f"left behind: {', '.join(beside)}"] if beside else []
         stages = json.loads((final / "timeline.json").read_text(encoding="utf8"))["stages"]
-        return sum("taken from the interrupted run" in stage["notes"] for stage in stages), problems
+        return sum(RESUMED in stage["notes"] for stage in stages), problems
 
 
 def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:

@@ -118,7 +118,7 @@ class TableCache:
             return None
         try:
             table = read_table(self.path)
-            os.utime(self.path)  # the time of last use
+            os.utime(self.path)  # marks the time of last use
         except DAMAGE as error:
             self._notes.append(f"the cache entry {self.path} is corrupt; the input is read again: {error}")
             remove_entry(self.path)

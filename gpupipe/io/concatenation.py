@@ -94,7 +94,7 @@ def _common_type(
             raise SchemaError(
                 f"column {name!r} has {_describe(kinds[0])} in one file and {_describe(kind)} in another",
                 where=f"{mask(first[kinds[0]].path)} and {mask(first[kind].path)}",
-                fix="write the column with the same type in all files, or exclude it with drop",
+                fix="write the column with the same type in all files, or drop the column",
                 names=[name],
             )
         widest = wider

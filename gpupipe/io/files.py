@@ -24,7 +24,7 @@ PLUGINS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
            "http": "aiohttp", "https": "aiohttp", "hdfs": "pyarrow", "sftp": "paramiko", "ssh": "paramiko",
            "smb": "smbprotocol"}  # fmt: skip
 
-VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified", "ino")  # as plugins name them
+VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "Last-Modified", "ino")  # keys used by fsspec plugins
 DECRYPT = "decrypt it first; if only some columns are encrypted, exclude them with drop"
 SPECIAL_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -253,7 +253,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             fix=f"pip install {package}",
         ) from None
     except ValueError as error:
-        if "not known" not in str(error):  # fsspec 2026.9 also raises ValueError for invalid options
+        if "not known" not in str(error):  # a message of fsspec 2026.9, which has no class for it
             raise
         known = fsspec.available_protocols()
         hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"

@@ -31,7 +31,7 @@ def hook_file(reference: str) -> SourceFile:
     path = split_reference(reference)[0].expanduser().absolute()
     if not os.path.isfile(path):  # Path.is_file raises an error if the name is too long
         raise ConfigError(
-            "prepare: no such file", where=str(path), fix="check the path: it is relative to the configuration file"
+            "prepare: no such file", where=str(path), fix="check the path, which is relative to the configuration"
         )
     return SourceFile.local(str(path), path.stat(), "python")
 

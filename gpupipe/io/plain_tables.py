@@ -33,7 +33,7 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
     names = schema.names
     require_distinct_names(names, file)
     if not names:
-        raise DataError("the file has no columns", where=mask(file.path), fix="check that it is the right file")
+        raise DataError("the file has no columns", where=mask(file.path), fix="check that this is the right file")
     picked = wanted.pick(names)
     if not picked:
         raise SchemaError("the file has none of the requested columns", where=mask(file.path))

@@ -52,7 +52,7 @@ def write_table(table: Table, folder: Path) -> None:
 
 
 def read_table(folder: Path) -> Table:
-    """Return the table in `folder`; its blocks and texts are read-only memory maps.
+    """Return the table in `folder`, with read-only memory maps as blocks and text columns.
 
     Raises
     ------

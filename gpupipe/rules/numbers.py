@@ -111,7 +111,7 @@ class NumberChecker:
         return self._predicate(rule, lambda v: (v < bounds[0]) | (v > bounds[1]), extremes=self._extremes)
 
     def _extremes(self) -> tuple[Any, Any]:
-        """Return the least and the greatest value; there are some."""
+        """Return the minimum and maximum of the column, which has values."""
         xp, to_host = self.backend.xp, self.backend.to_host
         known = self.values[~self._is_null(self.values)]
         low, high = to_host(xp.stack([known.min(), known.max()])).tolist()

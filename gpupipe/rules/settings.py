@@ -92,9 +92,8 @@ class ColumnRules(Settings):
             raise ValueError("expected at least one rule: dtype, nulls: false, range, set, regex or unique: true")
         kind, by = self.kind, "dtype" if self.dtype else "range"
         if kind and self.dtype and self.range is not None and kind != self.range_kind:
-            raise ValueError(
-                f"dtype {self.dtype} has no range of {'dates' if self.range_kind != 'numeric' else 'numbers'}"
-            )
+            bounds = "dates" if self.range_kind != "numeric" else "numbers"
+            raise ValueError(f"a range of {bounds} does not apply to dtype {self.dtype}")
         for rule, kinds in ABLE.items():
             if kind and getattr(self, rule) is not None and kind not in kinds:
                 raise ValueError(f"{rule} applies to {' or '.join(kinds)} columns; by its {by}, this one is {kind}")

@@ -1,4 +1,4 @@
-"""Which model is measured, and by what name peers know it."""
+"""The model to measure, and its name in the peer protocol."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def test_without_models_the_task_decides() -> None:
 
 
 @pytest.mark.parametrize(("name", "word"), [("small", "rf"), ("lr", "lr"), ("xgboost", "xgb"), ("none", "none")])
-def test_peers_are_told_their_own_word(config: Config, name: str, word: str) -> None:
+def test_peers_receive_their_own_name_of_the_model(config: Config, name: str, word: str) -> None:
     assert peer_word(choose_model(config, name), name) == word
 
 
-def test_a_model_that_peers_have_no_word_for_is_refused(config: Config) -> None:
+def test_a_model_without_a_name_in_the_peer_protocol_is_refused(config: Config) -> None:
     with pytest.raises(ConfigError, match="the peer protocol has no model ridge"):
         peer_word(choose_model(config, None), None)
     with pytest.raises(ConfigError, match="has no model"):

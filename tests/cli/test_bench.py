@@ -143,8 +143,8 @@ def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> N
     ("options", "code", "said"),
     [
         (["--peer", "nobody.py"], 2, "there is no script nobody.py"),
-        (["--rows", "many"], 2, "whole numbers above 0"),
-        (["--rows", "0"], 2, "whole numbers above 0"),
+        (["--rows", "many"], 2, "expected positive whole numbers"),
+        (["--rows", "0"], 2, "expected positive whole numbers"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),
         (["--json", "no/such/folder/out.json"], 2, "there is no folder"),
         (["--repeat", "0"], 2, "--repeat"),

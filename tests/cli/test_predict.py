@@ -1,4 +1,4 @@
-"""``gpupipe predict`` as a user calls it: options, summary, and messages for somebody who has a model and no YAML."""
+"""Tests of ``gpupipe predict``: options, summary, and messages for users with a model but no YAML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_pipeline(load_config(folder / "c.yaml"), folder / "runs" / "first").path
 
 
-def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, run: Path, tmp_path: Path) -> None:
+def test_a_file_in_another_dialect_is_scored_and_its_bad_rows_rejected(gpupipe, run: Path, tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("id::age\n".replace("::", "~").encode())
     text = "id~age~plan~Straße\n001~30~a~x\n002~old~b~é\n003~5\n"
     (tmp_path / "new.txt").write_bytes(text.encode("latin-1"))
@@ -54,7 +54,7 @@ def test_a_file_written_otherwise_is_scored_and_its_bad_rows_rejected(gpupipe, r
     ("name", "text", "options", "code", "words"),
     [
         ("new.csv", b"id,age\n1,2\n", [], 5, ["the model needs a column that is not in the data: plan"]),
-        ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["row 2 has 2 fields", "--on-error reject"]),
+        ("new.csv", b"id,age,plan\n1,2\n", [], 5, ["row 2: expected 3 fields, found 2", "--on-error reject"]),
         ("new.csv", b"id,age,plan\n1,2,\xfc\n", [], 5, ["the text is not utf8", "--source csv.encoding=latin-1"]),
         ("new.txt", b"id,age,plan\n1,2,a\n", [], 5, ["format cannot be determined", "--source format=csv"]),
         ("new.csv", b"id;age;plan\n", ["--source", "csv.delimeter=;"], 2, ["Usage error", "'csv.delimiter'"]),
@@ -84,7 +84,7 @@ def test_messages_name_options_and_not_settings_of_a_configuration(
         (".", "the directory has no model"),
     ],
 )
-def test_paths_that_are_no_model_are_named_for_what_they_are(gpupipe, run: Path, path: str, says: str) -> None:
+def test_errors_for_paths_without_a_model_describe_the_path(gpupipe, run: Path, path: str, says: str) -> None:
     root = run.parents[1]
     done = gpupipe("predict", root / path, "t.csv", "-o", "s.csv", cwd=root)
     assert done.returncode == 5 and says.format(run=run) in done.stderr

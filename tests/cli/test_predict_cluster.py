@@ -1,4 +1,4 @@
-"""``gpupipe predict --cluster`` as a user calls it: real workers, a folder of predictions, or one screen of words."""
+"""Tests of ``gpupipe predict --cluster`` with real workers: a folder of predictions, or a short error."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def folder(gpupipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
-    gpupipe_process, folder: Path, tmp_path: Path
-) -> None:
+def test_workers_write_only_the_predictions_of_one_machine(gpupipe_process, folder: Path, tmp_path: Path) -> None:
     model, data = folder / "run", os.path.relpath(folder / "all.parquet", tmp_path)
     done = gpupipe_process("predict", model, data, "-o", "one.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -61,7 +59,7 @@ def test_workers_write_the_predictions_of_one_machine_and_nothing_else(
         ("run", "config.yaml", "out", "local", 2, ["--nproc cannot be combined with --cluster"]),
     ],
 )
-def test_a_mistake_is_one_screen_and_leaves_nothing(
+def test_an_error_is_short_and_leaves_no_files(
     gpupipe, folder: Path, tmp_path: Path, command, data, output, cluster, code, words
 ) -> None:
     if command == "run":

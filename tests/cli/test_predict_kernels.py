@@ -1,4 +1,4 @@
-"""A file of kernels on the command line: run, predict with and without leave, and what is said of mistakes."""
+"""Tests of custom kernels on the command line: run, predict with and without --allow-code, and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ report: {{enabled: false}}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with a configuration and its file of kernels, and a working directory elsewhere."""
+    """Return a folder with a configuration, its file of kernels, and a separate working directory."""
     (tmp_path / "project").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "project" / "mine.py").write_text(KERNELS)
@@ -52,7 +52,7 @@ def configured(folder: Path, use: str = "mine.py:loyalty", inputs: str = "tenure
     return path
 
 
-def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_process, folder: Path) -> None:
+def test_predicting_needs_permission_but_not_the_file_of_kernels(gpupipe_process, folder: Path) -> None:
     from gpupipe.datasets.churn import write
 
     write(folder / "all.parquet", 800, 7)
@@ -81,7 +81,10 @@ def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_proce
         (
             "mine.py:loyalty",
             "tenure",
-            [".inputs: the kernel takes 2 inputs (tenure, charges), got 1", "config.yaml:3:46: features[0].kernel"],
+            [
+                ".inputs: expected one input for each parameter (tenure, charges); got 1",
+                "config.yaml:3:46: features[0].kernel",
+            ],
         ),
         ("mine.py:loyal", "tenure", [".use: there is no kernel loyal", "loyalty, mistyped, raising"]),
         ("mine.py:raising", "tenure", [".use: raising: cannot use raise", "mine.py:17", "return math.nan"]),
@@ -93,7 +96,7 @@ def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_proce
         ("mine.py", "tenure", [".use: expected file.py:function, got '"]),
     ],
 )
-def test_check_finds_what_is_wrong_and_runs_nothing(gpupipe, folder: Path, use, inputs, words) -> None:
+def test_check_finds_errors_without_running_code(gpupipe, folder: Path, use, inputs, words) -> None:
     mine = folder / "project" / "mine.py"
     mine.write_text(KERNELS.replace("import gpupipe as gp", "import gpupipe as gp, nowhere") + RAISING)
     done = gpupipe("check", "--no-data", configured(folder, use, inputs), cwd=folder)
@@ -102,7 +105,7 @@ def test_check_finds_what_is_wrong_and_runs_nothing(gpupipe, folder: Path, use, 
         assert word in done.stderr
 
 
-def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe_process, folder: Path) -> None:
+def test_check_of_a_valid_file_neither_runs_it_nor_loads_a_compiler(gpupipe_process, folder: Path) -> None:
     mine = folder / "project" / "mine.py"
     mine.write_text(KERNELS + "\nprint('running')\n")
     done = gpupipe_process("check", "--no-data", configured(folder), python=("-X", "importtime"), cwd=folder)
@@ -111,7 +114,7 @@ def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe
     assert "gpupipe_kernels" in imported and not imported & {"numba", "numpy"}
 
 
-def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path) -> None:
+def test_the_error_for_a_syntax_error_names_the_line(gpupipe, folder: Path) -> None:
     (folder / "project" / "mine.py").write_text(KERNELS + "\ndef broken(:\n")
     done = gpupipe("check", "--no-data", configured(folder), cwd=folder)
     assert done.returncode == 2 and "is no Python" in done.stderr and "mine.py:13" in done.stderr
@@ -124,7 +127,7 @@ def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path)
         ("mine.py:loyalty", "tenure, Contract", ["'Contract' is categorical", "- encode: Contract"]),
     ],
 )
-def test_what_only_the_run_can_see_is_one_screen_of_words(gpupipe, folder: Path, use, inputs, words) -> None:
+def test_errors_found_by_the_run_only_are_short(gpupipe, folder: Path, use, inputs, words) -> None:
     done = gpupipe("run", configured(folder, use, inputs), "--output", folder / "run", "--quiet", cwd=folder)
     assert done.returncode == 2 and not (folder / "run").exists()
     for word in words:

@@ -1,4 +1,4 @@
-"""``gpupipe verify`` and ``gpupipe export`` in processes of their own."""
+"""Tests of ``gpupipe verify`` and ``gpupipe export`` in fresh processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run(folder: Path, text: str) -> Path:
     return run_pipeline(load_config(folder / "config.yaml"), folder / "run").path
 
 
-def test_a_fresh_process_with_nothing_but_its_path_verifies_a_model(trained: Path, tmp_path: Path) -> None:
+def test_a_fresh_process_verifies_a_model_given_its_path_only(trained: Path, tmp_path: Path) -> None:
     environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}", "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "gpupipe", "verify", str(trained)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
@@ -49,7 +49,7 @@ def test_a_fresh_process_with_nothing_but_its_path_verifies_a_model(trained: Pat
         assert word in done.stdout
 
 
-def test_as_json_it_has_each_column_and_the_exit_code(gpupipe, trained: Path) -> None:
+def test_json_output_has_each_column_and_the_exit_code(gpupipe, trained: Path) -> None:
     done = gpupipe("verify", trained / "model", "--device", "cpu", "--json")
     said = json.loads(done.stdout)
     assert done.returncode == said["exit_code"] == 0 and said["passed"]
@@ -57,7 +57,9 @@ def test_as_json_it_has_each_column_and_the_exit_code(gpupipe, trained: Path) ->
     assert said["predictions"]["label_flips"] == 0 and said["predictions"]["passed"]
 
 
-def test_what_was_changed_and_signed_again_is_5_and_the_column_is_named(gpupipe, trained: Path, tmp_path: Path) -> None:
+def test_a_changed_part_with_a_valid_hash_exits_with_5_and_names_the_column(
+    gpupipe, trained: Path, tmp_path: Path
+) -> None:
     reader, writer = ArtifactReader(trained / "model"), ArtifactWriter(tmp_path / "model")
     for name in reader.names():
         if name == "program.npz":
@@ -71,7 +73,7 @@ def test_what_was_changed_and_signed_again_is_5_and_the_column_is_named(gpupipe,
     assert "DIFFERS      feature " in done.stdout and "MonthlyCharges=" in done.stdout
 
 
-def test_a_flipped_byte_is_5_and_the_file_is_named(gpupipe, trained: Path, tmp_path: Path) -> None:
+def test_a_flipped_byte_exits_with_5_and_names_the_file(gpupipe, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained / "model", tmp_path / "copy")
     path = tmp_path / "copy" / "estimator.ubj"
     content = bytearray(path.read_bytes())
@@ -81,13 +83,13 @@ def test_a_flipped_byte_is_5_and_the_file_is_named(gpupipe, trained: Path, tmp_p
     assert done.returncode == 5 and "estimator.ubj was altered" in done.stderr
 
 
-def test_the_gpu_that_is_not_there_is_4(gpupipe, trained: Path) -> None:
+def test_a_missing_gpu_exits_with_4(gpupipe, trained: Path) -> None:
     if not device_report().gpu_obstacle:
         pytest.skip("this machine has a GPU that can be used")
     assert gpupipe("verify", trained, "--device", "gpu").returncode == 4
 
 
-def test_export_makes_a_model_that_verifies_and_takes_no_folder_of_others(
+def test_export_makes_a_model_that_verifies_and_does_not_replace_other_folders(
     gpupipe, trained: Path, tmp_path: Path
 ) -> None:
     done = gpupipe("export", trained, "-o", tmp_path / "served")
@@ -99,7 +101,7 @@ def test_export_makes_a_model_that_verifies_and_takes_no_folder_of_others(
     assert again.returncode == 2 and "expected a new or an empty directory" in again.stderr
 
 
-def test_code_in_a_model_needs_leave(gpupipe, tmp_path: Path) -> None:
+def test_code_in_a_model_needs_permission(gpupipe, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import gpupipe as gp\n\n@gp.kernel\ndef twice(a):\n    return a + a\n")
     ops = 'features:\n  - kernel: {use: "mine.py:twice", inputs: [tenure]}\nmodels: [gaussian_nb]\n'
     model = run(tmp_path, CONFIG.partition("features:")[0] + ops + "report: {enabled: false}\n")

@@ -1,4 +1,4 @@
-"""Predictions that workers write: those of one machine, bit for bit, as files of one folder; or nothing at all."""
+"""Tests of scoring on a cluster: the predictions of one machine, bit for bit, as files of a folder, or no files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Callable[..., Path]:
-    """Return the way to train a model once; it returns its run directory."""
+    """Return a function that trains a model once and returns its run directory."""
     done: dict[str, Path] = {}
 
     def train(name: str, model: Any = "gaussian_nb", features: tuple[Any, ...] = ()) -> Path:
@@ -95,12 +95,12 @@ def on_one_machine(run: Path, data: Path, tmp_path: Path, **given: Any) -> pa.Ta
 
 
 def several(workers: Workers, backend: Backend, n: int) -> Workers:
-    """Return workers like these, as many as are wanted."""
+    """Return `n` workers of the same class."""
     return type(workers)(backend, n)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_predictions_are_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
+def test_predictions_equal_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
     if kind == "network":
         pytest.importorskip("torch")
     run = trained(kind, MODELS[kind])
@@ -120,7 +120,7 @@ def test_predictions_are_those_of_one_machine(kind, folder, trained, workers, ba
 
 
 @pytest.mark.parametrize("kind", ["linear", "history"])
-def test_ids_and_kept_columns_are_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
+def test_ids_and_kept_columns_equal_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
     lag = {"lag": {"key": "who", "time": "day", "columns": ["x"]}}
     run = trained("history", features=(lag,)) if kind == "history" else trained(kind, MODELS[kind])
     rows = pd.read_parquet(folder / "all.parquet").head(700)
@@ -135,9 +135,7 @@ def test_ids_and_kept_columns_are_those_of_one_machine(kind, folder, trained, wo
     assert (summary.ids, summary.kept) == (("id",), ("city", "bought"))
 
 
-def test_the_files_are_named_in_the_order_of_the_rows_and_nothing_else_is_there(
-    folder, trained, workers, backend, tmp_path
-) -> None:
+def test_the_folder_has_only_files_named_in_the_order_of_the_rows(folder, trained, workers, backend, tmp_path) -> None:
     (tmp_path / ".part-00001.parquet.tmp-77-00ff00ff").write_bytes(b"what a lost worker had begun")
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     score_on_workers(model, str(folder / "all.parquet"), tmp_path, several(workers, backend, 3))
@@ -145,7 +143,7 @@ def test_the_files_are_named_in_the_order_of_the_rows_and_nothing_else_is_there(
     assert ds.dataset(tmp_path).count_rows() == N_ROWS
 
 
-def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, trained, backend, tmp_path) -> None:
+def test_a_process_opens_the_model_once_and_frees_each_chunk(folder, trained, backend, tmp_path) -> None:
     opened: list[Path] = []
 
     def opener(path: Path, backend: Backend) -> Any:
@@ -159,7 +157,7 @@ def test_a_process_opens_the_model_once_and_lets_go_of_each_piece(folder, traine
     assert chunks == [] and len(opened) == 1 and not opened[0].exists()
 
 
-def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, trained, workers, tmp_path) -> None:
+def test_a_single_worker_scores_all_rows_with_history_features(folder, trained, workers, tmp_path) -> None:
     run = trained("history", features=({"lag": {"key": "who", "time": "day", "columns": ["x"]}},))
     (tmp_path / "out").mkdir()
     said: list[str] = []
@@ -171,7 +169,7 @@ def test_features_of_a_history_are_made_by_one_worker_of_all_rows(folder, traine
     assert "nulls: y 12.6% (training 11.8%)" in done.lines()
 
 
-def test_workers_count_together_what_training_never_saw(folder, trained, workers, backend, tmp_path) -> None:
+def test_reports_of_workers_are_merged(folder, trained, workers, backend, tmp_path) -> None:
     frame = pd.read_parquet(folder / "all.parquet")
     frame.loc[frame.index % 5 == 0, "city"] = "Oslo"
     frame.loc[frame.index > 1_400, "x"] = 1e6
@@ -183,12 +181,12 @@ def test_workers_count_together_what_training_never_saw(folder, trained, workers
     (tmp_path / "out").mkdir()
     spread = several(workers, backend, 3)
     said = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
-    assert said[:-1] == alone[:-1]  # but for the name of the output
+    assert said[:-1] == alone[:-1]  # all except the name of the output
     assert "city: 300 of 1,500 rows have a level unseen in training (found 'Oslo')" in said
     assert said[0].startswith("warning: column 'y': every row is null")
 
 
-def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, tmp_path) -> None:
+def test_custom_kernels_run_on_workers_only_if_allowed(folder, trained, workers, tmp_path) -> None:
     run = trained("kernel", features=({"kernel": {"use": str(folder / "mine.py") + ":ratio", "inputs": ["x", "y"]}},))
     with pytest.raises(ArtifactError, match="contains Python code"):
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", ClusterSettings(scheduler="local"))
@@ -199,7 +197,7 @@ def test_users_kernels_run_on_workers_with_leave_only(folder, trained, workers, 
     assert pq.read_table(tmp_path / "out").equals(expected)
 
 
-def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_path) -> None:
+def test_a_model_that_was_altered_in_transit_is_rejected(trained, workers, tmp_path) -> None:
     folder = trained("linear", MODELS["linear"]) / "model"
     sent = SentModel.of(folder, partial(cluster._open, allow_code=False))
     sent.files = {**sent.files, "schema.json": sent.files["schema.json"] + b" "}
@@ -208,7 +206,7 @@ def test_a_model_that_was_altered_on_its_way_is_refused(trained, workers, tmp_pa
     assert os.listdir(tmp_path) == []
 
 
-def test_a_value_of_another_kind_is_named_with_its_row(folder, trained, workers, backend, tmp_path) -> None:
+def test_the_error_for_a_value_of_another_kind_names_its_row(folder, trained, workers, backend, tmp_path) -> None:
     rows = pq.read_table(folder / "all.parquet").to_pandas().astype({"x": str})
     rows.loc[1_200, "x"] = "much"
     rows.to_parquet(tmp_path / "strange.parquet", row_group_size=500)
@@ -219,7 +217,9 @@ def test_a_value_of_another_kind_is_named_with_its_row(folder, trained, workers,
     assert int(row.replace(",", "")) + int(first.replace(",", "")) == 1_201
 
 
-def test_an_absent_column_and_a_further_table_are_refused_as_on_one_machine(folder, trained, workers, tmp_path) -> None:
+def test_a_missing_column_and_an_unknown_table_raise_the_errors_of_one_machine(
+    folder, trained, workers, tmp_path
+) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     pq.write_table(pq.read_table(folder / "all.parquet").drop_columns(["city"]), tmp_path / "less.parquet")
     with pytest.raises(SchemaError, match="a column that is not in the data: city"):
@@ -229,16 +229,16 @@ def test_an_absent_column_and_a_further_table_are_refused_as_on_one_machine(fold
         score_on_workers(model, data, tmp_path, workers, tables={"orders": data})
 
 
-def test_a_folder_that_a_worker_does_not_reach_is_named_with_the_worker(folder, trained, workers, tmp_path) -> None:
+def test_the_error_for_an_unreachable_folder_names_folder_and_worker(folder, trained, workers, tmp_path) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
-    with pytest.raises(ConfigError, match="cannot write its part: No such file or directory") as caught:
+    with pytest.raises(ConfigError, match="cannot write its file: No such file or directory") as caught:
         score_on_workers(model, str(folder / "all.parquet"), tmp_path / "elsewhere", workers)
     assert str(tmp_path / "elsewhere" / "part-00000.parquet") in caught.value.where
     assert f"process {os.getpid()} on " in caught.value.where
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_full_disk_is_a_matter_of_room() -> None:
+def test_a_full_disk_is_a_limit_error() -> None:
     error = _cannot_write(Path("/out/part-00000.parquet"), OSError(errno.ENOSPC, "No space left on device"))
     assert isinstance(error, LimitError) and "No space left" in error.what
 
@@ -252,7 +252,7 @@ def test_a_full_disk_is_a_matter_of_room() -> None:
         ("file", "expected a new or an empty folder"),
     ],
 )
-def test_what_cannot_become_the_folder_is_refused_before_workers_start(output, words, tmp_path) -> None:
+def test_an_invalid_output_is_rejected_before_workers_start(output, words, tmp_path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     (tmp_path / "file").touch()
@@ -262,7 +262,7 @@ def test_what_cannot_become_the_folder_is_refused_before_workers_start(output, w
 
 @pytest.fixture
 def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ClusterSettings]:
-    """Return the way to have models kill the workers that score with them: once if there is a witness, else ever."""
+    """Return a function that makes models kill their workers: once with a witness file, else always."""
     pytest.importorskip("distributed")
 
     def made(witness: str) -> ClusterSettings:
@@ -274,7 +274,7 @@ def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Cl
     return made
 
 
-def test_a_worker_that_is_lost_as_it_writes_leaves_no_trace(folder, trained, fatal, tmp_path) -> None:
+def test_a_worker_lost_while_writing_leaves_no_trace(folder, trained, fatal, tmp_path) -> None:
     run, data = trained("linear", MODELS["linear"]), str(folder / "all.parquet")
     expected = on_one_machine(run, folder / "all.parquet", tmp_path)
     said: list[str] = []
@@ -285,15 +285,15 @@ def test_a_worker_that_is_lost_as_it_writes_leaves_no_trace(folder, trained, fat
     assert any("was lost" in text for text in said)
 
 
-def test_workers_that_are_lost_again_and_again_leave_nothing(folder, trained, fatal, tmp_path) -> None:
+def test_workers_that_are_lost_repeatedly_leave_no_files(folder, trained, fatal, tmp_path) -> None:
     run = trained("linear", MODELS["linear"])
-    with pytest.raises(ClusterError, match="workers died one after another") as caught:
+    with pytest.raises(ClusterError, match="workers in turn died") as caught:
         score_on_cluster(run, str(folder / "all.parquet"), tmp_path / "out", fatal(""), "cpu")
     assert "scoring chunk" in caught.value.where
     assert os.listdir(tmp_path) == []
 
 
-def test_input_that_is_not_there_leaves_nothing(trained, workers, tmp_path) -> None:
+def test_a_missing_input_leaves_no_files(trained, workers, tmp_path) -> None:
     model = load_model(trained("linear", MODELS["linear"]), "cpu")
     with pytest.raises(DataError):
         score_on_workers(model, str(tmp_path / "absent.parquet"), tmp_path, workers)

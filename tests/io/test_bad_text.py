@@ -141,7 +141,7 @@ def test_harmless_ways_of_writing_give_the_values_that_the_standard_library_read
         (["1,234", "1,234,567"], {"thousands": ","}, [1234, 1234567], ""),
         ([" 7,5", "? "], {"decimal": ",", "null_values": ["?"]}, [7.5, None], ""),
         ([" 7.5", "8.5"], {"decimal": ","}, ["7.5", "8.5"], ""),
-        (["1.23,4", "1"], {"decimal": ",", "thousands": "."}, ["1.23,4", "1"], "numbers but '1.23,4'"),
+        (["1.23,4", "1"], {"decimal": ",", "thousands": "."}, ["1.23,4", "1"], "numbers except '1.23,4'"),
         (["1.234,56", "7,5"], {}, ["1.234,56", "7,5"], "looks like numbers with other separators"),
         (["1", "2", "oops"], {}, ["1", "2", "oops"], "all values are numbers except 'oops'"),
         (["1", "1.5e3", "+2"], {}, [1.0, 1500.0, 2.0], ""),

@@ -79,13 +79,13 @@ def test_an_op_that_does_not_fit_the_columns(folder: Path, op: str, message: str
 
 
 SETTING = [
-    ("evaluate: {metrics: [rmse]}", "2:12: evaluate.metrics: rmse cannot be measured for a binary task"),
+    ("evaluate: {metrics: [rmse]}", "2:12: evaluate.metrics: metrics that are not available for the task binary: rmse"),
     ("models: [knn, ridge]", "2:15: models[1]: ridge cannot learn this task"),
     ("split: {group: region}", "2:16: split.group: no column 'region'"),
     ("split: {group: id}", "2:16: split.group: no column 'id'; remove 'id' from source.drop"),
     ("split: {time: joined}", "numeric column, got 'joined', which is text; declare source.schema: {joined:"),
     ("split: {column: {name: city, test: [D]}}", "column 'city' has no level D; its levels are A, B, C"),
-    ("split: {cv: 180}", "fewer than the 180 folds"),
+    ("split: {cv: 180}", "180 folds need at least 180"),
     ("data: {plna: {nulls: false}}", "2:8: data.plna: no column 'plna' for a rule; did you mean 'plan'?"),
     ("data: {age: {range: [0, 20]}}", "1 rule of `data:` violated"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What computes features depends on the work and the setting: a run has the same bytes whatever ran before it."""
+"""Tests of the choice of an engine: it depends on the work and the setting, never on what ran before."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from gpupipe.pipeline.run import run_pipeline
 document, folder, steps = json.loads(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 made = []
 for i, step in enumerate(steps):
-    if step == "warm":  # what `gpupipe kernels warm` does for these features
+    if step == "warm":  # as `gpupipe kernels warm` does for these features
         from gpupipe_kernels.interpreters.numba import interpreter
         from gpupipe_kernels.reduce.numba import engine
         interpreter.warm(), engine.warm()
@@ -51,7 +51,7 @@ print(json.dumps(made))
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of rows whose features are of all kinds on which interpreters differ in the last digits."""
+    """A file of rows with every kind of feature on which interpreters differ in the last digits."""
     draw = np.random.default_rng(5)
     columns = {
         "income": draw.lognormal(3, 1, ROWS), "debt": draw.normal(0, 50, ROWS), "visits": draw.exponential(20, ROWS),
@@ -92,7 +92,7 @@ def predictions_of(table: Path, folder: Path, *steps: str, cache: Path | None = 
     return found
 
 
-def test_predictions_are_the_same_bytes_whatever_was_compiled_before(table: Path, tmp_path: Path) -> None:
+def test_predictions_do_not_depend_on_what_was_compiled_before(table: Path, tmp_path: Path) -> None:
     """With ``engine: numba``, both engines are chosen at this size; those of reductions give the same bits."""
     auto, numba = "{}", '{"engine": "numba"}'
     found = predictions_of(table, tmp_path / "empty", auto, numba, auto, cache=tmp_path / "cache")
@@ -105,19 +105,19 @@ def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_pipeline(parse_config(document(table)), tmp_path_factory.mktemp("run") / "run")
 
 
-def test_the_timeline_says_what_was_chosen(run: Run) -> None:
+def test_the_timeline_has_the_chosen_engine(run: Run) -> None:
     stages = json.loads((run.path / "timeline.json").read_text())["stages"]
     (features,) = (stage for stage in stages if stage["name"] == "features")
     assert features["engines"] == {"reductions": "numpy"}
 
 
-def test_the_engine_is_a_part_of_the_key_of_a_checkpoint(table: Path) -> None:
+def test_the_engine_is_part_of_a_checkpoint_key(table: Path) -> None:
     settings = [parse_config(document(table, engine=engine)) for engine in ("auto", "numba")]
     keys = [inputs_key(each, choose("cpu"), InputFiles.find(each.source)) for each in settings]
     assert keys[1].changed(keys[0].parts) == ["the settings"]
 
 
-def test_a_loaded_model_predicts_with_the_engine_that_was_asked_for(table: Path, run: Run) -> None:
+def test_a_loaded_model_predicts_with_the_requested_engine(table: Path, run: Run) -> None:
     rows = pd.read_parquet(table).drop(columns="y")
     found = {}
     for engine in (None, "numpy", "numba"):
@@ -129,6 +129,6 @@ def test_a_loaded_model_predicts_with_the_engine_that_was_asked_for(table: Path,
     assert (found["numba"] != found["numpy"]).any()
 
 
-def test_an_engine_of_no_name_of_a_model_is_refused(run: Run) -> None:
+def test_an_unknown_engine_is_an_error(run: Run) -> None:
     with pytest.raises(ConfigError, match="engine"):
         gpupipe.load_model(run.path, "cpu", engine="cuda")  # type: ignore[call-overload]

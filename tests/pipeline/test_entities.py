@@ -1,4 +1,4 @@
-"""A run whose rows and labels are made of orders: what it may see, its plan, and the scores of a later day."""
+"""Tests of rows and labels built from events: leakage, plans, and scores for a later day."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CUT_OFFS = ["2024-03-01", "2024-04-01"]
 
 @pytest.fixture(scope="module")
 def orders() -> pd.DataFrame:
-    """Return 4,000 orders of 300 customers over half a year, of whom half stop early; and some that were returned."""
+    """Return 4,000 orders of 300 customers over half a year, including returns; half of the customers stop early."""
     rng = np.random.default_rng(8)
     who = rng.integers(0, 300, 4_000)
     day = rng.uniform(0, np.where(who % 2, 75, 182), 4_000)
@@ -77,7 +77,7 @@ def run(path: Path, tmp_path_factory: pytest.TempPathFactory) -> gpupipe.Run:
     return run_pipeline(config(path), tmp_path_factory.mktemp("runs") / "run")
 
 
-def test_who_stopped_is_told_for_a_later_cut_off(run: gpupipe.Run) -> None:
+def test_the_model_predicts_churn_at_a_later_cut_off(run: gpupipe.Run) -> None:
     assert run.metrics["roc_auc"] > 0.8
 
 
@@ -93,12 +93,12 @@ def matrix_and_target(config: Config) -> tuple[pd.DataFrame, Any]:
     return pd.DataFrame({name: job.table.column(name) for name in names}), job.y
 
 
-def test_features_see_nothing_of_what_makes_the_labels(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
+def test_features_do_not_depend_on_events_of_the_labels(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
     features, left = matrix_and_target(config(path, CUT_OFFS[-1]))
     after = orders["at"] >= pd.Timestamp(CUT_OFFS[-1])
     assert left.mean() < 0.9
     one = orders["who"] == orders.loc[~after & (orders["who"] % 2 == 0), "who"].iloc[0]  # a target has two values
-    changed = orders[~after | one | (orders.index == len(orders) - 1)]  # the last order says how far they go
+    changed = orders[~after | one | (orders.index == len(orders) - 1)]  # the last order sets the end of the events
     changed.to_parquet(tmp_path / "orders.parquet", index=False)
 
     same_features, all_left = matrix_and_target(config(tmp_path / "orders.parquet", CUT_OFFS[-1]))
@@ -107,11 +107,11 @@ def test_features_see_nothing_of_what_makes_the_labels(orders: pd.DataFrame, pat
     assert len(left) - 2 <= all_left.sum() < len(left)
 
 
-def test_labels_see_nothing_of_what_makes_the_features(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
+def test_labels_do_not_depend_on_events_of_the_features(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
     _, left = matrix_and_target(config(path, CUT_OFFS[-1]))
     before = orders["at"] < pd.Timestamp(CUT_OFFS[-1])
     first = ~orders[orders["n"] > 0].duplicated("who").reindex(orders.index, fill_value=True)
-    orders[~before | first].to_parquet(tmp_path / "orders.parquet", index=False)  # one order of each remains before it
+    orders[~before | first].to_parquet(tmp_path / "orders.parquet", index=False)  # keep one earlier order per customer
 
     _, same = matrix_and_target(config(tmp_path / "orders.parquet", CUT_OFFS[-1]))
 
@@ -148,7 +148,7 @@ def test_the_events_are_filtered_and_computed_when_the_model_serves(run: gpupipe
     assert with_order != plain
 
 
-def test_the_predictions_of_the_run_are_those_of_the_model(run: gpupipe.Run, orders: pd.DataFrame) -> None:
+def test_the_model_gives_the_predictions_of_the_run(run: gpupipe.Run, orders: pd.DataFrame) -> None:
     scored = gpupipe.load_model(run.path).predict_entities({"orders": orders}, CUT_OFFS[-1]).to_pandas()
     predicted = pd.read_parquet(run.path / "predictions.parquet")
     assert len(predicted) == len(scored)
@@ -165,7 +165,7 @@ def test_the_command_scores_without_an_input(run: gpupipe.Run, path: Path, tmp_p
         CliRunner().invoke(command, given, catch_exceptions=False)
 
 
-def test_what_is_missing_at_scoring_is_named(run: gpupipe.Run, orders: pd.DataFrame) -> None:
+def test_errors_name_what_is_missing_for_scoring(run: gpupipe.Run, orders: pd.DataFrame) -> None:
     model, row = gpupipe.load_model(run.path), pd.DataFrame({"customer": [1]})
     with pytest.raises(ConfigError, match="the cut-off is missing"):
         model.predict(row, {"orders": orders})
@@ -173,7 +173,7 @@ def test_what_is_missing_at_scoring_is_named(run: gpupipe.Run, orders: pd.DataFr
         model.predict(row, as_of="2024-06-01")
 
 
-def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
+def test_the_plan_counts_the_rows_built_from_events(path: Path) -> None:
     plan = make_plan(config(path), assume_gpu=16 << 30)
     rows = open_job(config(path), choose("cpu"), Timeline()).table.n_rows
     read = plan.stages[0]
@@ -189,14 +189,14 @@ def test_the_plan_counts_the_rows_that_events_make(path: Path) -> None:
         ({"group": "customer"}, ""),
     ],
 )
-def test_a_split_that_flatters_is_warned_of(path: Path, tmp_path: Path, split: dict[str, Any], message: str) -> None:
+def test_an_optimistic_split_warns(path: Path, tmp_path: Path, split: dict[str, Any], message: str) -> None:
     run = run_pipeline(config(path, split=split), tmp_path / "run")
     stages = json.loads((run.path / "timeline.json").read_text())["stages"]
     notes = " ".join(note for stage in stages if stage["name"] == "split" for note in stage["notes"])
     assert (message in notes) if message else ("cut-off" not in notes)
 
 
-def test_a_model_of_joined_columns_alone_reads_no_events(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
+def test_a_model_of_joined_columns_only_reads_no_events(orders: pd.DataFrame, path: Path, tmp_path: Path) -> None:
     people = pd.DataFrame({"who": range(300), "age": np.arange(300) % 70})
     people.to_parquet(tmp_path / "people.parquet", index=False)
     joined = {"path": str(tmp_path / "people.parquet"), "on": {"left": "customer", "right": "who"}}
@@ -217,7 +217,7 @@ def test_a_model_of_joined_columns_alone_reads_no_events(orders: pd.DataFrame, p
         model.predict_entities({"orders": orders}, "2024-05-01")
 
 
-def test_a_manifest_cannot_name_a_hook_or_leave_out_a_table(run: gpupipe.Run) -> None:
+def test_a_manifest_cannot_name_a_hook_or_omit_a_table(run: gpupipe.Run) -> None:
     model = gpupipe.load_model(run.path)
     derivation, document = model.features.derivation, model.events.to_json()
     assert ServedEvents.from_json(document, derivation).to_json() == document
@@ -238,7 +238,7 @@ def test_the_plan_estimates_the_rows_of_events_that_it_does_not_read(
     assert plan.n_rows == pytest.approx(rows, rel=0.2)
 
 
-def test_a_large_run_goes_on_where_the_first_events_have_no_two_labels(
+def test_a_large_run_does_not_need_two_labels_in_the_first_events(
     orders: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.to_parquet(tmp_path / "orders.parquet", index=False)  # a single row group, of which the plan reads the head

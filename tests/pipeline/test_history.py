@@ -1,4 +1,4 @@
-"""Customers and their orders in two tables: a run, its model, and predictions with the orders of a later day."""
+"""Tests of history features from a further table: a run, its model, and predictions for a later day."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RFM = {"rfm": {"table": "orders", "time": "at", "as_of": "2024-03-01", "amount":
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with 300 customers and 3,000 orders; who spent much before March stays."""
+    """Return a folder with 300 customers and 3,000 orders; customers who spent much before March stay."""
     rng = np.random.default_rng(5)
     path = tmp_path_factory.mktemp("shop")
     orders = pd.DataFrame(
@@ -74,11 +74,11 @@ def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> gpupipe.Run:
     return run_pipeline(config(folder), tmp_path_factory.mktemp("runs") / "run")
 
 
-def test_what_customers_did_tells_who_stays(run: gpupipe.Run) -> None:
+def test_history_features_predict_the_target(run: gpupipe.Run) -> None:
     assert run.metrics["roc_auc"] > 0.8
 
 
-def test_the_derived_columns_have_a_stage_of_their_own(run: gpupipe.Run) -> None:
+def test_deriving_columns_is_a_stage(run: gpupipe.Run) -> None:
     stages = {stage["name"]: stage for stage in json.loads((run.path / "timeline.json").read_text())["stages"]}
 
     assert stages["derive"]["rows"] == 300
@@ -93,7 +93,7 @@ def test_a_feature_is_traced_back_to_the_further_table(run: gpupipe.Run) -> None
     assert lineage["age"] == ["age"]
 
 
-def test_the_model_predicts_what_the_run_predicted(run: gpupipe.Run, folder: Path) -> None:
+def test_the_model_gives_the_predictions_of_the_run(run: gpupipe.Run, folder: Path) -> None:
     customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
     predicted = pd.read_parquet(run.path / "predictions.parquet")
 
@@ -102,7 +102,7 @@ def test_the_model_predicts_what_the_run_predicted(run: gpupipe.Run, folder: Pat
     np.testing.assert_allclose(probability[predicted["row"]], predicted["probability_yes"], rtol=1e-6)
 
 
-def test_orders_after_the_cut_off_change_no_prediction(run: gpupipe.Run, folder: Path) -> None:
+def test_orders_after_the_cut_off_do_not_change_predictions(run: gpupipe.Run, folder: Path) -> None:
     customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
     model = gpupipe.load_model(run.path)
 
@@ -112,7 +112,7 @@ def test_orders_after_the_cut_off_change_no_prediction(run: gpupipe.Run, folder:
     np.testing.assert_array_equal(with_all, with_past)
 
 
-def test_a_later_day_sees_later_orders(run: gpupipe.Run, folder: Path) -> None:
+def test_a_later_cut_off_includes_later_orders(run: gpupipe.Run, folder: Path) -> None:
     customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
     model = gpupipe.load_model(run.path)
     shifted = orders.assign(at=orders["at"] + pd.Timedelta(days=31))
@@ -122,14 +122,14 @@ def test_a_later_day_sees_later_orders(run: gpupipe.Run, folder: Path) -> None:
     np.testing.assert_allclose(later, model.predict_proba(customers, {"orders": orders}), rtol=1e-6)
 
 
-def test_a_shop_never_seen_before_is_no_shop_that_was(run: gpupipe.Run, folder: Path) -> None:
+def test_an_unseen_shop_differs_from_all_known_shops(run: gpupipe.Run, folder: Path) -> None:
     orders = pd.DataFrame({"who": ["a"], "at": [pd.Timestamp("2024-02-01")], "spend": [1.0], "shop": ["moon"]})
     customers = pd.DataFrame({"id": ["a", "b"], "age": [30, 30], "joined": pd.to_datetime(["2023-05-05"] * 2)})
 
     assert gpupipe.load_model(run.path).predict(customers, {"orders": orders}).shape == (2,)
 
 
-def test_the_command_line_takes_further_tables(run: gpupipe.Run, folder: Path, tmp_path: Path) -> None:
+def test_the_command_line_accepts_further_tables(run: gpupipe.Run, folder: Path, tmp_path: Path) -> None:
     tables = {"orders": str(folder / "orders.parquet")}
 
     summary = score(run.path, str(folder / "customers.parquet"), tmp_path / "scores.csv", "cpu", tables, "2024-03-01")
@@ -137,28 +137,28 @@ def test_the_command_line_takes_further_tables(run: gpupipe.Run, folder: Path, t
     assert summary.n_rows == len(pd.read_csv(tmp_path / "scores.csv")) == 300
 
 
-def test_a_table_that_is_not_given_is_asked_for(run: gpupipe.Run, folder: Path) -> None:
+def test_a_missing_further_table_is_an_error(run: gpupipe.Run, folder: Path) -> None:
     customers = pd.read_parquet(folder / "customers.parquet")
 
     with pytest.raises(ConfigError, match=r"missing further table 'orders' \(columns at, spend, shop, who\)"):
         gpupipe.load_model(run.path).predict(customers)
 
 
-def test_a_table_that_the_model_does_not_read_is_refused(run: gpupipe.Run, folder: Path) -> None:
+def test_an_unknown_further_table_is_an_error(run: gpupipe.Run, folder: Path) -> None:
     customers = pd.read_parquet(folder / "customers.parquet")
 
     with pytest.raises(ConfigError, match="unknown further table 'order'"):
         gpupipe.load_model(run.path).predict(customers, {"order": customers})
 
 
-def test_a_further_table_without_a_column_is_refused(run: gpupipe.Run, folder: Path) -> None:
+def test_a_further_table_without_a_column_is_an_error(run: gpupipe.Run, folder: Path) -> None:
     customers, orders = pd.read_parquet(folder / "customers.parquet"), pd.read_parquet(folder / "orders.parquet")
 
     with pytest.raises(SchemaError, match="spend"):
         gpupipe.load_model(run.path).predict(customers, {"orders": orders.drop(columns="spend")})
 
 
-def test_the_target_is_no_history(folder: Path, tmp_path: Path) -> None:
+def test_the_target_cannot_be_a_history_column(folder: Path, tmp_path: Path) -> None:
     features = [{"aggregate": {"key": "id", "time": "joined", "columns": {"stays": "last"}}}]
 
     with pytest.raises(ConfigError, match="'stays' is the target"):
@@ -167,7 +167,7 @@ def test_the_target_is_no_history(folder: Path, tmp_path: Path) -> None:
         )
 
 
-def test_a_plan_derives_on_the_gpu_and_holds_the_events_there(folder: Path) -> None:
+def test_a_plan_counts_events_on_the_gpu(folder: Path) -> None:
     ops = [RFM, {"text_counts": {"columns": "id", "counts": ["digits"]}}]
     stages = {stage.name: stage for stage in make_plan(config(folder, features=ops), assume_gpu=16 << 30).stages}
     assert (stages["read"].device, stages["derive"].device) == ("gpu", "gpu")

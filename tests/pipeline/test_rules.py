@@ -220,7 +220,7 @@ def test_texts_that_a_device_does_not_keep_are_judged_as_the_host_reads_them(fol
     [
         ({"tenur": {"nulls": False}}, "no column 'tenur' for a rule", "did you mean 'tenure'?"),
         ({"x*": {"nulls": False}}, "no column matches 'x*' for a rule", "the columns are"),
-        ({"tenure": {"regex": "a"}}, "regex cannot judge 'tenure': the column is numeric", "declare it"),
+        ({"tenure": {"regex": "a"}}, "regex does not apply to column 'tenure', which is numeric", "declare the column"),
     ],
 )
 def test_a_rule_of_no_column_or_of_the_wrong_one_is_a_mistake_of_the_configuration(

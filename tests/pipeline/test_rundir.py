@@ -38,7 +38,7 @@ def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_run_directory_appears_when_it_is_complete_and_leaves_no_other_files(tmp_path: Path) -> None:
     final = tmp_path / "runs" / "churn"
     with RunDirectory(final) as run:
         write_json(run.path / "metrics.json", {"best": "x", "models": {"x": {"roc_auc": float("nan")}}})
@@ -54,14 +54,14 @@ def test_a_run_appears_under_its_name_when_it_is_complete_and_leaves_nothing_bes
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_a_run_that_fails_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_failed_run_leaves_no_files(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error), RunDirectory(tmp_path / "churn") as run:
         (run.path / "config.yaml").write_text("half")
         raise error
     assert tree(tmp_path) == []
 
 
-def test_a_run_that_fails_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_run_does_not_change_the_earlier_one(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
     with pytest.raises(ValueError, match="late"), RunDirectory(tmp_path / "churn") as run:
         (run.path / "config.yaml").write_text("half")
@@ -72,7 +72,7 @@ def test_a_run_that_fails_leaves_the_earlier_one_as_it_was(tmp_path: Path) -> No
 
 def test_an_earlier_run_is_replaced_as_a_whole(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
-    (tmp_path / "churn" / "report.html").unlink()  # what somebody has removed is no reason to keep the others
+    (tmp_path / "churn" / "report.html").unlink()  # files that the user removed do not prevent a replacement
     write_run(tmp_path / "churn", "second")
     assert tree(tmp_path) == CHURN
     assert (tmp_path / "churn" / "config.yaml").read_text().endswith("second")
@@ -84,7 +84,7 @@ def test_an_empty_directory_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "churn" / "config.yaml").exists()
 
 
-def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
+def test_paths_that_are_not_run_directories_are_rejected_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "photos").mkdir()
@@ -106,7 +106,7 @@ def test_what_is_not_ours_is_refused_before_any_work_and_left_alone(
     assert tree(tmp_path) == before
 
 
-def test_what_came_to_be_there_during_the_run_is_not_overwritten_and_the_run_is_kept_beside_it(tmp_path: Path) -> None:
+def test_a_path_taken_during_the_run_is_not_overwritten_and_the_run_is_kept_next_to_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught, RunDirectory(tmp_path / "churn") as run:
         (run.path / "config.yaml").write_text("complete")
         (tmp_path / "churn").mkdir()
@@ -157,7 +157,7 @@ def damage_the_marker(run: Path) -> None:
         (damage_the_marker, "no valid run.json"),
     ],
 )  # fmt: skip
-def test_an_earlier_run_that_holds_anything_else_is_refused_before_any_work(
+def test_an_earlier_run_with_other_files_is_not_replaced(
     tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:
     write_run(tmp_path / "churn")
@@ -169,7 +169,7 @@ def test_an_earlier_run_that_holds_anything_else_is_refused_before_any_work(
     assert tree(tmp_path) == before
 
 
-def test_a_folder_of_another_program_with_files_of_our_names_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_program_with_the_same_file_names_is_not_replaced(tmp_path: Path) -> None:
     for name in ("config.yaml", "metrics.json", "chapters/1.tex"):
         (tmp_path / "thesis" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "thesis" / name).write_text("{}")
@@ -178,7 +178,7 @@ def test_a_folder_of_another_program_with_files_of_our_names_is_refused(tmp_path
     assert (tmp_path / "thesis" / "chapters" / "1.tex").exists()
 
 
-def test_a_note_that_is_added_during_the_run_stays_and_so_does_the_earlier_run(tmp_path: Path) -> None:
+def test_an_earlier_run_to_which_a_file_is_added_during_the_run_is_kept(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
     with pytest.raises(ConfigError, match=r"notes\.txt"), RunDirectory(tmp_path / "churn") as run:
         (run.path / "config.yaml").write_text("second")
@@ -188,7 +188,7 @@ def test_a_note_that_is_added_during_the_run_stays_and_so_does_the_earlier_run(t
 
 
 @pytest.mark.parametrize("can_exchange", [True, False])
-def test_a_note_that_is_added_after_the_last_check_is_kept_beside_the_new_run(
+def test_an_earlier_run_to_which_a_file_is_added_after_the_last_check_is_kept_next_to_the_new_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
 ) -> None:
     write_run(tmp_path / "churn", "first")
@@ -224,7 +224,7 @@ def test_a_file_that_takes_the_name_after_the_last_check_is_kept(
 LEFT = "0123456789abcdef"
 
 
-def test_only_marked_drafts_of_dead_processes_with_exactly_our_names_are_cleaned(tmp_path: Path) -> None:
+def test_only_marked_drafts_of_ended_processes_are_removed(tmp_path: Path) -> None:
     gone = [f".churn.tmp-{LEFT}", f".another-20260101-101010-abcdef.tmp-{LEFT}"]
     stay = [
         f".churn.tmp-{LEFT[:-1]}", f".churn.tmp-{LEFT.upper()}", f".churn.tmp-{LEFT}-notes", f"churn.tmp-{LEFT}",
@@ -247,7 +247,7 @@ def test_only_marked_drafts_of_dead_processes_with_exactly_our_names_are_cleaned
     assert (unmarked / "photo.jpg").exists()
 
 
-def test_a_run_killed_between_the_two_renames_gives_the_old_directory_back_at_the_next_start(tmp_path: Path) -> None:
+def test_a_directory_of_a_run_killed_between_two_renames_is_restored_by_the_next_run(tmp_path: Path) -> None:
     write_run(tmp_path / "churn", "first")
     draft = tmp_path / f".churn.tmp-{LEFT}"
     (draft / "new").mkdir(parents=True)
@@ -259,7 +259,7 @@ def test_a_run_killed_between_the_two_renames_gives_the_old_directory_back_at_th
     assert tree(tmp_path) == CHURN
 
 
-def test_runs_at_once_under_one_name_never_mix_and_never_leave_the_name_empty(tmp_path: Path) -> None:
+def test_concurrent_runs_with_the_same_name_never_mix_and_never_leave_it_free(tmp_path: Path) -> None:
     final = tmp_path / "churn"
     write_run(final, "first")
 
@@ -270,8 +270,8 @@ def test_runs_at_once_under_one_name_never_mix_and_never_leave_the_name_empty(tm
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(replace_it, mark) for mark in "abcd"]
         while not all(future.done() for future in running):
-            folder = os.open(final, os.O_RDONLY)  # whatever is there at this moment
-            with suppress(FileNotFoundError):  # it was replaced meanwhile, and is being removed
+            folder = os.open(final, os.O_RDONLY)  # the current directory
+            with suppress(FileNotFoundError):  # it has just been replaced, and is being removed
                 texts = [Path(f"/proc/self/fd/{folder}/{name}").read_text() for name in FILES]
                 marks = {text.removeprefix(start) for text, start in zip(texts, FILES.values(), strict=True)}
                 assert len(marks) == 1
@@ -296,7 +296,7 @@ while True:
 """
 
 
-def test_a_run_killed_at_any_moment_leaves_a_whole_directory_or_none(tmp_path: Path) -> None:
+def test_a_run_killed_at_any_time_leaves_a_complete_directory_or_none(tmp_path: Path) -> None:
     chance = random.Random(7)
     seen_whole = 0
     for _ in range(25):
@@ -318,13 +318,13 @@ def test_a_run_killed_at_any_moment_leaves_a_whole_directory_or_none(tmp_path: P
             assert len(texts.pop()) == 16000
         leftovers = [path.name for path in tmp_path.iterdir() if path != final]
         assert all(re.fullmatch(r"\.churn\.tmp-[0-9a-f]{16}", name) for name in leftovers)
-        assert final.exists() or not seen_whole  # once there, there is one at every moment
+        assert final.exists() or not seen_whole  # once it exists, it exists at all times
     assert seen_whole > 0
     write_run(tmp_path / "churn")
     assert [path.name for path in tmp_path.iterdir()] == ["churn"]
 
 
-def test_the_default_name_has_the_run_the_time_and_an_id_and_never_leaves_the_output_folder() -> None:
+def test_the_default_name_has_the_run_the_time_and_an_id_and_stays_in_the_output_folder() -> None:
     path = default_run_directory(Path("runs"), "churn")
     assert re.fullmatch(r"runs/churn-\d{8}-\d{6}-[0-9a-f]{6}", str(path))
     assert path != default_run_directory(Path("runs"), "churn")

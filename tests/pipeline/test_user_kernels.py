@@ -1,4 +1,4 @@
-"""Users' kernels from a run to the model and back: what is kept, what is refused."""
+"""Tests of custom kernels in models: stored source text, and errors on loading."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def bonus(tenure):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Return a finished run whose file of kernels is gone."""
+    """Return a finished run whose file of kernels was deleted."""
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "my_kernels.py").write_text(KERNELS)
     (folder / "config.yaml").write_text(CONFIG)
@@ -80,13 +80,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 def customers(trained: Run, tmp_path: Path) -> Path:
-    """Return a table like that of the run, nulls in it."""
+    """Return a table like that of the run, with nulls."""
     write(tmp_path / "new.parquet", 400, 11)
     return tmp_path / "new.parquet"
 
 
 def altered(model: Path, to: Path, parts: dict[str, bytes], **manifest: object) -> Path:
-    """Write a model again with other parts, every hash right."""
+    """Rewrite parts of a model, with valid hashes."""
     reader = ArtifactReader(model)
     writer = ArtifactWriter(to)
     for name in reader.names():
@@ -96,7 +96,7 @@ def altered(model: Path, to: Path, parts: dict[str, bytes], **manifest: object) 
     return to
 
 
-def test_the_model_holds_the_text_of_each_kernel_once_and_nothing_more_of_the_file(trained: Run) -> None:
+def test_the_model_has_the_source_of_each_kernel_once_and_no_other_code_of_the_file(trained: Run) -> None:
     manifest = json.loads((trained.path / "model" / "manifest.json").read_text())
     first, second = manifest["kernels"]
     assert {**first, "sha256": ""} == {
@@ -115,19 +115,19 @@ def test_the_model_holds_the_text_of_each_kernel_once_and_nothing_more_of_the_fi
     assert manifest["lineage"]["other"] == ["TotalCharges", "tenure"]
 
 
-def test_loading_is_refused_until_code_is_allowed(trained: Run) -> None:
+def test_loading_fails_unless_code_is_allowed(trained: Run) -> None:
     with pytest.raises(ArtifactError, match=r"kernel_1_loyalty\.py \(sha256 [0-9a-f]{64}\), kernel_2_has") as caught:
         gp.load_model(trained.path)
     assert "allow_code=True" in caught.value.fix and "--allow-code" in caught.value.fix
     with pytest.raises(ArtifactError, match="contains Python code"):
-        _ = trained.model  # even of the run itself: one rule
+        _ = trained.model  # the same rule applies to the run itself
     assert gp.load_model(trained.path, allow_code=True).goal.labels == trained.goal.labels
 
 
-def test_predictions_of_the_loaded_model_are_those_of_the_run(trained: Run, tmp_path: Path) -> None:
+def test_the_loaded_model_gives_the_predictions_of_the_run(trained: Run, tmp_path: Path) -> None:
     write(tmp_path / "all.parquet", 1500, trained.config.source.seed)
     of_the_run = pd.read_parquet(trained.path / "predictions.parquet")
-    model = pickle.loads(pickle.dumps(gp.load_model(trained.path, allow_code=True)))  # a pickle is code anyway
+    model = pickle.loads(pickle.dumps(gp.load_model(trained.path, allow_code=True)))  # unpickling runs code anyway
     got = model.predict_proba(tmp_path / "all.parquet")
     np.testing.assert_array_equal(got[of_the_run["row"], 1], of_the_run["probability_Yes"])
 
@@ -146,18 +146,18 @@ def test_a_fresh_process_predicts_the_same_and_runs_nothing_of_the_file(trained:
     np.testing.assert_array_equal(np.load(out), here)
 
 
-def test_features_are_what_pandas_makes_of_them(trained: Run, customers: Path) -> None:
+def test_features_equal_those_of_pandas(trained: Run, customers: Path) -> None:
     model = gp.load_model(trained.path, allow_code=True)
     frame = pd.read_parquet(customers)
     X = model.transform(frame, as_frame=True)
     loyalty = frame["tenure"].clip(lower=np.log(3.0)) / (1 + frame["MonthlyCharges"])
     filled = loyalty.isna()
     correlation = np.corrcoef(X["loyalty"][~filled], loyalty[~filled])[0, 1]
-    assert filled.any() and correlation == pytest.approx(1, abs=1e-6)  # scaled since, so equal but for a line
+    assert filled.any() and correlation == pytest.approx(1, abs=1e-6)  # equal up to scaling
     assert X["known"].nunique() == 2 and (X["known"] == X["known"].max()).equals(frame["TotalCharges"].notna())
 
 
-def test_one_altered_byte_is_damage_whether_code_is_allowed_or_not(trained: Run, tmp_path: Path) -> None:
+def test_an_altered_byte_is_detected_whether_code_is_allowed_or_not(trained: Run, tmp_path: Path) -> None:
     shutil.copytree(trained.path / "model", tmp_path / "model")
     path = tmp_path / "model" / "kernel_1_loyalty.py"
     path.write_text(path.read_text().replace("1.0 +", "2.0 +"))
@@ -177,7 +177,7 @@ def loyalty(tenure, charges):
 """
 
 
-def test_a_text_that_does_more_than_define_functions_is_refused_though_its_hash_is_right(trained, tmp_path) -> None:
+def test_a_source_that_does_more_than_define_functions_is_rejected_with_a_valid_hash(trained, tmp_path) -> None:
     model = altered(trained.path / "model", tmp_path / "model", {"kernel_1_loyalty.py": HOSTILE})
     with pytest.raises(ArtifactError, match="holds more than numbers and functions"):
         gp.load_model(model, allow_code=True)
@@ -198,14 +198,14 @@ def test_kernels_and_manifest_must_agree(trained: Run, tmp_path: Path) -> None:
         gp.load_model(model, allow_code=True)
 
 
-def test_a_model_without_kernels_needs_no_leave(tmp_path: Path) -> None:
+def test_a_model_without_kernels_needs_no_permission(tmp_path: Path) -> None:
     settings = {"source": {"generate": "churn", "rows": 300, "target": "Churn"}, "models": ["gaussian_nb"]}
     run = gp.Pipeline(parse_config({**settings, "report": {"enabled": False}})).run(tmp_path / "run")
     assert json.loads((tmp_path / "run/model/manifest.json").read_text())["kernels"] == []
     assert run.model.goal.labels == run.goal.labels
 
 
-def test_a_kernel_given_in_python_runs_and_the_configuration_says_so(tmp_path: Path) -> None:
+def test_a_kernel_given_in_python_runs_and_is_noted_in_the_configuration(tmp_path: Path) -> None:
     settings = {
         "source": {"generate": "churn", "rows": 300, "target": "Churn", "drop": ["customerID"]},
         "features": [{"kernel": {"use": bonus, "inputs": ["tenure"]}}],

@@ -37,8 +37,8 @@ def configured(**rules: Any) -> Any:
         ({"set": []}, "expected at least 1 items"),
         ({"otherwise": "ignore"}, "expected 'refuse' or 'warn'"),
         ({"nulls": True}, "data.tenure: expected at least one rule"),
-        ({"dtype": "text", "range": [0, 1]}, "dtype text has no range of numbers"),
-        ({"dtype": "int", "range": ["2024-01-01", None]}, "dtype int has no range of dates"),
+        ({"dtype": "text", "range": [0, 1]}, "a range of numbers does not apply to dtype text"),
+        ({"dtype": "int", "range": ["2024-01-01", None]}, "a range of dates does not apply to dtype int"),
         (
             {"dtype": "float32", "regex": "a"},
             "regex applies to categorical or text columns; by its dtype",

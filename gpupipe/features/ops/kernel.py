@@ -70,8 +70,7 @@ class Kernel(FeatureOp):
         ... def loyalty(months, spend):
         ...     return spend / (1.0 + months)
         ... '''
-        >>> Path("my_kernels.py").write_text(source) > 0
-        True
+        >>> _ = Path("my_kernels.py").write_text(source)
         >>> frame = pd.DataFrame({"months": [1, 9], "spend": [20.0, 50.0]})
         >>> ops = [{"kernel": {"use": "my_kernels.py:loyalty", "inputs": ["months", "spend"]}}]
         >>> program = FeatureProgram(ops, view="codes").set_output(transform="pandas")
@@ -127,7 +126,7 @@ class Kernel(FeatureOp):
 
 
 def _miscounted(parameters: tuple[str, ...], inputs: list[str]) -> str:
-    return f"kernel inputs: expected {len(parameters)} ({', '.join(parameters)}); got {len(inputs)}"
+    return f"expected one input for each parameter ({', '.join(parameters)}); got {len(inputs)}"
 
 
 def _number(name: str, builder: ProgramBuilder) -> NumericExpr:

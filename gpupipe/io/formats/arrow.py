@@ -20,7 +20,7 @@ FEATHER_1_MARK = b"FEA1"
 
 
 def read(file: SourceFile, wanted: ColumnFilter, source: TableSource, notes: Notes) -> pa.Table:
-    """Return the wanted columns of an Arrow file, stream or Feather file.
+    """Return the selected columns of an Arrow file, stream or Feather file.
 
     Raises
     ------

@@ -126,8 +126,8 @@ def test_a_name_that_is_taken_is_refused(fit, frame) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"use": f"{FILE}:scaled", "inputs": ["a", "b"]}, r"expected 1 \(x\); got 2"),
-        ({"use": ratio, "inputs": ["a"]}, r"expected 2 \(a, b\); got 1"),
+        ({"use": f"{FILE}:scaled", "inputs": ["a", "b"]}, r"each parameter \(x\); got 2"),
+        ({"use": ratio, "inputs": ["a"]}, r"each parameter \(a, b\); got 1"),
         ({"use": f"{FILE}:plain", "inputs": ["a"]}, "plain is a function, and no kernel"),
         ({"use": f"{FILE}:scale", "inputs": ["a"]}, "there is no kernel scale"),
         ({"use": "gone.py:f", "inputs": ["a"]}, "cannot read gone.py"),
@@ -143,7 +143,7 @@ def test_invalid_settings_are_rejected_before_anything_runs(settings, words) -> 
 
 
 def test_the_number_of_inputs_is_checked_after_running_the_file(fit) -> None:
-    with pytest.raises(ConfigError, match="kernel inputs: expected 1"):
+    with pytest.raises(ConfigError, match="one input for each parameter"):
         fit({"a": [1.0]}, [op(f"{FILE}:made_later", "a", "a")])
 
 

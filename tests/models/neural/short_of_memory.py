@@ -1,6 +1,6 @@
 """Trains twice: freely, and in an address space that has not room for a batch; prints rows at once and the last loss.
 
-A process of its own: the limit holds for all of it.
+It runs in a separate process, since the limit applies to the whole process.
 """
 
 from __future__ import annotations

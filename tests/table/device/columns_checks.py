@@ -82,7 +82,7 @@ def test_times_are_converted_where_they_are(unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "obstacle"),
-    [("1,2\n\n3,4", ""), ('"1\n,",2\n', ""), ("1,2,3\n", "another number"), ('1,a"b"\n', "inside")],
+    [("1,2\n\n3,4", ""), ('"1\n,",2\n', ""), ("1,2,3\n", "wrong number"), ('1,a"b"\n', "inside")],
 )
 def test_rows_of_csv_are_counted_where_they_are(tmp_path: Path, rows: str, obstacle: str) -> None:
     path = tmp_path / "t.csv"

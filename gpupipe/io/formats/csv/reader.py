@@ -335,5 +335,5 @@ def _ragged(file: SourceFile, header: CsvHeader, settings: CsvSettings, block: i
         + (text if len(text) <= 100 else text[:100] + "..."),
         number, bad.n_fields, bad.n_columns,
         where=f"{mask(file.path)} (row numbers include the header and exclude blank lines)",
-        fix=f"fix the row, or skip such rows with csv: {{bad_rows: skip}}; {cause} is another possible cause",
+        fix=f"fix the row, or skip such rows: csv: {{bad_rows: skip}}; {cause} is another possible cause",
     )  # fmt: skip
