@@ -119,7 +119,7 @@ def test_two_files_with_bad_rows_come_out_the_same(data_dir: Path, backend: Back
     csv = {"names": ADULT, "null_values": ["?"], "bad_rows": "skip"}
     found = compare(config(path=paths, format="csv", csv=csv), backend)
     assert any("skipped 1 row" in note for note in found[0].notes)
-    with pytest.raises(DataError, match="row 1 has 1 fields"):
+    with pytest.raises(DataError, match="row 1: expected 15 fields, found 1"):
         compare(config(path=paths, format="csv", csv={**csv, "bad_rows": "error"}), backend)
 
 
@@ -291,7 +291,7 @@ def big_csv(path: Path, **odd: str) -> Path:
 @pytest.mark.parametrize(
     ("odd", "source", "error", "says"),
     [
-        ({"row_300": "1,2,3,4", "row_350": "5"}, {}, DataError, "row 302 has 4 fields"),
+        ({"row_300": "1,2,3,4", "row_350": "5"}, {}, DataError, "row 302: expected 3 fields, found 4"),
         ({"row_300": "1,é,3"}, {}, DataError, "the text is not utf8"),
         ({"row_300": "1,b,four"}, {"schema": {"c": "float"}}, SchemaError, "'four': not a number"),
         ({"row_300": "1,b,3"}, {"schema": {"b": "boolean"}}, SchemaError, "not a boolean"),
@@ -329,7 +329,7 @@ def test_the_first_of_several_files_that_are_wrong_is_refused(tmp_path: Path, ba
     big_csv(tmp_path / "a.csv")
     big_csv(tmp_path / "b.csv", row_390="1,2")
     big_csv(tmp_path / "c.csv", row_3="1")
-    with pytest.raises(DataError, match=r"row 392 has 2 fields(.|\n)*b\.csv"):
+    with pytest.raises(DataError, match=r"row 392: expected 3 fields, found 2(.|\n)*b\.csv"):
         compare(config(path=str(tmp_path)), backend)
 
 
@@ -441,7 +441,7 @@ def test_tables_are_joined(churn: Path, tmp_path: Path, backend: Backend, how: s
     tables["again"]["path"] = str(churn)
     tables["again"] |= {"on": "tenure", "schema": {"Churn": "categorical"}}
     if how != "one_to_many":
-        with pytest.raises(SchemaError, match="there more than once"):
+        with pytest.raises(SchemaError, match="occurs more than once"):
             compare(config(path=str(churn), tables=tables), backend)
 
 
