@@ -288,7 +288,7 @@ def test_names_that_differ_in_case_only_are_rejected(name: str, model: Path, tmp
     [
         ({"task": "multiclass"}, "found multiclass"), ({"n_classes": 10**9}, "has 1000000000 classes"),
         ({"classes": [0, 5]}, "class codes in"), ({"classes": []}, "0 of them in training"),
-        ({"feature_names": ["a"]}, "takes 4 columns"), ({"feature_names": "abc"}, "not a list of strings"),
+        ({"feature_names": ["a"]}, "it takes 4"), ({"feature_names": "abc"}, "not a list of strings"),
         ({"library": "pickle"}, "unknown library"), ({"library": "scikit-learn"}, "file is missing"),
     ],
 )  # fmt: skip
