@@ -37,7 +37,7 @@ class Shortage:
             return True
         if isinstance(error, OSError) and error.errno is not None:
             return error.errno in self.codes
-        return any(text in str(error) for text in self.texts)  # messages from Python, glibc and Arrow
+        return any(text in str(error) for text in self.texts)  # messages of Python, glibc and Arrow
 
 
 DISK = Shortage(
@@ -97,7 +97,7 @@ def translate(error: BaseException) -> GpupipeError | None:
     """
     if (found := shortage(error)) is not None:
         return found
-    # pathlib raises a plain RuntimeError, so its message must be matched.
+    # pathlib raises a plain RuntimeError, so check the message of pathlib.
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         fix = "set HOME, or set GPUPIPE_CACHE and NUMBA_CACHE_DIR and write absolute paths instead of ~"
         return ConfigError("this user has no home directory", fix=fix)

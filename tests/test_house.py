@@ -25,12 +25,12 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_the_kernels_folder_is_no_package() -> None:
+def test_the_kernels_folder_is_not_a_package() -> None:
     """With an __init__.py it would hide Hugging Face's `kernels`, which transformers imports."""
     assert not (ROOT / "kernels" / "__init__.py").exists()
 
 
-def test_the_tests_are_no_package() -> None:
+def test_the_tests_are_not_a_package() -> None:
     assert not list(ROOT.glob("tests/**/__init__.py"))
 
 
@@ -103,7 +103,7 @@ def test_the_changelog_knows_this_version() -> None:
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
+def test_a_module_named_in_a_text_exists() -> None:
     """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
     texts = {*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")}
     texts -= {ROOT / "CHANGELOG.md"}  # it says what was
@@ -122,7 +122,7 @@ def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
 
 @cache
 def exists(name: str) -> bool:
-    """Return whether a dotted name is a module of ours, or a name in one; no module is imported, some need a GPU."""
+    """Return whether a dotted name is one of our modules, or a name in one, without imports: some need a GPU."""
     package, *parts = name.split(".")
     place = ROOT / "kernels" / package if package == "gpupipe_kernels" else ROOT / package
     while parts and (place / parts[0]).is_dir():

@@ -50,6 +50,7 @@ class Rule(NamedTuple):
 
 
 def rule(name: str, pattern: str, instead: str) -> Rule:
+    """Return a rule whose pattern ignores case."""
     return Rule(name, re.compile(pattern, re.IGNORECASE), instead)
 
 

@@ -60,7 +60,7 @@ def _note_transfer(what: str) -> None:
 
 @cache
 def _signature(text: str) -> inspect.Signature | None:
-    """Return the signature in a line of the snapshot; None where nobody tells it."""
+    """Return the signature in a line of the snapshot; None if it is unknown."""
     if not text.startswith("def ("):
         return None
     parameters = text.removeprefix("def (").rpartition(") -> ")[0] or text.removeprefix("def (").removesuffix(")")
@@ -260,7 +260,7 @@ class DeviceDouble(GpuBackend):
     def __init__(self, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         if not is_simulated():
             raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
-        # The simulator's main thread polls the others: it is to let go soon, or they wait most of the time.
+        # The simulator's main thread polls the others: it must release the GIL soon, or they wait most of the time.
         sys.setswitchinterval(1e-4)
         self.reason, self.options = "a double, for tests", options
         self.n_threads = machine.n_threads()

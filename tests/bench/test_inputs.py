@@ -1,4 +1,4 @@
-"""Which table everybody reads."""
+"""The input table that all peers read."""
 
 from __future__ import annotations
 

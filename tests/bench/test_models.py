@@ -1,4 +1,4 @@
-"""Which model is measured, and by what name peers know it."""
+"""The model that is measured, and its names in the peer scripts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_without_models_the_task_decides() -> None:
 
 
 @pytest.mark.parametrize(("name", "word"), [("small", "rf"), ("lr", "lr"), ("xgboost", "xgb"), ("none", "none")])
-def test_peers_are_told_their_own_word(config: Config, name: str, word: str) -> None:
+def test_peers_receive_their_own_name_of_the_model(config: Config, name: str, word: str) -> None:
     assert peer_word(choose_model(config, name), name) == word
 
 

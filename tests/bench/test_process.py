@@ -1,4 +1,4 @@
-"""Processes that fail, and what is said of them."""
+"""Peer processes that fail, and the error messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpupipe.errors import ConfigError, DataError
 
 
 def test_a_peer_that_fails_shows_the_end_of_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as the command line; peers import beside them
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as the command line; peers import from their folder
     script = tmp_path / "peer.py"
-    script.write_text("import sys, beside\nfor i in range(100): print('line', i, file=sys.stderr)\nbeside.fail()\n")
-    (tmp_path / "beside.py").write_text("def fail(): raise OSError('no such disk')")
+    script.write_text("import sys, helper\nfor i in range(100): print('line', i, file=sys.stderr)\nhelper.fail()\n")
+    (tmp_path / "helper.py").write_text("def fail(): raise OSError('no such disk')")
     with pytest.raises(ConfigError, match="no such disk") as caught:
         run_peer(script, ["--data", "x"], tmp_path / "out.json")
     assert "exit code 1" in str(caught.value)

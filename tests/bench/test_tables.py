@@ -1,4 +1,4 @@
-"""What people read."""
+"""The tables of a report."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_it_is_plain_ascii_and_lines_are_not_cut(document: dict[str, Any]) -> No
     assert row(text, "read")[2:] == ["2.50x", *["12,345.678 (6,172.839)", "12345.68x"] * 4]
 
 
-def test_what_nobody_did_has_no_row(document: dict[str, Any]) -> None:
+def test_a_stage_without_measurements_has_no_row(document: dict[str, Any]) -> None:
     for each in document["tables"][0]["runners"].values():
         each["seconds"]["train"] = None
         each["quality"] = None
@@ -127,7 +127,7 @@ def test_serving_is_compared_and_nothing_else_of_the_extras(document: dict[str, 
     assert row(text, "read (encoded cache): later runs, map only") == ["0.500 (0.500)", "2.00", "-", "-"]
 
 
-def test_break_even_is_told_for_each_peer(document: dict[str, Any]) -> None:
+def test_break_even_is_reported_for_each_peer(document: dict[str, Any]) -> None:
     small = copy.deepcopy(document["tables"][0])
     small["rows"] = 1000
     document["tables"] = [small, document["tables"][0]]

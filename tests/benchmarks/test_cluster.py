@@ -39,7 +39,7 @@ def test_all_implementations_make_the_same_features(tmp_path: Path) -> None:
     assert "equal: gpupipe to the last bit" in done.stdout
 
 
-def test_what_workers_held_under_a_limit_is_told(tmp_path: Path) -> None:
+def test_peak_worker_memory_under_a_limit_is_reported(tmp_path: Path) -> None:
     done, figures = bench(tmp_path, "--rows", "3000", "--memory", "1GiB", "--format", "parquet")
     uses = figures["limited"]["workers"]
     assert len(uses) == 2 and figures["limited"]["lost"] == 0

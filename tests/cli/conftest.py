@@ -1,4 +1,4 @@
-"""Run the command line: in this process, or as a user does in a process of its own."""
+"""Run the command line: in this process, or in a separate one as a user does."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> N
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--peer", "nobody.py"], 2, "there is no script nobody.py"),
+        (["--peer", "missing.py"], 2, "there is no script missing.py"),
         (["--rows", "many"], 2, "whole numbers above 0"),
         (["--rows", "0"], 2, "whole numbers above 0"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),

@@ -1,4 +1,4 @@
-"""A scheduler and workers that somebody else has started: processes of Dask's own command line."""
+"""A scheduler and workers started outside gpupipe, with Dask's command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCAL = ["--host", "127.0.0.1"]
 
 @dataclass
 class Somebody:
-    """What was started: the file of the scheduler, and the processes."""
+    """The scheduler file and the processes of a cluster."""
 
     file: Path
     scheduler: subprocess.Popen[bytes]

@@ -19,7 +19,7 @@ CASES = [
     for name in MODELS.names()
     if name != "estimator"
     for task in sorted(MODELS.get(name).tasks)
-    if name not in ("mlp", "resnet", "ft_transformer", "xgboost")  # these have ways of their own
+    if name not in ("mlp", "resnet", "ft_transformer", "xgboost")  # trained without cuml.dask
 ]
 TOGETHER = [(name, task) for name, task in CASES if MODELS.get(name)().estimator_name(task) in ESTIMATORS]
 
@@ -37,7 +37,7 @@ def test_every_estimator_of_one_gpu_is_in_the_table_or_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_row_says_each_thing_once(name: str) -> None:
+def test_a_row_states_each_fact_once(name: str) -> None:
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
     assert (module.rpartition(".")[0], class_name) == ("cuml.dask", name)
@@ -125,4 +125,4 @@ def test_parameters_get_the_names_and_values_of_cuml_dask(
 
 @pytest.mark.parametrize("name", ["Ridge", "Lasso", "ElasticNet", "PCA"])
 def test_what_centres_a_matrix_in_place_gets_a_copy(name: str) -> None:
-    assert ESTIMATORS[name].dtype_for({}) == "float64"  # matrices of ours are float32
+    assert ESTIMATORS[name].dtype_for({}) == "float64"  # gpupipe's matrices are float32

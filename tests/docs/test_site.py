@@ -33,8 +33,8 @@ async function measure() {
     await new Promise(done => { frame.onload = done; document.body.appendChild(frame); });
     const page_document = frame.contentDocument;  // the theme lets the article scroll, not the document
     const scrollers = [page_document.documentElement, ...page_document.querySelectorAll(".bd-article-container")];
-    const beyond = Math.max(...scrollers.map(each => each.scrollWidth - each.clientWidth));
-    if (beyond > 0) found.push([page, width, beyond]);
+    const overflow = Math.max(...scrollers.map(each => each.scrollWidth - each.clientWidth));
+    if (overflow > 0) found.push([page, width, overflow]);
     seen += 1;
     frame.remove();
   }

@@ -1,4 +1,4 @@
-"""Trainings report their rounds, epochs and trees, and learn the same whether or not anybody looks."""
+"""Progress reports of rounds, epochs and trees; they do not change what a model learns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trained(name: str, data: Any, **params: Any) -> tuple[Any, Watched]:
 
 
 def margin(found: Any, X: Any, n_rounds: int) -> Any:
-    """Return what the first rounds of a model say of some rows."""
+    """Return the predictions of a model's first rounds for some rows."""
     return found.estimator.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
 
 

@@ -200,6 +200,6 @@ def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dic
         fit(MODELS.get("knn")(), data.X, data.y, data.context, sample_weight=weight)
 
 
-def test_a_training_that_has_not_converged_says_so_in_a_note(tables: dict[str, Any]) -> None:
+def test_a_training_that_has_not_converged_adds_a_note(tables: dict[str, Any]) -> None:
     (note,) = _fit("logistic_regression", tables["binary"], solver="saga", max_iter=1).notes
     assert "did not converge" in note

@@ -34,7 +34,7 @@ Array = Any
 LEADERBOARD = """\
 logistic_regression, hist_gradient_boosting: {max_iter: 5}, xgboost: {n_estimators: 5},
   random_forest: {n_estimators: 2}"""
-# Those whose every row is computed by itself; with others the last digits depend on the rows beside it.
+# Models that compute each row separately; with others the last digits depend on the rows of the same batch.
 SERVED = {
     "logistic_regression": "classes", "hist_gradient_boosting: {max_iter: 5}": "classes", "ridge": "numbers",
     "random_forest: {n_estimators: 2}": "classes", "xgboost: {n_estimators: 5}": "numbers",

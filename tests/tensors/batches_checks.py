@@ -1,4 +1,4 @@
-"""What holds of `Batches` wherever the rows lie: the tests of the host and those of a device call these."""
+"""Checks of `Batches` for rows on the host and on a device, called by the tests of both."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rows_of(batches: Any) -> list[int]:
 
 
 def check_an_epoch(make: Make, target: str, order: str, **options: Any) -> Batches:
-    """Check that each row comes once an epoch, in an order of each epoch's own, and again where it is asked for."""
+    """Check that an epoch yields each row once, in a different order per epoch, and the same again on request."""
     batches = Batches(table(make, target, order), 64, seed=3, **options)
     first, second = rows_of(batches), rows_of(batches)
     assert len(batches) == 16

@@ -1,4 +1,4 @@
-"""What holds of a feature matrix that is handed over, wherever it lies: the host's here, a device's in `tests/gpu`."""
+"""Checks of the hand-over of a feature matrix: on the host here, on a device in `tests/gpu`."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ class ExchangeChecks:
         backend.synchronize()
         np.testing.assert_array_equal(tensor.cpu().numpy(), numbers()[10:])
 
-    def test_the_receipt_says_where_it_lies(self, X: Any) -> None:
+    def test_the_receipt_names_the_device(self, X: Any) -> None:
         tensor, receipt = hand_over(X, "torch")
         assert (receipt.pointer, receipt.bytes, receipt.shape) == (pointer(X), X.nbytes, SHAPE)
         assert (receipt.strides, receipt.dtype, receipt.device) == (X.strides, "float32", str(tensor.device))
         assert (receipt.copied, receipt.reason) == (False, "")
 
     @pytest.mark.parametrize("part", VIEWS)
-    def test_a_copy_has_memory_of_its_own(self, backend: Backend, X: Any, part: str) -> None:
+    def test_a_copy_has_its_own_memory(self, backend: Backend, X: Any, part: str) -> None:
         tensor, receipt = hand_over(X[VIEWS[part]], "torch", copy=True)
         before = backend.to_host(X[VIEWS[part]]).copy()
         X[:] = -1
@@ -142,7 +142,7 @@ class ExchangeChecks:
             ("a", "b"), (4, 5), "binary",
         )  # fmt: skip
 
-    def test_cells_that_are_no_ids_leave_the_matrix_as_it_was(self, backend: Backend, X: Any) -> None:
+    def test_invalid_ids_leave_the_matrix_unchanged(self, backend: Backend, X: Any) -> None:
         X[:, 5:] = 1
         for wrong in (0.5, -1, 4, float("nan"), float("inf"), -float("inf")):
             X[777, 6] = wrong

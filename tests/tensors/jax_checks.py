@@ -1,4 +1,4 @@
-"""Hand-overs to and from JAX; `test_other_libraries.py` starts them in a process of their own."""
+"""Hand-overs to and from JAX; `test_other_libraries.py` runs them in a separate process."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_set_to_64_bits_it_takes_them(dtype: str) -> None:
     assert array.dtype == dtype
 
 
-def test_its_arrays_are_read_only_for_everybody(X: np.ndarray) -> None:
+def test_its_arrays_are_read_only(X: np.ndarray) -> None:
     array = jax.numpy.asarray(VALUES)
     seen = from_dlpack(array)
     assert seen.ctypes.data == array.unsafe_buffer_pointer()

@@ -1,4 +1,4 @@
-"""Hand-overs to and from TensorFlow; `test_other_libraries.py` starts them in a process of their own."""
+"""Hand-overs to and from TensorFlow; `test_other_libraries.py` runs them in a separate process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_outlives_its_source() -> None:
     np.testing.assert_array_equal(tensor.numpy(), VALUES)
 
 
-def test_its_tensors_are_read_only_for_everybody() -> None:
+def test_its_tensors_are_read_only() -> None:
     tensor = tf.constant(VALUES)
     assert to_tensorflow(tensor) is tensor
     assert not from_dlpack(tensor).flags.writeable

@@ -1,4 +1,4 @@
-"""Arrow's arrays and tables: over their own memory where they lie in it as one array, refused with the reason else."""
+"""Arrow arrays and tables: handed over without a copy if contiguous in memory, otherwise refused with the reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def address(array: pa.Array) -> int:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint16"])
-def test_numbers_are_handed_over_where_they_lie(dtype: str) -> None:
+def test_numbers_are_handed_over_without_a_copy(dtype: str) -> None:
     whole = pa.array(np.arange(9).astype(dtype))
     for array in (whole, whole[2:7], whole[9:]):
         for source in (array, pa.chunked_array([array])):
@@ -144,7 +144,7 @@ def test_what_is_saved_of_a_table_reads_no_foreign_memory(tmp_path: Path) -> Non
     np.testing.assert_array_equal(torch.load(tmp_path / "tensor.pt").numpy(), MATRIX[1:9])
 
 
-def test_a_file_in_memory_is_seen_as_it_is_but_given_to_nobody_who_writes() -> None:
+def test_a_memory_mapped_file_is_shared_read_only() -> None:
     table = table_of(np.asfortranarray(np.arange(128, dtype="float32").reshape(32, 4)))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

@@ -77,7 +77,7 @@ def test_an_error_of_who_takes_stops_the_thread() -> None:
 
 
 class LateTicket:
-    """A copy that happens when somebody waits for it, and not before: as late as a copy may be."""
+    """A copy that happens only when it is awaited: as late as a copy can be."""
 
     def __init__(self, copy: Any) -> None:
         self._copy, self._lock, self.done = copy, threading.Lock(), False

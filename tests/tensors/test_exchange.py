@@ -39,7 +39,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 class Foreign:
-    """An array of a library that nobody has heard of."""
+    """An array of an unknown library."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array
@@ -93,14 +93,14 @@ def test_what_no_copy_cures_is_refused_with_one_too(case: str, copy: bool) -> No
     assert "copy=True" not in str(refusal.value)
 
 
-def test_a_mask_is_dropped_for_nobody() -> None:
+def test_a_mask_is_never_dropped() -> None:
     for library in ("torch", "numpy"):
         with pytest.raises(DataError, match="has a mask"):
             hand_over(np.ma.array([1.0, 2.0], mask=[False, True]), library)
 
 
 @pytest.mark.parametrize("what", [[1, 2], "text", None, np.float32(3), pa.scalar(3.0), pd.Series([1.0])])
-def test_what_is_no_array_is_a_mistake_of_the_caller(what: Any) -> None:
+def test_an_object_that_is_not_an_array_is_a_caller_error(what: Any) -> None:
     for call in (to_torch, from_dlpack):
         with pytest.raises(ConfigError, match="expected an array; got"):
             call(what)

@@ -1,4 +1,4 @@
-"""JAX and TensorFlow start threads: each is in a process of its own, so that others may still be forked from this."""
+"""Hand-overs to JAX and TensorFlow, in separate processes: they start threads, after which forking is unsafe."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_it_comes_back_from_its_file_bit_for_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no model", b"PK\x03\x04"])
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_model_is_refused(tmp_path: Path, content: bytes) -> None:
     X = np.random.default_rng(0).normal(size=(40, 2))
     description = FittedLinear.of(Ridge().fit(X, X[:, 0]), "regression", ("a", "b"), 0, ()).save(tmp_path)
     (tmp_path / "estimator.npz").write_bytes(content)

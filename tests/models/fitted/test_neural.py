@@ -214,7 +214,7 @@ DAMAGES = {
     "grown": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
     "pickle": replaced(b"\x80\x04\x95" + b"\0" * 64),
     "a header of 2 to the 60 bytes": replaced(struct.pack("<Q", 1 << 60) + b"{}"),
-    "a header that is no JSON": replaced(struct.pack("<Q", 8) + b"[[[[[[[["),
+    "a header that is not JSON": replaced(struct.pack("<Q", 8) + b"[[[[[[[["),
     "a tensor less": tensors(lambda found: found.pop(HEAD)),
     "a tensor more": tensors(lambda found: found.update(more=torch.zeros(3))),
     "a tensor of another shape": tensors(lambda found: found.update({HEAD: found[HEAD].T})),
@@ -278,7 +278,7 @@ NO_ARCHITECTURES = [b"", b"null", b"[" * 100_000, b"{}", b'{"format": "gpupipe-n
 
 
 @pytest.mark.parametrize("raw", NO_ARCHITECTURES)
-def test_a_file_that_is_no_architecture_is_refused(raw: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_architecture_is_refused(raw: bytes, tmp_path: Path) -> None:
     description = save(fitted("mlp", "binary"), tmp_path)
     (tmp_path / NAME).write_bytes(raw)
     with pytest.raises(ArtifactError, match=r"architecture\.json"):

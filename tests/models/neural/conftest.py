@@ -90,7 +90,7 @@ def curve() -> Callable[[Progress], list[float]]:
 
 @pytest.fixture
 def short_of_memory() -> Callable[..., AbstractContextManager[None]]:
-    """Return what makes PyTorch's own error of memory come of every network that is given more than so many rows."""
+    """Return a context manager in which networks raise PyTorch's out-of-memory error for more than `n_rows` rows."""
 
     @contextmanager
     def short(n_rows: int, after: int = 0) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""Trains twice: freely, and in an address space that has not room for a batch; prints rows at once and the last loss.
+"""Train twice: without a limit, and in an address space too small for a batch; print the batch size and last loss.
 
-A process of its own: the limit holds for all of it.
+Run it as a separate process: the limit applies to all of it.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def test_hard_columns_spoil_nothing(kind: type) -> None:
 
 @pytest.mark.parametrize("name", list(QUICK))
 @pytest.mark.parametrize("columns", [slice(0, 3), slice(3, 5)])
-def test_there_may_be_no_numbers_and_no_categories(name: str, columns: slice) -> None:
+def test_tables_without_numbers_or_without_categories_are_accepted(name: str, columns: slice) -> None:
     X, y = _rows()
     part = np.asfortranarray(X[:, columns])
     context = _context(part, categorical={0: 5, 1: 5} if columns.start else {})
@@ -144,7 +144,7 @@ def test_rows_that_weigh_nothing_are_as_if_they_were_not_there() -> None:
         fit(Mlp(**TINY), X, y, context, sample_weight=(np.arange(200) >= 190).astype(float))
 
 
-def test_balanced_classes_raise_what_is_said_of_the_rare_one() -> None:
+def test_balanced_class_weights_raise_the_probability_of_the_rare_class() -> None:
     X, y = _rows(600)
     rare = np.flatnonzero((y == 0) | (np.arange(600) % 8 == 0))
     X, y = np.asfortranarray(X[rare]), y[rare]
@@ -185,7 +185,7 @@ def test_too_little_memory_for_a_single_row_is_a_limit(short_of_memory) -> None:
         fit(Mlp(**TINY), X, y, _context(X))
 
 
-def test_the_model_says_how_it_was_trained(short_of_memory) -> None:
+def test_the_model_records_how_it_was_trained(short_of_memory) -> None:
     X, y = _rows()
     with short_of_memory(30):
         fitted = fit(Mlp(epochs=3, batch_size=100, **TINY), X, y, _context(X))

@@ -122,7 +122,7 @@ def serve(saved: Saved, folder: Path, X: Any, without: str) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_without_pytorch_onnx_runtime_serves_the_same_and_says_so(saved: Saved, tmp_path: Path) -> None:
+def test_without_pytorch_onnx_runtime_predicts_the_same_and_is_reported(saved: Saved, tmp_path: Path) -> None:
     X = rows(saved.model, 5000)
     done = serve(saved, tmp_path, X, "torch")
     assert done.returncode == 0, done.stderr
@@ -168,7 +168,7 @@ def test_a_file_of_another_network_differs_and_is_refused(
     assert not (tmp_path / NAME).exists()
 
 
-def test_the_rows_of_the_comparison_have_every_bin_every_id_and_what_lies_outside(one: Saved) -> None:
+def test_the_compared_rows_cover_every_bin_every_id_and_values_outside(one: Saved) -> None:
     X = onnx_file.trial_rows(one.model.estimator)
     assert X.shape == (384, 5) and X.dtype == np.float32
     np.testing.assert_array_equal(X, onnx_file.trial_rows(one.model.estimator))
@@ -183,7 +183,7 @@ def test_the_rows_of_the_comparison_have_every_bin_every_id_and_what_lies_outsid
 
 
 @pytest.mark.parametrize("raw", [b"", b"no model", b"\x08\x01" * 50])
-def test_a_file_that_is_no_onnx_is_refused_by_name(
+def test_a_file_that_is_not_onnx_is_refused_by_name(
     raw: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / NAME).write_bytes(raw)
@@ -243,7 +243,7 @@ def test_a_graph_that_fails_on_rows_is_a_fault_of_the_model(one: Saved) -> None:
         scores(open_session((one.folder / NAME).read_bytes(), NAME), np.zeros((3, 5)), 2)
 
 
-def test_a_file_whose_weights_lie_elsewhere_is_refused(one: Saved, tmp_path: Path) -> None:
+def test_a_file_with_external_weights_is_refused(one: Saved, tmp_path: Path) -> None:
     model = onnx.load(one.folder / NAME)
     (tmp_path / "model").mkdir()
     (tmp_path / "secret").write_bytes(bytes(1 << 16))
