@@ -13,6 +13,8 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
+# Scripts of the gallery run `gpupipe`: that of this environment, which may not be active.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 from gpupipe_reference.links import GITHUB  # noqa: E402
 
@@ -44,12 +46,13 @@ smartquotes_action = "D"  # dashes: of parameters in docstrings
 # Docstrings
 default_role = "code"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False
 napoleon_preprocess_types = False
 
 # HTML
@@ -81,9 +84,6 @@ html_sidebars: dict[str, list[str]] = {"index": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# Reference: an op or a model without what its page needs stops the build.
-gpupipe_lenient = True
-
 # Gallery: scripts that are run by the build; `make docs-fast` shows them without their results.
 if list((DOCS / "gallery").glob("plot_*.py")):
     extensions.append("sphinx_gallery.gen_gallery")
@@ -97,6 +97,7 @@ if list((DOCS / "gallery").glob("plot_*.py")):
         "download_all_examples": False,
         "min_reported_time": 1,
         "show_memory": False,
+        "write_computation_times": False,
         "show_signature": False,
         "within_subsection_order": "FileNameSortKey",
         "parallel": 2,

@@ -180,7 +180,7 @@ class DataError(GpupipeError):
     ...     gp.Pipeline("absent.csv", target="y").features()
     ... except gp.DataError as error:
     ...     print(error.what)
-    there is no such file or folder
+    no such file or folder
     """
 
     exit_code = 5

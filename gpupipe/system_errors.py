@@ -97,7 +97,7 @@ def translate(error: BaseException) -> GpupipeError | None:
     """
     if (found := shortage(error)) is not None:
         return found
-    # pathlib raises a plain RuntimeError, so check the message of pathlib.
+    # A message of pathlib, which raises a plain RuntimeError.
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         fix = "set HOME, or set GPUPIPE_CACHE and NUMBA_CACHE_DIR and write absolute paths instead of ~"
         return ConfigError("this user has no home directory", fix=fix)

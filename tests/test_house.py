@@ -106,7 +106,7 @@ def test_the_changelog_knows_this_version() -> None:
 def test_a_module_named_in_a_text_exists() -> None:
     """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
     texts = {*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")}
-    texts -= {ROOT / "CHANGELOG.md"}  # it says what was
+    texts -= {ROOT / "CHANGELOG.md", ROOT / "docs" / "changelog.md"}  # it says what was
     files = [*MODULES, *PROGRAMS, *texts]
     files += [*ROOT.glob("docker/*"), *ROOT.glob(".ci/*")]
     files += [ROOT / "Makefile", ROOT / "pyproject.toml"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -59,14 +59,16 @@ def blocks(path: Path) -> list[Block]:
     return [Block(token.info.split(" ")[0], token.content, token.map[0] + 1) for token in fences if token.map]
 
 
-def commands(block: Block) -> list[str]:
-    """Return the command lines of a block, each with its continuation lines."""
-    lines = re.sub(r"\\\n\s*", "", block.text).replace(" && ", "\n").splitlines()
-    return [line.removeprefix("$ ") for line in lines]
+def calls(block: Block) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Yield the variables and arguments of each gpupipe command of a block."""
+    for line in re.sub(r"\\\n\s*", "", block.text).replace(" && ", "\n").splitlines():
+        if call := gpupipe_call(line.removeprefix("$ ")):
+            assert all((ROOT / word).exists() for word in call[1] if word.startswith("configs/")), line
+            yield call
 
 
 def small_tables() -> dict[str, pd.DataFrame]:
-    """Return further tables of the pages: the lines of orders, sales by day, payments by card, and texts."""
+    """Return further tables of the pages: contracts, the lines of orders, sales by day, payments by card, and texts."""
     days = pd.date_range("2024-01-01", periods=60, freq="6D")
     lines = [
         (f"c{i % 20}", f"i{i}", day, 1 + i % 3, 4.5 + i % 7)
@@ -76,7 +78,9 @@ def small_tables() -> dict[str, pd.DataFrame]:
     sales = [(store, day, 10 + i % 7) for i, day in enumerate(days) for store in ("north", "south")]
     payments = [(f"card{i % 9}", day, 20.0 + i % 11, int(i % 10 == 0)) for i, day in enumerate(days.repeat(4))]
     tickets = [(f"Called on day {i}, see https://a.example/{i}", f"Ann {i % 7}", int(i % 3 == 0)) for i in range(120)]
+    contracts = [("Month-to-month", 30, 0.0), ("One year", 90, 0.1), ("Two year", 90, 0.2)]
     return {
+        "contracts": pd.DataFrame(contracts, columns=["Contract", "notice_days", "discount"]),
         "lines": pd.DataFrame(lines, columns=["customer", "invoice", "at", "quantity", "price"]),
         "sales": pd.DataFrame(sales, columns=["store", "day", "sold"]),
         "payments": pd.DataFrame(payments, columns=["card", "at", "amount", "fraud"]),
@@ -124,8 +128,14 @@ def test_every_example_works(name: str, folder: Path) -> None:
         elif block.language == "yaml":
             check_data(load_configuration(block, folder))
         elif block.language == "console":
-            for command in commands(block):
-                check_command(command, name in COMMANDS_RUN)
+            for variables, arguments in calls(block):
+                if name not in COMMANDS_RUN:
+                    check_options(arguments)
+                    continue
+                with pytest.MonkeyPatch.context() as patch:
+                    for variable, value in variables.items():
+                        patch.setenv(variable, value)
+                    assert main(arguments) == 0, arguments
 
 
 @pytest.mark.parametrize("page", EXCERPTS, ids=lambda path: path.name)
@@ -137,8 +147,20 @@ def test_every_excerpt_is_valid(page: Path, tmp_path: Path) -> None:
         elif block.language == "yaml":
             load_configuration(block, tmp_path)
         else:
-            for command in commands(block):
-                check_command(command, is_run=False)
+            for _, arguments in calls(block):
+                check_options(arguments)
+
+
+def test_the_readme_shows_the_leaderboard_of_its_configuration(tmp_path: Path) -> None:
+    found = blocks(ROOT / "README.md")
+    (settings,) = [block.text for block in found if block.language == "yaml"]
+    (shown,) = [block.text for block in found if block.language == "text"]
+    (tmp_path / "churn.yaml").write_text(settings)
+    run = gp.Pipeline.from_yaml(tmp_path / "churn.yaml", overrides=["report.enabled=false"]).run(tmp_path / "run")
+    for line in shown.partition("─\n")[2].splitlines():
+        label, _, *values = line.removeprefix("★").split()
+        scores = [run.document["models"][label][name] for name in run.config.evaluate.metrics]
+        assert [float(value) for value in values] == pytest.approx(scores, abs=0.004), label
 
 
 def compile_python(block: Block, name: str, folder: Path) -> CodeType:
@@ -158,35 +180,34 @@ def load_configuration(block: Block, folder: Path) -> gp.Config:
     return load_config(file, [f"source.{name}={value}" for name, value in missing.items()])
 
 
-def check_command(line: str, is_run: bool) -> None:
-    """Parse a gpupipe command by its own parser, and run it where `is_run`; other programs are not looked at."""
+def gpupipe_call(line: str) -> tuple[dict[str, str], list[str]] | None:
+    """Return the variables and arguments of a gpupipe command; None for other programs."""
     words = shlex.split(line, comments=True)
-    while words and re.fullmatch(r"\w+=\S*", words[0]):
-        words.pop(0)
-    if words[:1] == ["python"] and words[1:3] == ["-m", "gpupipe"]:
-        words = words[2:]
-    if not words or words[0] != "gpupipe":
-        return
-    arguments = words[1 : words.index(">") if ">" in words else None]
-    assert all((ROOT / word).exists() for word in arguments if word.startswith("configs/")), line
-    if is_run:
-        assert main(arguments) == 0, line
-        return
+    words = words[: words.index(">")] if ">" in words else words
+    variables: dict[str, str] = {}
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        name, _, variables[name] = words.pop(0).partition("=")
+    return (variables, words[1:]) if words[:1] == ["gpupipe"] else None
+
+
+def check_options(arguments: Sequence[str]) -> None:
+    """Parse the arguments of gpupipe by its own parsers; raise click.UsageError if they are wrong."""
     command: click.Command = cli
-    while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
-        found = command.get_command(click.Context(command), arguments.pop(0))
-        assert found is not None, line
+    left = [word for word in arguments if word != "--debug"]
+    while isinstance(command, click.Group) and left and not left[0].startswith("-"):
+        found = command.get_command(click.Context(command), left.pop(0))
+        assert found is not None, arguments
         command = found
     context = click.Context(command)
-    values, _, _ = command.make_parser(context).parse_args(list(arguments))
+    values, _, _ = command.make_parser(context).parse_args(left)
     for parameter in command.params:
         if isinstance(parameter.type, click.Choice) and isinstance(values.get(parameter.name), str):
             parameter.type.convert(values[parameter.name], parameter, context)
 
 
 def test_every_command_is_in_an_example() -> None:
-    lines = [line for path in PAGES.values() for b in blocks(path) if b.language == "console" for line in commands(b)]
-    assert {name for name in COMMANDS if any(f"gpupipe {name}" in line for line in lines)} == set(COMMANDS)
+    found = [block for path in PAGES.values() for block in blocks(path) if block.language == "console"]
+    assert {word for block in found for _, arguments in calls(block) for word in arguments[:1]} >= set(COMMANDS)
 
 
 def test_the_guide_links_every_op_and_every_model() -> None:

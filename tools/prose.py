@@ -207,7 +207,8 @@ def findings(path: str, source: str) -> Iterator[Finding]:
         for line in {passage.first, passage.last} & set(range(1, len(lines) + 1)):
             if match := ALLOWANCE.search(lines[line - 1]):
                 allowed |= set(match["names"].split(", "))
-        rules = (OPENING, *RULES) if passage.is_docstring else RULES
+        # the titles of the gallery are questions
+        rules = (OPENING, *RULES) if passage.is_docstring and not path.startswith("docs/gallery/") else RULES
         text = re.sub(r"\s+#? *", lambda gap: " " * len(gap.group()), passage.text)
         for each in rules:
             if each.name not in allowed:

@@ -55,7 +55,7 @@ report: {enabled: false}
 def run(name: str, *options: str) -> dict[str, float]:
     """Run the command, and return its metrics and the peak memory of its process in MiB."""
     output = Path(folder.name) / name
-    command = ["gpupipe", "run", config.name, "--quiet", "--output", output.name, *options]
+    command = [sys.executable, "-m", "gpupipe", "run", config.name, "--quiet", "--output", output.name, *options]
     code = f"import resource, subprocess; subprocess.run({command!r}, check=True); "
     code += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder.name, capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
-"""Choice of the backend of a run: made once, with the reason in words.
+"""Choice of the backend of a run, made once and with a reason.
 
-Importing this package imports no library that computes; asking about the GPU imports none either.
+Neither importing this package nor probing the GPU imports a numerical library.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ BACKENDS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class DeviceReport:
-    """What this machine offers, and why its GPU would or would not be used.
+    """The threads, memory and GPU of this machine, and the reason that the GPU cannot be used.
 
     Attributes
     ----------
     gpu : GpuProbe
-        What the driver says.
+        The driver's description.
     missing_packages : tuple of str
         GPU packages that are not installed.
     gpu_obstacle : str
-        Why a run cannot use the GPU: none that is usable, or packages missing. Empty if it can.
+        The reason that a run cannot use the GPU, such as missing packages; empty if it can.
     n_threads : int
     memory : MemoryFigures
         Host figures, in bytes.
@@ -54,7 +54,7 @@ class DeviceReport:
 
 
 def device_report() -> DeviceReport:
-    """Return what this machine offers, in about a millisecond."""
+    """Return the device report of this machine, in about 1 ms."""
     gpu, missing = probe_gpu(), missing_packages()
     return DeviceReport(gpu, missing, _gpu_obstacle(gpu, missing), machine.n_threads(), machine.memory())
 
@@ -65,17 +65,16 @@ def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
     Parameters
     ----------
     device : {"auto", "cpu", "gpu"}
-        auto: the GPU if it, its packages and its backend are there, else the CPU, whose ``reason`` then says what is
-        missing.
+        auto: the GPU if it and its packages are available, else the CPU, with what is missing as its ``reason``.
     options : DeviceOptions
-        How a GPU is to be used, and how much of the host.
+        Settings of the GPU and the memory limit of the host.
 
     Raises
     ------
     ConfigError
-        If `device` is none of the three.
+        If `device` is another value.
     DeviceError
-        If "gpu" is demanded and cannot be had.
+        If `device` is "gpu" and the GPU cannot be used.
     """
     if device not in get_args(Device):
         raise ConfigError(f"unknown device {device!r}", fix=f"one of {', '.join(get_args(Device))}")
@@ -86,7 +85,7 @@ def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
     if not obstacle:
         return _create("gpu", gpu.reason, options)
     if device == "gpu":
-        raise DeviceError(f"the GPU was asked for and cannot be used: {obstacle}", where="device: gpu", fix=_fix(gpu))
+        raise DeviceError(f"device: gpu, but the GPU cannot be used: {obstacle}", where="device: gpu", fix=_fix(gpu))
     return _create("cpu", obstacle, options)
 
 
@@ -98,7 +97,7 @@ def _gpu_obstacle(gpu: GpuProbe, missing: tuple[str, ...]) -> str:
 
 def _fix(gpu: GpuProbe) -> str:
     if not gpu.usable:
-        return "run with --device auto or --device cpu, or mend what is named above"
+        return "run with --device auto or --device cpu, or fix the cause above"
     extra = "cuda13" if gpu.cuda >= (13, 0) and gpu.capability >= (7, 5) else "cuda12"
     return f"pip install 'gpupipe[{extra}]', or run with --device auto or --device cpu"
 

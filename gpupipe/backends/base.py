@@ -1,7 +1,7 @@
 """The backend interface: three namespaces, a matrix, an interpreter, and memory figures.
 
-A stage is written once against this contract. The backend is chosen once, at the start of a run, and handed down as an
-argument; nothing is global. `gpupipe.backends.cpu.backend` is the one for the host.
+Stages are written against this interface. The backend is chosen once, at the start of a run, and passed as an argument;
+nothing is global. `gpupipe.backends.cpu.backend` is the implementation for the host.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class DeviceOptions:
-    """How a device is to be used, and how much of the host.
+    """Settings of the device, and the limits of the host.
 
     Attributes
     ----------
     fallback : {"forbid", "allow"}
         Whether a step that the device cannot do may run on the host instead.
     allocator : {"async", "pool", "managed", "cuda"}
-        Which allocator CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. pool: a
-        growing pool of RMM. managed: such a pool of memory that the driver moves to the host and back. cuda: none,
-        each allocation goes to the driver.
+        The allocator that CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. pool:
+        a growing RMM pool. managed: the same with managed memory, which the driver can move to the host. cuda: no pool,
+        each allocation calls the driver.
     initial_pool : int, optional
-        Bytes that a pool begins with; None leaves it to the allocator.
+        Initial size of the pool in bytes; None: the default of the allocator.
     limit : int, optional
-        The most bytes that may be allocated at once; None: all that the device has.
+        Maximum of allocated bytes; None: the memory of the device.
     spill : bool
-        Whether cuDF may move what it does not use to the host.
+        Whether cuDF may spill unused data to the host.
     host_limit : int, optional
-        The bytes of the host that this process is to make do with; None: all that the machine gives it.
+        Host memory limit of this process in bytes; None: the limit of the machine or container.
     engine : {"auto", "numpy", "numba"}
-        What reduces columns and computes over histories and texts on the host; see `gpupipe_kernels.engines`.
+        Implementation of reductions, history and text features on the host; see `gpupipe_kernels.engines`.
     """
 
     fallback: Literal["forbid", "allow"] = "allow"
@@ -60,20 +60,20 @@ class DeviceOptions:
 
 
 DEFAULT_OPTIONS = DeviceOptions()
-HOST_STEP = "a step of the host: masks, files, drawings"  # why it is there in a run on a device
+HOST_STEP = "always on the host: masks, files, plots"  # the reason shown in a run on a device
 
 
 class Backend(ABC):
-    """The host or a device, with the libraries that work there.
+    """The host or a device, with its libraries.
 
     Attributes
     ----------
     name : {"cpu", "gpu"}
     reason : str
-        Why this one was chosen, in words.
+        The reason for the choice.
     options : DeviceOptions
     n_threads : int
-        How many threads the machine really gives (cgroup quota and affinity counted).
+        Threads available to the process, by affinity and cgroup quota.
     last_interpreter : str
         The interpreter of the last `run_program`, for the timeline: ``"numpy"``, ``"numba"`` or ``"cuda"``; ``""``
         before the first.
@@ -87,12 +87,12 @@ class Backend(ABC):
 
     @property
     def place(self) -> Place:
-        """The place of a stage that runs here."""
+        """Place of a stage that runs on this backend."""
         return Place(self.name, self.reason, self)
 
     @property
     def host_place(self) -> Place:
-        """The place of a stage that runs on the host; what it moves from and to the device is counted."""
+        """Place of a stage that runs on the host; transfers from and to the device are counted."""
         return Place(self.host.name, self.host.reason, self)
 
     @property
@@ -103,7 +103,7 @@ class Backend(ABC):
     @property
     @abstractmethod
     def host(self) -> Backend:
-        """The backend of the host, for what a device leaves to it; itself where it is that."""
+        """The host backend, for work that always runs there; on the host, this backend itself."""
 
     @abstractmethod
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
@@ -119,7 +119,7 @@ class Backend(ABC):
         Raises
         ------
         ConfigError
-            If the library that holds the class is not installed; the message has the install command.
+            If the library of the class is not installed; the message has the install command.
         """
 
     def estimator_module(self, name: str) -> str | None:
@@ -138,13 +138,13 @@ class Backend(ABC):
         ----------
         values : array, shape (n,)
         rows : array of int8, int16 or int32, shape (m,)
-            Each of them in 0..n-1; not checked.
+            Values in 0..n-1; not checked.
         out : array of the dtype of `values`, shape (m,)
         """
 
     @abstractmethod
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
-        """Return what computes some work of a family of kernels on the host; noted for the stages that are open.
+        """Return the engine for some work of a family of kernels on the host, and record it for the open stages.
 
         Parameters
         ----------
@@ -176,63 +176,63 @@ class Backend(ABC):
             dtype name to array of shape (columns, rows), as in `gpupipe.table.blocks.Table`.
         out : array of float32, shape (rows, program.n_columns), column-major
         fold : array of int8, shape (rows,), optional
-            The out-of-fold part that each row belongs to; None means the full statistics for every row.
+            The fold of each row; None: statistics of all rows.
         engine : {"numpy", "numba"}, optional
-            One of the host's by its name; users' kernels are called by NumPy's in any case. A device has only one.
+            An engine of the host; custom kernels always run with NumPy. A device has only one engine.
         """
 
     @abstractmethod
     def reductions(self, n_values: int, engine: str | None = None) -> Any:
-        """Return what reduces so many values, rows by columns: a module of `gpupipe_kernels.reduce`.
+        """Return the reduction engine, a module of `gpupipe_kernels.reduce`, for a number of values.
 
         Parameters
         ----------
         n_values : int
         engine : {"numpy", "numba"}, optional
-            One of the host's by its name; a device has only one.
+            An engine of the host; a device has only one.
         """
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Return ``[function(item) for item in items]``, independent calls side by side where that pays."""
+        """Return ``[function(item) for item in items]``, in parallel if that is faster."""
 
     @abstractmethod
     def to_host(self, array: Array) -> HostArray:
-        """Return `array` as a NumPy array; no copy if it is one. What leaves a device is counted."""
+        """Return `array` as a NumPy array; no copy if it is one. Bytes from a device are counted."""
 
     @abstractmethod
     def to_device(self, array: Array) -> Array:
-        """Return a NumPy array as one of `xp`; no copy on the host. What goes to a device is counted."""
+        """Return a NumPy array as one of `xp`; no copy on the host. Bytes to a device are counted."""
 
     @abstractmethod
     def fall_back(self, what: str, where: str, fix: str) -> None:
-        """Say that something runs on the host though the device was chosen; nothing to say on the host itself.
+        """Record a fallback from the device to the host; do nothing on the host itself.
 
         Parameters
         ----------
         what : str
-            What the device cannot do, and why.
+            What the device cannot do, with the reason.
         where : str
-            The stage and the setting that ask for it.
+            The stage and the setting.
         fix : str
-            What to change so that the device can.
+            The change that would avoid the fallback.
 
         Raises
         ------
         DeviceError
-            If the configuration forbids it.
+            If the configuration forbids fallbacks.
         """
 
     def remark(self, text: str) -> None:
-        """Have the stage that is open say something when it ends."""
+        """Add a warning to the open stage."""
         self._remarks.append(text)
 
     def take_remarks(self) -> list[str]:
-        """Return the remarks since the last call, and once that compiled code cannot be kept."""
+        """Return the warnings since the last call, once including that compiled code cannot be cached."""
         from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, take_exposure
 
         if exposure := take_exposure():
-            self.remark(f"compiled code is not kept in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
+            self.remark(f"compiled code is not cached in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
         found, self._remarks = self._remarks, []
         return found
 
@@ -242,29 +242,29 @@ class Backend(ABC):
 
     @abstractmethod
     def open_stage(self) -> None:
-        """Begin to count what a stage does with the device; stages may be nested."""
+        """Start counting the device use of a stage; stages may be nested."""
 
     @abstractmethod
     def close_stage(self) -> StageUse:
-        """Return what the stage that was opened last has done with the device."""
+        """Return the device use of the innermost stage."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for what the device was told to do: only then is a stage over."""
+        """Wait until the device has finished its work: only then does a stage end."""
 
     @abstractmethod
     def free_bytes(self) -> int:
-        """Return the bytes that are free where it computes: of the device, or of the host."""
+        """Return the free bytes of the device, or of the host."""
 
     def memory(self) -> MemoryFigures:
-        """Return host memory figures in bytes, limits of a container and of the configuration counted."""
+        """Return host memory figures in bytes, within the limits of the container and the configuration."""
         return machine.memory(limit=self.options.host_limit)
 
 
 class DeviceBackend(Backend):
-    """A backend with a dataframe library of its own, which reads files into its memory.
+    """A backend with its own dataframe library, which reads files into device memory.
 
-    `gpupipe.io.device` and `gpupipe.table.device` need one. Host tables are read and encoded by Arrow.
+    Used by `gpupipe.io.device` and `gpupipe.table.device`. Host tables are read and encoded with Arrow.
     """
 
     @property
@@ -276,16 +276,16 @@ class DeviceBackend(Backend):
     def read_columns(
         self, file_format: str, paths: Sequence[str], columns: Sequence[str], groups: Sequence[int] | None = None
     ) -> Any:
-        """Return columns of Parquet or ORC files as a DataFrame of `frame`; dates are time stamps of seconds.
+        """Return columns of Parquet or ORC files as a DataFrame of `frame`; dates become timestamps in seconds.
 
         Parameters
         ----------
         file_format : {"parquet", "orc"}
         paths : sequence of str
-            Files whose schemas are equal; their rows come in this order.
+            Files with equal schemas; rows are returned in this order.
         columns : sequence of str
         groups : sequence of int, optional
-            Of a single Parquet file: read only these row groups.
+            Row groups to read, of a single Parquet file.
         """
 
     @abstractmethod
@@ -294,40 +294,39 @@ class DeviceBackend(Backend):
     ) -> Any:
         """Return columns of the bytes of a CSV file without header as a DataFrame of strings.
 
-        Nothing is inferred and nothing is missing: every field is the text that it is. Blank lines are skipped.
+        Fields are neither parsed nor treated as missing. Blank lines are skipped.
 
         Parameters
         ----------
         content : BytesIO
-            Whole rows, at least one.
+            Complete rows, at least one.
         names : sequence of str
-            Of all fields of a row.
+            Names of all fields of a row.
         columns : sequence of str
-            Those of `names` to return.
+            The fields to return.
         delimiter : str
         quote : str, optional
-            None: quotation marks are a part of the text.
+            None: quotation marks are part of the text.
         """
 
     @abstractmethod
     def read_json_texts(self, content: BytesIO, columns: Sequence[str]) -> Any:
-        """Return `columns` of JSON lines as a DataFrame of strings, each value as it is written; null where it is null.
+        """Return `columns` of JSON lines as a DataFrame of strings in JSON syntax; JSON nulls are null.
 
-        Texts keep their quotation marks, and what they escape is written out. The lines are flat objects; one that has
-        no such name has a null there.
+        Strings keep their quotation marks; escapes are decoded. Lines are flat objects; a missing name is null.
         """
 
     @abstractmethod
     def values(self, series: Any, dtype: str) -> Array:
         """Return a series of numbers or booleans as an array of `dtype`, shape (rows,).
 
-        Null is NaN in one of floats; for another the series must have none.
+        Null becomes NaN in float arrays; for other dtypes the series must have no nulls.
         """
 
     @abstractmethod
     def ticks(self, series: Any) -> tuple[Array, str]:
-        """Return a series of times as int64 since 1970-01-01 UTC, the least int64 where null, and their unit."""
+        """Return a series of times as int64 since 1970-01-01 UTC, with nulls as the smallest int64, and their unit."""
 
     @abstractmethod
     def to_arrow(self, series: Any) -> Any:
-        """Return a series as a ``pyarrow.Array``; what leaves a device is counted."""
+        """Return a series as a ``pyarrow.Array``; bytes from a device are counted."""

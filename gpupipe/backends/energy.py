@@ -9,22 +9,22 @@ from pathlib import Path
 from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
 POWERCAP = Path("/sys/class/powercap")
-READ_EVERY = 1.0  # seconds: a counter of RAPL runs over within minutes, and power is a figure of the moment
+READ_EVERY = 1.0  # seconds: RAPL counters overflow within minutes, and power is instantaneous
 
 
 class EnergyUnavailable(Exception):
-    """Energy cannot be measured; the message says why."""
+    """Energy cannot be measured; the message has the reason."""
 
 
 class EnergyMeter(ABC):
-    """A meter of the joules used since it was made.
+    """Meter of the joules used since its creation.
 
     Attributes
     ----------
     how : str
-        What measures: "RAPL", "NVML counter", "NVML power × time", "120 W given".
+        The method: "RAPL", "NVML counter", "NVML power × time", "120 W given".
     is_polled : bool
-        Whether it has to be read every `READ_EVERY` seconds to be true.
+        Whether it must be read every `READ_EVERY` seconds to be accurate.
     """
 
     how: str
@@ -32,14 +32,14 @@ class EnergyMeter(ABC):
 
     @abstractmethod
     def joules(self) -> float:
-        """Return what was used since the meter was made; raise `EnergyUnavailable` if that can no longer be told."""
+        """Return the joules used since creation; raise `EnergyUnavailable` if the meter fails."""
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Let go of what the meter holds."""
+        """Release the resources of the meter."""
 
 
 class ConstantPower(EnergyMeter):
-    """Constant power in place of a meter: the wattage given in the configuration."""
+    """Constant power instead of a meter: the wattage given in the configuration."""
 
     def __init__(self, watts: float) -> None:
         self.how, self._watts, self._began = f"{watts:g} W given", watts, time.perf_counter()
@@ -49,12 +49,12 @@ class ConstantPower(EnergyMeter):
 
 
 class RaplMeter(EnergyMeter):
-    """Energy of this machine's processors, and of their memory where it has a counter.
+    """Meter of this machine's processors, and of their memory if it has a counter.
 
     Parameters
     ----------
     folder : Path
-        Where Linux shows the counters; most systems let only root read them.
+        The folder of Linux's counters; on most systems only root can read them.
     """
 
     how = "RAPL"
@@ -63,14 +63,14 @@ class RaplMeter(EnergyMeter):
     def __init__(self, folder: Path = POWERCAP) -> None:
         self._zones = [_Zone(path) for path in sorted(folder.glob("intel-rapl:*")) if _is_counted(path)]
         if not self._zones:
-            raise EnergyUnavailable(f"this machine has no counter of its processors' energy (RAPL) in {folder}")
+            raise EnergyUnavailable(f"this machine has no energy counters of its processors (RAPL) in {folder}")
 
     def joules(self) -> float:
         return sum(zone.microjoules() for zone in self._zones) / 1e6
 
 
 class _Zone:
-    """One counter of RAPL; it begins at 0 again beyond its range."""
+    """RAPL counter, which overflows to 0."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "energy_uj"
@@ -78,7 +78,7 @@ class _Zone:
         self._last, self._used = _number(self._file), 0
 
     def microjoules(self) -> int:
-        """Return what was used since the zone was made."""
+        """Return the joules used since creation."""
         now = _number(self._file)
         self._used += now - self._last if now >= self._last else self._range - self._last + now
         self._last = now
@@ -86,7 +86,7 @@ class _Zone:
 
 
 class NvmlMeter(EnergyMeter):
-    """The first GPUs that this process may use: all that runs on them.
+    """Meter of the first GPUs that this process may use, including other processes on them.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class NvmlMeter(EnergyMeter):
         self._nvml.close()
 
     def _counters(self) -> list[int] | None:
-        """Return what each GPU has counted; None where one counts nothing."""
+        """Return the counter of each GPU; None if it has none."""
         try:
             return [self._nvml.millijoules(gpu) for gpu in self._gpus] or None
         except NvmlError:
@@ -135,9 +135,9 @@ class NvmlMeter(EnergyMeter):
 
 
 def _is_counted(zone: Path) -> bool:
-    """Return whether a zone adds to the others: packages, and memory, which is outside of them.
+    """Return whether the energy of a zone is not included in others: packages, and memory.
 
-    A package's other parts are in its own figure, and "psys" is the whole machine once more.
+    A package includes its subzones, and "psys" is the whole machine.
     """
     name = _text(zone / "name")
     return name.startswith("package") or name == "dram"

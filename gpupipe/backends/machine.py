@@ -17,7 +17,7 @@ from gpupipe.errors import ConfigError
 CGROUPS = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 
-# (limit, use, the line of memory.stat that counts the file cache which the kernel gives back on demand), v2 and v1
+# (limit, use, the line of memory.stat with the reclaimable file cache), v2 and v1
 MEMORY_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -31,11 +31,11 @@ class MemoryFigures:
     Attributes
     ----------
     total : int
-        What this process may use: the machine's memory or the cgroup's limit, whichever is less.
+        The smaller of the machine's memory and the cgroup's limit.
     available : int
-        What is free of it now.
+        Free memory.
     peak : int
-        The most that this process has held.
+        Peak memory of this process.
     """
 
     total: int
@@ -44,7 +44,7 @@ class MemoryFigures:
 
 
 def n_threads() -> int:
-    """Return how many threads to use: ``GPUPIPE_THREADS``, else the cores left by affinity and quota; at least 1.
+    """Return the number of threads to use: ``GPUPIPE_THREADS``, else the cores by affinity and quota; at least 1.
 
     Raises
     ------
@@ -56,7 +56,8 @@ def n_threads() -> int:
         return _cores()
     if not asked.isdecimal() or int(asked) == 0:
         raise ConfigError(
-            f"GPUPIPE_THREADS={asked!r} is not a whole number above 0", fix="set it to 1 or more, or unset it"
+            f"expected a whole number above 0 in GPUPIPE_THREADS; found {asked!r}",
+            fix="set it to 1 or more, or unset it",
         )
     return int(asked)
 
@@ -68,18 +69,18 @@ def _cores() -> int:
 
 
 def cpu_quota(cgroups: Path = CGROUPS, proc: Path = PROC) -> float | None:
-    """Return the cores that this process may keep busy, by its tightest cgroup; None where nothing limits it."""
+    """Return the CPU quota of the tightest cgroup in cores; None without a limit."""
     quotas = (_quota(folder) for folder in _cgroup_folders("cpu", cgroups, proc))
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None) -> MemoryFigures:
-    """Return host memory figures in bytes: of the machine, of the tightest cgroup, or of `limit`, whichever is least.
+    """Return host memory figures in bytes: the smallest of the machine, the tightest cgroup and `limit`.
 
     Parameters
     ----------
     limit : int, optional
-        What this process is to make do with; what it holds already is taken off.
+        Limit of this process; its current memory is subtracted.
     """
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     available = _kilobytes(proc / "meminfo", "MemAvailable:") or total
@@ -97,17 +98,17 @@ def memory(cgroups: Path = CGROUPS, proc: Path = PROC, limit: int | None = None)
 
 
 def peak_bytes(proc: Path = PROC) -> int:
-    """Return the most memory that this process has held."""
+    """Return the peak memory of this process."""
     peak = _kilobytes(proc / "self" / "status", "VmHWM:")
     if peak:
         return peak
-    import resource  # second choice: a child's figure starts at its parent's
+    import resource  # less accurate: the figure of a child starts at that of its parent
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _cgroup_folders(controller: str, cgroups: Path, proc: Path) -> list[Path]:
-    """Return the folders whose limits bind this process: its own cgroup and each one above it, in both layouts."""
+    """Return the folders whose limits apply to this process: its cgroup and all above it, in both layouts."""
     folders: list[Path] = []
     for line in _read(proc / "self" / "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -130,7 +131,7 @@ def _kilobytes(file: Path, name: str) -> int:
 
 
 def _value(file: Path, name: str) -> int:
-    """Return the number after `name` in a file of such lines; 0 without one."""
+    """Return the number after `name` in a file of such lines; 0 if it is absent."""
     for line in _read(file).splitlines():
         words = line.split()
         if words[:1] == [name] and len(words) > 1 and words[1].isdecimal():

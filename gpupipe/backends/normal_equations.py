@@ -1,7 +1,7 @@
-"""Normal equations of least squares, accumulated over blocks of rows: of NumPy, of CuPy, or of a worker's partition.
+"""Normal equations of least squares, accumulated over blocks of rows.
 
-A block is ``(rows, y, w)``: float64 arrays of shape (n, d), (n,) and (n,), in one array library, `rows` free to be
-overwritten. Sums of several matrices add up to those of all their rows.
+A block is ``(rows, y, w)``: float64 arrays of shape (n, d), (n,) and (n,) of NumPy or CuPy; `rows` may be overwritten.
+The sums of several partitions add up to those of all rows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gpupipe.typing import Array
 
 Block = tuple[Array, Array, Array]
 
-# Eigenvalues of a Gram matrix of unit columns are right to about d * 2e-16 of the largest, so with thousands of columns
-# smaller ones than this may be noise. In singular values of the matrix it is 1e-6.
+# Eigenvalues of a Gram matrix of unit columns are accurate to about d * 2e-16 of the largest, so with thousands of
+# columns smaller ones may be noise. The bound is 1e-6 for singular values of the matrix.
 RCOND = 1e-12
-# A column whose deviation is below this part of its root mean square is constant: weighted means are rounded. float32
-# columns that are not constant deviate by 6e-8 / sqrt(n).
+# A column with a smaller deviation, relative to its root mean square, is constant: weighted means are rounded.
+# Non-constant float32 columns deviate by at least 6e-8 / sqrt(n).
 CONSTANT = 1e-13
 
 
@@ -42,7 +42,7 @@ def centred_products(blocks: Iterable[Block], mean: Array, mean_y: Array | float
 
 
 def residual_products(blocks: Iterable[Block], mean: Array, mean_y: Array | float, coef: Array) -> Array:
-    """Return the products of the centred columns with what `coef` leaves of the target, shape (d,)."""
+    """Return the products of the centred columns with the residuals of `coef`, shape (d,)."""
     moment: Any = 0.0
     for rows, y, w in _centred(blocks, mean, mean_y):
         moment = moment + rows.T @ (w * (y - rows @ coef))
@@ -59,15 +59,15 @@ def _centred(blocks: Iterable[Block], mean: Array, mean_y: Array | float) -> Ite
 class MinimumNorm:
     """Solver of ``gram @ coef = moment`` for singular Gram matrices, on the host.
 
-    Columns are scaled to unit length first, so that units do not decide what is singular. Directions whose eigenvalue
-    is then at most `RCOND` of the largest are dropped.
+    Columns are scaled to unit length first, so that singularity does not depend on units. Directions with an eigenvalue
+    of at most `RCOND` times the largest are dropped.
 
     Parameters
     ----------
     gram : numpy.ndarray of float64, shape (d, d)
-        Of centred columns, or of plain ones with means of 0.
+        Gram matrix of centred columns.
     squares : numpy.ndarray of float64, shape (d,)
-        What centring has taken from each diagonal element: the weight of all rows times the squared mean.
+        The amount that centring subtracted from each diagonal element: total weight times squared mean.
 
     Raises
     ------
@@ -87,15 +87,15 @@ class MinimumNorm:
         values, vectors = np.linalg.eigh(scaled)
         is_kept = values > RCOND * values.max(initial=0.0)
         self._values, self._vectors = values[is_kept], vectors[:, is_kept]
-        # Changes of the coefficients that change no row, in the units of the columns.
+        # The null space: changes of the coefficients that do not change predictions, in the units of the columns.
         self._free = np.linalg.qr(vectors[:, ~is_kept] / self._scale[:, None]).Q
 
     def solve(self, moment: Array) -> Array:
-        """Return a solution, shape (d,); not yet the shortest."""
+        """Return a solution, shape (d,), not necessarily of minimum norm."""
         projected: Array = self._vectors.T @ (moment / self._scale) / self._values
         return self._vectors @ projected / self._scale
 
     def shorten(self, coef: Array) -> Array:
-        """Return the solution of least length among those that are equal to `coef` on every row."""
+        """Return the minimum-norm solution with the same predictions as `coef`."""
         free: Array = coef - self._free @ (self._free.T @ coef)
         return free

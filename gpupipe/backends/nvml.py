@@ -1,6 +1,6 @@
-"""NVIDIA's management library, through ctypes: the calls that gpupipe makes, and the GPUs that this process may use.
+"""Calls of NVIDIA's management library (NVML) through ctypes, and the GPUs that this process may use.
 
-Nothing of CUDA is initialised: a process that has done so can no longer fork GPU workers.
+CUDA is not initialised: a process that has done so can no longer fork GPU workers.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ NVML_ERRORS = {
     4: "no permission to use the GPU",
     8: "a GPU's power cables are not attached",
     9: "the NVIDIA kernel driver is not loaded",
-    12: "a part of the driver's own library is missing",
+    12: "a part of the driver's library is missing",
     15: "the GPU has fallen off the bus: restart the machine",
-    18: "kernel driver and driver library are of different versions: restart the machine or reinstall the driver",
+    18: "kernel driver and driver library have different versions: restart the machine or reinstall the driver",
 }
 
 
 class NvmlError(Exception):
-    """A call that the driver refuses: the reason as a sentence, and as one word in `obstacle`."""
+    """Failed call of the driver: the reason as a sentence, and as one word in `obstacle`."""
 
     def __init__(self, sentence: str, obstacle: str) -> None:
         self.obstacle = obstacle
@@ -28,7 +28,7 @@ class NvmlError(Exception):
 
 
 class Nvml:
-    """The few calls of NVIDIA's management library that gpupipe makes; each failure is an `NvmlError`."""
+    """NVIDIA's management library; each failure raises an `NvmlError`."""
 
     def __init__(self) -> None:
         _refuse_if_hidden()
@@ -79,7 +79,7 @@ class Nvml:
         return major.value, minor.value
 
     def memory(self, handle: ctypes.c_void_p) -> tuple[int, int]:
-        """Return the bytes of the GPU, and those that are free."""
+        """Return the total and the free bytes of the GPU."""
         total_free_used = (ctypes.c_ulonglong * 3)()
         self.call("nvmlDeviceGetMemoryInfo", handle, total_free_used)
         return int(total_free_used[0]), int(total_free_used[1])
@@ -88,20 +88,20 @@ class Nvml:
         return self.text("nvmlSystemGetDriverVersion")
 
     def millijoules(self, handle: ctypes.c_void_p) -> int:
-        """Return what the GPU has used since its driver was loaded."""
+        """Return the energy that the GPU has used since its driver was loaded."""
         energy = ctypes.c_ulonglong()
         self.call("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.byref(energy))
         return energy.value
 
     def milliwatts(self, handle: ctypes.c_void_p) -> int:
-        """Return the power of the GPU now; from Ampere on the mean of the last second."""
+        """Return the current power of the GPU; from Ampere on, the mean of the last second."""
         power = ctypes.c_uint()
         self.call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power))
         return power.value
 
 
 def visible_gpus(nvml: Nvml) -> list[int]:
-    """Return the driver's indices of the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order; at least one."""
+    """Return the driver's indices of the GPUs in CUDA_VISIBLE_DEVICES, in its order; at least one."""
     installed = nvml.count()
     if installed == 0:
         raise NvmlError(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
@@ -111,7 +111,7 @@ def visible_gpus(nvml: Nvml) -> list[int]:
     visible: list[int] = []
     for entry in value.split(","):
         index = _index_of(entry.strip(), nvml, installed)
-        if index is None:  # CUDA drops an entry that it cannot resolve, and all that follow
+        if index is None:  # CUDA ignores an entry that it cannot resolve, and all that follow
             break
         visible.append(index)
     if not visible:
@@ -123,7 +123,7 @@ def visible_gpus(nvml: Nvml) -> list[int]:
 def _index_of(entry: str, nvml: Nvml, installed: int) -> int | None:
     if entry.isdecimal():
         return int(entry) if int(entry) < installed else None
-    if entry.startswith("GPU-"):  # CUDA takes any unambiguous beginning of the identifier
+    if entry.startswith("GPU-"):  # CUDA accepts any unambiguous prefix of the identifier
         matches = [index for index in range(installed) if nvml.uuid(index).startswith(entry)]
         return matches[0] if len(matches) == 1 else None
     return None
@@ -131,10 +131,10 @@ def _index_of(entry: str, nvml: Nvml, installed: int) -> int | None:
 
 def _why_none(entry: str, installed: int) -> str:
     if entry.startswith("MIG-"):
-        return "names a slice of a GPU (MIG), which gpupipe does not understand: name a whole GPU"
+        return "names a slice of a GPU (MIG), which gpupipe does not support: use a whole GPU"
     if entry.isdecimal() or entry.startswith("GPU-"):
         return f"names none of this machine's {installed} GPU{'s' if installed > 1 else ''}"
-    return "is not understood: write numbers (0,1) or identifiers (GPU-…, from nvidia-smi -L)"
+    return "is invalid: expected numbers (0,1) or identifiers (GPU-…, from nvidia-smi -L)"
 
 
 def _refuse_if_hidden() -> None:

@@ -1,4 +1,4 @@
-"""Out of memory is not the end: work that takes each row by itself goes on with fewer rows at a time."""
+"""Recovery from out-of-memory errors: row-wise work continues with fewer rows at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-LEAST_ROWS = 1024  # what fails with so few is not short of memory for its rows
+LEAST_ROWS = 1024  # with so few rows, the rows are not the cause
 FIX = (
-    "use fewer columns (drop), ids instead of one-hot columns (models of trees, target_encode), fewer rows (where), or "
-    "more memory; `gpupipe plan` says what a run needs"
+    "use fewer columns (drop), codes instead of one-hot columns (tree models, target_encode), fewer rows (where), or "
+    "more memory; `gpupipe plan` estimates the need of a run"
 )
 
-# NumPy, Arrow, cuDF, CuPy and RMM raise MemoryErrors. XGBoost, Numba, PyTorch, CUDA's runtime and libraries below cuML
-# and CuPy, and Python, which finds no room for the stack of a thread, raise errors of their own, with these words.
+# NumPy, Arrow, cuDF, CuPy and RMM raise MemoryErrors. XGBoost, Numba, PyTorch, CUDA's runtime, libraries used by cuML
+# and CuPy, and Python, if it cannot allocate the stack of a thread, raise other errors with these words.
 WORDS = (
     "bad_alloc",
     "out_of_memory",
@@ -34,8 +34,8 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory was short, of the host or of a device."""
-    # Messages of XGBoost, Numba, PyTorch, CUDA and Python, whose classes mean other errors too.
+    """Return whether an error is an out-of-memory error of the host or a device."""
+    # Messages of XGBoost, Numba, PyTorch, CUDA and Python, whose classes have other causes too.
     return isinstance(error, MemoryError) or any(word in str(error) for word in WORDS)
 
 
@@ -48,30 +48,30 @@ def map_row_ranges(
     noun: str = "rows",
     least: int = LEAST_ROWS,
 ) -> list[Result]:
-    """Return ``[work(start, stop) for each part of the rows]``, in their order; there is one part at least.
+    """Return ``[work(start, stop) for each range of rows]`` in order; there is at least one range.
 
-    Where a part runs out of memory it is halved, and so are those behind it; that is said in the stage.
+    If a range runs out of memory, it and all later ones are halved, with a warning in the stage.
 
     Parameters
     ----------
     work : callable
-        What it returns of some rows must not depend on the others.
+        Its result for some rows must not depend on other rows.
     n_rows : int
     backend : Backend
-        Whose stage says that the rows were split.
+        The backend whose stage gets the warning.
     what : str
-        What is done with the rows, for messages.
+        The work, for messages.
     n_step_rows : int, optional
-        Begin with so many; default: all of them at once.
+        Initial size of a range; default: all rows.
     noun : str
-        What is counted, where it is not rows.
+        The unit, if it is not rows.
     least : int
-        What fails with so few is not halved again.
+        A range of this size is not halved again.
 
     Raises
     ------
     LimitError
-        If even `least` rows are too many.
+        If `least` rows are still too many.
     """
     found: list[Result] = []
     step, done, failed_at = n_step_rows or max(1, n_rows), 0, 0
@@ -86,16 +86,16 @@ def map_row_ranges(
                 raise
             if stop - done <= least:
                 raise _does_not_fit(error, f"{stop - done:,} {noun}", backend, what) from error
-        # Behind the handler: the error holds what its functions had allocated.
+        # Outside the handler: the error keeps the memory of its frames alive.
         failed_at = failed_at or stop - done
         step = max(least, _half(stop - done))
     if failed_at:
-        backend.remark(f"{what}: out of memory at {failed_at:,} {noun}: went on in parts of {step:,}")
+        backend.remark(f"{what}: out of memory at {failed_at:,} {noun}: continued with {step:,} at a time")
     return found
 
 
 def too_large(what: str, n_bytes: int, backend: Backend, error: BaseException) -> LimitError:
-    """Return the error of something that must be in memory as a whole, and is too large."""
+    """Return the error for data that cannot be split and does not fit in memory."""
     available = backend.memory().available / GIB
     return LimitError(
         f"no room for {what}: {n_bytes / GIB:.2f} GiB ({error})",
@@ -105,7 +105,7 @@ def too_large(what: str, n_bytes: int, backend: Backend, error: BaseException) -
 
 
 def _half(n_rows: int) -> int:
-    """Return the greatest power of two up to half of `n_rows`: blocks inside of a step then begin where they did."""
+    """Return the largest power of two up to half of `n_rows`, so that blocks inside a step start where they did."""
     return 1 << (max(2, n_rows).bit_length() - 2)
 
 

@@ -1,8 +1,8 @@
-"""Detection of a usable NVIDIA GPU and of the packages that would use it.
+"""Detection of a usable NVIDIA GPU and of the packages that use it.
 
-``import cudf`` succeeds on a machine without a GPU, so an ImportError answers nothing. The driver's own management
-library does, in a fraction of a millisecond: it is asked through ctypes, CUDA itself is only opened and never
-initialised (a process that has initialised it can no longer fork GPU workers), and no GPU package is imported.
+``import cudf`` succeeds on a machine without a GPU. NVML, the driver's management library, is called through ctypes in
+a fraction of a millisecond. CUDA is opened but not initialised (a process that has initialised it can no longer fork
+GPU workers), and no GPU package is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
-# The oldest that any RAPIDS wheel of the cuda12 extra runs on; the cuda13 wheels need (13, 0) and (7, 5).
+# The minimum of the RAPIDS wheels of the cuda12 extra; the cuda13 wheels need (13, 0) and (7, 5).
 MIN_CUDA = (12, 0)
 MIN_CAPABILITY = (7, 0)
 
@@ -22,25 +22,25 @@ GPU_PACKAGES = ("cudf", "cuml", "cupy", "rmm")
 
 @dataclass(frozen=True)
 class GpuProbe:
-    """The GPU of this machine, as the driver describes it.
+    """Description of this machine's GPU by the driver.
 
     Attributes
     ----------
     usable : bool
     reason : str
-        What was found, or why it cannot be used, in words.
+        The GPU found, or the reason that it cannot be used.
     count : int
-        GPUs that this process may use (``CUDA_VISIBLE_DEVICES`` counted).
+        Number of GPUs that this process may use, within ``CUDA_VISIBLE_DEVICES``.
     name, driver : str
-        Of the first of them: ``"NVIDIA H100"``, ``"580.95.05"``.
+        Name and driver version of the first GPU: ``"NVIDIA H100"``, ``"580.95.05"``.
     cuda : (int, int)
         The highest CUDA version that the driver supports.
     capability : (int, int)
         Compute capability of the first GPU.
     memory_bytes, free_bytes : int
-        Memory of the first GPU, and what no process holds of it.
+        Total and free memory of the first GPU.
     obstacle : str
-        What `reason` says, as one word for programs: "hidden", "not_visible", "no_driver", "no_cuda", "no_gpu",
+        `reason` as one word for programs: "hidden", "not_visible", "no_driver", "no_cuda", "no_gpu",
         "old_driver", "old_gpu", "no_function", "nvml_18" (an error of the driver); empty where the GPU is usable.
     """
 
@@ -57,22 +57,22 @@ class GpuProbe:
 
 
 def probe_gpu() -> GpuProbe:
-    """Return what is known about this machine's GPU; never raises.
+    """Return the probe of this machine's GPU; never raises.
 
     The environment variable ``GPUPIPE_FORCE_CPU`` hides the GPU from gpupipe, ``CUDA_VISIBLE_DEVICES`` from CUDA. GPUs
-    are counted in the driver's order, which is CUDA's own order under ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` and wherever all
-    GPUs are of one type.
+    are counted in the driver's order, which is CUDA's own order under ``CUDA_DEVICE_ORDER=PCI_BUS_ID`` and if all
+    GPUs have the same type.
     """
     return _ask(lambda nvml, visible: (_describe(nvml, visible[0], len(visible)),))[0]
 
 
 def probe_gpus() -> tuple[GpuProbe, ...]:
-    """Return each GPU that this process may use, as CUDA numbers them, or the one refusal that `probe_gpu` returns."""
+    """Return the GPUs that this process may use, in CUDA's order, or the single failed probe of `probe_gpu`."""
     return _ask(lambda nvml, visible: tuple(_describe(nvml, index, count=1) for index in visible))
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return which of the packages that compute on a GPU are not installed; imports none of them."""
+    """Return the GPU packages that are not installed, without importing any."""
     return tuple(package for package in GPU_PACKAGES if find_spec(package) is None)
 
 
@@ -96,7 +96,7 @@ def _ask(describe: Callable[[Nvml, list[int]], tuple[GpuProbe, ...]]) -> tuple[G
 
 
 def _describe(nvml: Nvml, index: int, count: int) -> GpuProbe:
-    """Return every figure of one GPU, as one of `count`; whether they suffice is for `_judge` to say."""
+    """Return the figures of one of `count` GPUs, not yet checked."""
     driver, handle = nvml.driver(), nvml.handle(index)
     name = nvml.text("nvmlDeviceGetName", handle)
     memory_bytes, free_bytes = nvml.memory(handle)

@@ -16,13 +16,13 @@ class StageUse:
     bytes_to_device, bytes_to_host : int
         Bytes that gpupipe moved between host and device.
     peak_bytes : int, optional
-        The most device memory that was held at once; None without a device.
+        Peak device memory; None without a device.
     fallbacks : tuple of str
-        What ran on the host though the device was chosen, and why.
+        Work that fell back to the host, with the reason.
     engines : mapping of str to str
-        The engine that was chosen for each family of kernels that computed on the host.
+        The engine of each family of kernels that computed on the host.
     workers : tuple of dict
-        For each worker of a cluster its ``address``, tasks, seconds and bytes.
+        ``address``, tasks, seconds and bytes of each worker of a cluster.
     """
 
     bytes_to_device: int = 0
@@ -34,31 +34,31 @@ class StageUse:
 
 
 class Meter(Protocol):
-    """Counter of what stages use: a `gpupipe.backends.base.Backend`, or `gpupipe.partitions.workers.Workers`."""
+    """Meter of the use of stages: a `gpupipe.backends.base.Backend` or `gpupipe.partitions.workers.Workers`."""
 
     def open_stage(self) -> None:
-        """Begin to count for a stage."""
+        """Start counting for a stage."""
 
     def synchronize(self) -> None:
         """Wait until the work of the stage is done; not called for a stage that failed."""
 
     def close_stage(self) -> StageUse:
-        """Return what the stage opened last used."""
+        """Return the use of the innermost stage."""
 
     def take_remarks(self) -> list[str]:
-        """Return the remarks on the stage, each once."""
+        """Return the warnings of the stage, each once."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a stage: host, device or workers.
+    """Place of a stage: host, device or workers.
 
     Attributes
     ----------
     device : str
         "cpu" or "gpu".
     reason : str
-        Why there, in words.
+        The reason for the device.
     meter : Meter, optional
         Counts what the stage uses; None if nothing is counted.
     progress : callable, optional

@@ -25,13 +25,13 @@ MARKS = ("csv.delimiter", "csv.decimal", "csv.thousands", "csv.quote")  # single
 ESCAPED = {"\\t": "\t", "tab": "\t"}
 # Advice about configurations in messages of readers, and its equivalent on the command line.
 REWRITES = (
-    (r"or [\w ]+: csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
+    (r"or [\w ]+:? csv: \{bad_rows: skip\}", "or write such rows to a file: --on-error reject"),
     (r"csv: \{(\w+): ([^{}]*)\}", r"--source csv.\1=\2"),
     (r"source: \{isolate: true\}", "--isolate"),
     (r"\bsource\.format: (\w+)", r"--source format=\1"),
     (r"(?<!--source )(?<!['./])\bcsv\.(\w+)", r"--source csv.\1"),
     (r"relative to the configuration", "relative to the current folder"),
-    (r",? or (?:leave the column out with drop|drop the column[^;]*)", ""),
+    (r",? or exclude it with drop", ""),
     (r", or (?:take it out of|remove it from) columns, target and where", ""),
 )
 

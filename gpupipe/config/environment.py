@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<open>!?)(?P<default>:[^{}]*)?\}|\$\{")
 
 OURS = "GPUPIPE_"
-_WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder of the public tables (listed in the README)"}
+_WHAT_TO_SET = {"GPUPIPE_DATA": "set it to the folder of the public tables (see configs/README.md)"}
 
 
 @dataclass

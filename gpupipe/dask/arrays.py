@@ -1,4 +1,4 @@
-"""Dask arrays of the rows that workers hold, for libraries that train on Dask by themselves."""
+"""Dask arrays of the rows that workers hold, for libraries with their own Dask training."""
 
 from __future__ import annotations
 

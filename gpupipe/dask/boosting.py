@@ -1,4 +1,4 @@
-"""XGBoost trained by all workers together, by its own estimators for Dask, on the partitions where they are."""
+"""XGBoost training on all workers with ``xgboost.dask``, on the partitions in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpupipe.typing import Array
 
 
 def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train XGBoost on a matrix in partitions; a training that loses a worker begins again with those that are left.
+    """Train XGBoost on a matrix in partitions; training restarts on the remaining workers if one is lost.
 
     Its histograms are sketched on each worker and merged, so trees may differ in their last splits from those of one
     machine, and with the number of workers.
@@ -29,7 +29,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     Raises
     ------
     ClusterError
-        If workers were lost again and again.
+        If workers were lost in every attempt.
     ConfigError
         If XGBoost refuses the parameters, or is not installed.
     """
@@ -38,7 +38,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     _, target, weights, classes = prepare_rows(model, X, y, context)
     assert target is not None
     params = keyword_arguments(model, X, context, 1) | {"device": "cuda" if workers.device == "gpu" else "cpu"}
-    del params["n_jobs"]  # a worker gives XGBoost its own threads
+    del params["n_jobs"]  # XGBoost uses the threads of its worker
 
     def attempt(begun: int) -> Any:
         with blame_lost_workers(workers, where):
@@ -47,7 +47,7 @@ def fit_xgboost(model: XGBoost, X: PartitionedMatrix, y: Array | None, context: 
     try:
         estimator = retry_collective(workers, attempt, where)
     except ValueError as error:
-        what = f"XGBoost could not be trained: {error}"
+        what = f"XGBoost training failed: {error}"
         raise ConfigError(what, where=where, fix="change its parameters") from error
     return FittedXGBoost.of(estimator, context.task, tuple(context.feature_names), context.n_classes, classes)
 
@@ -78,7 +78,7 @@ def _train(
             "sample_weight_eval_set": None if weights is None else [asked[2]],
             "verbose": False,
         }
-    # Workers print as this process does: here it is only what is wrong.
+    # Workers print at the verbosity of this process: warnings only.
     with (
         show_worker_reports(workers.client, context.resources.show_progress) as reports,
         workers.client.as_current(),
@@ -90,11 +90,11 @@ def _train(
 
 
 def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array | None) -> tuple[Any, Any, Any]:
-    """Return matrix, target and weights of some rows as Dask arrays, each partition of the matrix where it is."""
+    """Return matrix, target and weights of some rows as Dask arrays, without moving the matrix."""
     partitions, heights = X.partitions, X.heights
     if mask is not None:
         own = X.split_rows(mask)
-        chosen = X.map(lambda backend, rows, at: rows[backend.to_device(at)], each=[own], label="rows of a validation")
+        chosen = X.map(lambda backend, rows, at: rows[backend.to_device(at)], each=[own], label="validation rows")
         partitions, heights = chosen.partitions, tuple(int(at.sum()) for at in own)
         y, weights = y[mask], None if weights is None else weights[mask]
     chunks = (tuple(height for height in heights if height),)

@@ -1,9 +1,9 @@
-"""Connection to the workers that ``--cluster`` and the ``cluster:`` section ask for.
+"""Connection to the workers of ``--cluster`` and the ``cluster:`` section.
 
 local
-    Workers are processes of this machine, started for the run and ended with it: of the CPU, or one for each GPU.
+    Workers are processes on this machine that live as long as the run: on the CPU, or one per GPU.
 tcp://host:8786, or a scheduler file
-    Workers are those of a scheduler that runs already. They must be of a kind with this process: see
+    Workers are those of an existing scheduler. Their versions must be compatible with this process: see
     `gpupipe.dask.versions`.
 """
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
     from gpupipe.dask.workers import DaskWorkers
 
-ANSWER_SECONDS = 10.0  # for a scheduler to answer at all
-SETTLE_SECONDS = 5.0  # for a worker that is being started again
+ANSWER_SECONDS = 10.0  # for the first answer of a scheduler
+SETTLE_SECONDS = 5.0  # for a worker to restart
 OUR_VERSION = "gpupipe:__version__"
-# Keywords that Dask's and dask-cuda's clusters hand on to their workers: one begins with the `dask_setup` of a module.
+# Keywords that Dask's and dask-cuda's clusters pass to their workers, which run the `dask_setup` of a module first.
 FOR_EACH_WORKER = {"preload": ["gpupipe.dask.worker_process"]}
 SILENT = logging.CRITICAL + 1
 START_FAILURES = (RuntimeError, OSError, ValueError, AssertionError)
-NO_LOOP = "its event loop did not start within 10 s"  # what Dask asserts without a word
+NO_LOOP = "its event loop did not start within 10 s"  # Dask's assertion has no message
 
 
 @contextmanager
 def connect(
     settings: ClusterSettings, device: str = "auto", options: DeviceOptions = DEFAULT_OPTIONS
 ) -> Iterator[DaskWorkers]:
-    """Yield the workers of a cluster. Workers that were started for it are always ended on exit.
+    """Yield the workers of a cluster. Workers started here are always stopped on exit.
 
     Parameters
     ----------
     settings : ClusterSettings
-        Its ``scheduler`` is given.
+        With a ``scheduler``.
     device : {"auto", "cpu", "gpu"}
         auto: the GPU if every worker has one.
     options : DeviceOptions
@@ -63,17 +63,17 @@ def connect(
     Raises
     ------
     ConfigError
-        If Dask is not installed, or the settings ask for what is not there (a file, more workers than GPUs).
+        If Dask is not installed, a scheduler file does not exist, or there are fewer GPUs than workers.
     ClusterError
-        If no scheduler answers, has no workers, or these have other versions.
+        If no scheduler answers, it has no workers, or versions differ.
     DeviceError
-        If "gpu" is demanded and a worker has none.
+        If `device` is "gpu" and a worker has none.
     """
     _require("distributed", "pip install 'gpupipe[cluster]'")
     if settings.dashboard_address:
-        _require("bokeh", "pip install bokeh, or leave cluster.dashboard_address out")
+        _require("bokeh", "pip install bokeh, or remove cluster.dashboard_address")
     import dask
-    import distributed  # its own defaults and its loggers are there from now on
+    import distributed  # loads Dask's defaults and loggers
 
     with ExitStack() as stack:
         stack.enter_context(_started_safely())
@@ -88,10 +88,10 @@ def connect(
 
 @contextmanager
 def _started_safely() -> Iterator[None]:
-    """Have Python that is started here import nothing from the current folder first; restore the environment on exit.
+    """Keep child processes from importing from the current folder; restore the environment on exit.
 
-    Workers and the tracker of their semaphores are started with ``python -c``. What Dask sets for them in this process
-    is restored too.
+    Workers and the tracker of their semaphores are started with ``python -c``. Variables that Dask sets in this process
+    are restored too.
     """
     before = {name: os.environ.get(name) for name in BEFORE_START}
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -113,7 +113,7 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
 
     report = device_report()
     if device == "gpu" and report.gpu_obstacle:
-        raise DeviceError(f"the GPU was asked for and cannot be used: {report.gpu_obstacle}", where="device: gpu")
+        raise DeviceError(f"device: gpu, but the GPU cannot be used: {report.gpu_obstacle}", where="device: gpu")
     on_gpu = device != "cpu" and not report.gpu_obstacle
     reason = report.gpu.reason if on_gpu else "asked for" if device == "cpu" else report.gpu_obstacle
     start = _start_on_gpus if on_gpu else _start_on_cpu
@@ -121,8 +121,8 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
         cluster = start(settings)
     except START_FAILURES as error:
         raise ClusterError(
-            f"the workers do not start: {str(error) or NO_LOOP}", where="cluster: local",
-            fix="run again; a script that starts them needs `if __name__ == '__main__':` around what it runs",
+            f"the workers did not start: {str(error) or NO_LOOP}", where="cluster: local",
+            fix="run again; a script that starts workers must guard its code with `if __name__ == '__main__':`",
         ) from error  # fmt: skip
     with cluster, Client(cluster, set_as_default=False) as client:
         n_threads = sum(known["nthreads"] for known in client.scheduler_info()["workers"].values())
@@ -135,7 +135,7 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
 
 
 def _let_settle(client: Client, workers: DaskWorkers) -> None:
-    """Wait for workers that are being started again: one that is ended before it is up says so with a traceback."""
+    """Wait for restarting workers: a worker that is stopped during its start prints a traceback."""
     if workers.n_lost and client.status == "running":
         with suppress(TimeoutError):
             client.wait_for_workers(workers.n_workers_at_first, timeout=SETTLE_SECONDS)
@@ -156,13 +156,13 @@ def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
 def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
     _require("dask_cuda", "pip install 'gpupipe[cuda13]' (or cuda12), or run with --device cpu")
     restore_row_stack()
-    from dask_cuda import LocalCUDACluster  # with cuDF's spilling it imports cuDF, here too
+    from dask_cuda import LocalCUDACluster  # with spilling enabled it imports cuDF in this process too
 
     n_gpus = device_report().gpu.count
     if settings.workers and settings.workers > n_gpus:
         raise ConfigError(
-            f"{settings.workers} workers are asked for, each with a GPU of its own, and there are {n_gpus}",
-            where="cluster.workers", fix=f"at most {n_gpus}, or --device cpu",
+            f"expected a GPU for each of {settings.workers} workers; found {n_gpus}",
+            where="cluster.workers", fix=f"set it to at most {n_gpus}, or use --device cpu",
         )  # fmt: skip
     return LocalCUDACluster(
         n_workers=settings.workers, threads_per_worker=settings.threads or 1, protocol=settings.protocol,
@@ -176,7 +176,7 @@ def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
 
 
 def _pages(settings: ClusterSettings) -> dict[str, Any]:
-    """Return where the scheduler has its pages; by itself it would open Dask's port to every machine, or warn."""
+    """Return the dashboard address; Dask's default listens on every interface, or warns."""
     return {} if settings.dashboard_address else {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
 
@@ -190,14 +190,14 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
     seconds = min(ANSWER_SECONDS, settings.deadline)
     try:
         with warnings.catch_warnings():
-            # other versions are an error below, which says what to do
+            # differing versions are an error below, with a fix
             warnings.filterwarnings("ignore", message="Mismatched versions found")
             client = Client(address, timeout=seconds, set_as_default=False)
     except START_FAILURES as error:
         _close_failed(error)
         raise ClusterError(
-            f"no scheduler answers within {seconds:g} s: {str(error) or NO_LOOP}", where=address,
-            fix="is it running, and is this its address? `dask scheduler` prints it; --cluster local needs none",
+            f"no scheduler answered within {seconds:g} s: {str(error) or NO_LOOP}", where=address,
+            fix="start it, or correct the address that `dask scheduler` prints; --cluster local needs no scheduler",
         ) from error  # fmt: skip
     with client:
         _wait_for_workers(client, settings, address)
@@ -207,10 +207,10 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
 
 
 def _close_failed(error: BaseException) -> None:
-    """Close the client that an error came from, which nobody else holds.
+    """Close the client that an error came from, to which nothing else refers.
 
-    Its finalizer would do it, but it takes the lock that the start of another client holds, and the garbage collector
-    might run it in the thread that this start waits for.
+    Its finalizer would do so, but takes a lock that the start of another client holds, and the garbage collector
+    may run it in the thread that this start waits for.
     """
     from distributed import Client
 
@@ -240,7 +240,7 @@ def _led(
 
 
 def cluster_shape(settings: ClusterSettings, n_cores: int) -> tuple[int, int]:
-    """Return the number of workers, and of threads of each; what the settings leave open gives every core work."""
+    """Return the number of workers and of threads per worker; defaults use every core."""
     from distributed.deploy.utils import nprocesses_nthreads
 
     if settings.workers is not None:
@@ -252,7 +252,7 @@ def cluster_shape(settings: ClusterSettings, n_cores: int) -> tuple[int, int]:
 
 
 def _address(settings: ClusterSettings) -> str:
-    """Return the address of a scheduler that runs: the one given, or that in its file."""
+    """Return the address of an existing scheduler: the one given, or the one in its file."""
     path = settings.scheduler_file
     if path is None:
         return str(settings.scheduler)
@@ -264,7 +264,7 @@ def _address(settings: ClusterSettings) -> str:
             f"cannot read the scheduler file {path}: {error.strerror}", where="--cluster", fix=fix
         ) from None
     except (ValueError, KeyError, TypeError):
-        raise ConfigError(f"{path} is no scheduler file: it names no address", where="--cluster", fix=fix) from None
+        raise ConfigError(f"{path} is not a scheduler file: it has no address", where="--cluster", fix=fix) from None
 
 
 def _wait_for_workers(client: Client, settings: ClusterSettings, address: str) -> None:
@@ -275,13 +275,13 @@ def _wait_for_workers(client: Client, settings: ClusterSettings, address: str) -
         n_workers = len(client.scheduler_info()["workers"])
         have = "has no workers" if n_workers == 0 else f"has {n_workers} of {wanted} workers"
         raise ClusterError(
-            f"the scheduler {have}, and no more have joined within {settings.deadline:g} s", where=address,
-            fix=f"start some: `dask worker {address}`; if a queue starts them, raise cluster.deadline",
+            f"the scheduler {have}; no more joined within {settings.deadline:g} s", where=address,
+            fix=f"start workers with `dask worker {address}`; if a queue starts them, raise cluster.deadline",
         ) from None  # fmt: skip
 
 
 def _compare_versions(client: Client, deadline: float) -> None:
-    """Raise a ClusterError unless the workers have the versions of this process, as far as they matter."""
+    """Raise a ClusterError if the workers have incompatible versions."""
     ours = _on_each(client, deadline, pkgutil.resolve_name, OUR_VERSION)  # a worker may not have gpupipe
     found = client.get_versions()
     theirs = {
@@ -295,7 +295,7 @@ def _compare_versions(client: Client, deadline: float) -> None:
 
 
 def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
-    """Return whether the workers of a running cluster compute on GPUs, and why."""
+    """Return the device of the workers of a running cluster, and the reason."""
     if device == "cpu":
         return False, "asked for"
     found = _on_each(client, deadline, lambda: device_report().gpu_obstacle)
@@ -305,7 +305,7 @@ def _where(client: Client, device: str, deadline: float) -> tuple[bool, str]:
     where, obstacle = next(iter(obstacles.items()))
     if device == "gpu":
         raise DeviceError(
-            f"the GPU was asked for, and {len(obstacles)} workers cannot use one: {obstacle}", where=where,
+            f"device: gpu, but {len(obstacles)} workers cannot use a GPU: {obstacle}", where=where,
             fix="start them with `dask cuda worker` on machines with GPUs, or run with --device auto or cpu",
         )  # fmt: skip
     return False, f"{len(obstacles)} workers cannot use a GPU ({where}: {obstacle})"
@@ -325,15 +325,15 @@ def _on_each(client: Client, deadline: float, function: Any, *arguments: Any) ->
     except TimeoutError:
         silent = [where for where, future in asked.items() if not future.done()]
         raise ClusterError(
-            f"{len(silent)} of {len(asked)} workers do not answer within {deadline:g} s", where=", ".join(silent[:5]),
-            fix="they may be busy with another job: wait for it, or raise cluster.deadline; else start them again",
+            f"{len(silent)} of {len(asked)} workers did not answer within {deadline:g} s", where=", ".join(silent[:5]),
+            fix="if they run another job, wait for it or raise cluster.deadline; otherwise restart them",
         ) from None  # fmt: skip
     return {where: future.exception() or future.result() for where, future in asked.items()}
 
 
 @contextmanager
 def _quiet(*packages: str) -> Iterator[None]:
-    """Keep packages from logging what our own errors and remarks say."""
+    """Silence log lines of packages that repeat gpupipe's errors and warnings."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in packages]
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]

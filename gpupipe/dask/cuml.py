@@ -1,7 +1,7 @@
-"""Training by cuml.dask: the GPUs of a cluster learn one model together, on the partitions where they lie.
+"""Training with cuml.dask: the GPUs of a cluster train one model on the partitions in place.
 
-Its estimators are led by this process, which needs a GPU and cuML itself: some count classes here, and all bring the
-model here that they have learned. What is kept of it is portable, and needs neither.
+The driver needs a GPU and cuML too: some estimators count classes there, and all collect the trained model there. The
+model is then converted to a portable one, which needs neither.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of C
 def refusal(
     model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
 ) -> EstimatorRefusal | None:
-    """Return why the GPUs of the workers cannot train a model together, or None where they can.
+    """Return the reason that the GPUs of the workers cannot train a model, or None if they can.
 
     Raises
     ------
     GpupipeError
-        As `gpupipe.models.training.prepare_rows`: what no device can learn.
+        As `gpupipe.models.training.prepare_rows`.
     """
     name, rows = model.estimator_name(context.task), prepare_rows(model, X, y, context)
     params = keyword_arguments(model, X, context, 1)
     refused = cuml_estimators.refusal(name, params, X.shape, rows.weights is not None)
     if refused is None and (obstacle := device_report().gpu_obstacle):
-        what = f"the process that leads takes part in the training of cuml.dask, and cannot use a GPU: {obstacle}"
-        return EstimatorRefusal(what, "run gpupipe where there is one, or use the model xgboost")
+        what = f"cuml.dask needs a GPU on the driver, which cannot use one: {obstacle}"
+        return EstimatorRefusal(what, "run gpupipe on a machine with a GPU, or use the model xgboost")
     if refused is None and name.startswith("RandomForest"):
         refused = _old_forest()
     if refused is None and model.accepts_missing:
@@ -58,7 +58,7 @@ def refusal(
 
 
 def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train a model that is not refused; see `gpupipe.dask.training.fit_on_cluster`.
+    """Train a model that `refusal` accepts; see `gpupipe.dask.training.fit_on_cluster`.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, contex
     Raises
     ------
     ClusterError
-        If workers were lost again and again.
+        If workers were lost in every attempt.
     ConfigError
         If cuML refuses the parameters, or is not installed.
     """
@@ -80,7 +80,7 @@ def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, contex
         learned = call_library(X.workers, partial(_train, name, params, X, rows.y), where)
     except ValueError as error:  # those of cuML are
         raise ConfigError(
-            f"cuml.dask could not be trained: {error}", where=where, fix="change its parameters"
+            f"training with cuml.dask failed: {error}", where=where, fix="change its parameters"
         ) from error
     kind = KINDS.get(name, FittedSklearn)
     fitted = kind.of(learned, context.task, tuple(context.feature_names), context.n_classes, rows.classes)
@@ -88,15 +88,15 @@ def fit_cuml(model: ModelSettings, X: PartitionedMatrix, y: Array | None, contex
 
 
 def _train(name: str, params: Mapping[str, Any], X: PartitionedMatrix, y: Array | None) -> Any:
-    """Return what was learned as an object of scikit-learn's, as `to_scikit_learn` gives it."""
+    """Return the trained model as a scikit-learn object, as `to_scikit_learn` does."""
     import cupy
 
     estimator = _created(name, params, X)
     estimator.fit(*_arrays(name, X, y, ESTIMATORS[name].dtype_for(params)))
-    # Of these two, what they hold learns for them.
+    # These two wrap the estimator that is trained.
     combined = (estimator.solver if name in ("Lasso", "ElasticNet") else estimator).get_combined_model()
     if name == "PCA":
-        combined.n_samples_ = X.shape[0]  # its translation asks for it, and only one GPU alone sets it
+        combined.n_samples_ = X.shape[0]  # the conversion reads it, and only single-GPU training sets it
     return to_scikit_learn(name, combined, cupy.asnumpy)
 
 
@@ -105,21 +105,21 @@ def _created(name: str, params: Mapping[str, Any], X: PartitionedMatrix) -> Any:
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
     given = row.translate(params)
-    if "n_bins" in given:  # more than rows: cuML would take less itself, with a warning
+    if "n_bins" in given:  # more than rows: cuML would reduce it with a warning
         given["n_bins"] = min(given["n_bins"], X.shape[0])
     return getattr(_imported(module), class_name)(client=X.workers.client, **given)
 
 
 def _arrays(name: str, X: PartitionedMatrix, y: Array | None, dtype: str) -> tuple[Any, ...]:
-    """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, each partition where it is."""
-    import cupy  # Dask counts classes by the library that it takes the arrays to be of
+    """Return the matrix, and the target if there is one, as Dask arrays of CuPy's, without moving partitions."""
+    import cupy  # Dask counts classes with the library of `meta`
 
     matrix = X.map(lambda _, rows: rows.astype(dtype, order="F", copy=False), label="matrix for cuml.dask")
     arrays = [to_dask_array(matrix.partitions, X.heights, (X.n_columns,), cupy.empty((0, 0), dtype))]
     if y is not None:
-        # Its linear models, logistic regression among them, read a target of the dtype of the matrix.
+        # cuML's linear models, including logistic regression, require a target with the dtype of the matrix.
         y = y.astype("int32" if name == "RandomForestClassifier" else dtype)
-        # The rows are an argument so that the target is stored beside them.
+        # The rows are an argument so that the target is placed on the same worker.
         target = X.map(
             lambda backend, rows, own: backend.to_device(own), each=[X.split_rows(y)], label="target for cuml.dask"
         )
@@ -138,7 +138,7 @@ def _old_forest() -> EstimatorRefusal | None:
     found: str = _imported("cuml").__version__
     if Version(found) >= Version(OLDEST_FOREST):
         return None
-    what = f"in cuML {found}, each worker grows its trees on its own rows alone"
+    what = f"in cuML {found}, each worker grows its trees from its own rows only"
     return EstimatorRefusal(what, f"install cuML {OLDEST_FOREST}, or use the model xgboost")
 
 

@@ -1,7 +1,7 @@
-"""Estimators that the GPUs of a cluster train together: which class of cuml.dask stands for one of scikit-learn's.
+"""Estimators of cuml.dask, by the scikit-learn class that they replace.
 
-The table is that of one GPU (`gpupipe.backends.gpu.estimators`) with what cuml.dask changes. It hands on its keyword
-arguments without a look at them, and forgets those that only one GPU honours: what is not in a row is never passed.
+The table is that of one GPU (`gpupipe.backends.gpu.estimators`) with the changes of cuml.dask, which passes keyword
+arguments on unchecked and ignores those that only one GPU supports. Only the parameters in a row are passed.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Any
 from gpupipe.backends.gpu import estimators
 from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator, ParameterRule
 
-OLDEST_FOREST = "26.10"  # before, each worker grew its share of the trees on its own rows alone
+OLDEST_FOREST = "26.10"  # earlier releases grow the trees of a worker from its own rows only
 
 
 def _row(name: str, module: str, fixed: Mapping[str, Any], dtype: str, **params: ParameterRule) -> GpuEstimator:
-    """Return the row of one GPU as cuml.dask has it; it says itself what results are made of."""
+    """Return the row of one GPU, adapted to cuml.dask, which sets the output type itself."""
     alone = estimators.ESTIMATORS[name]
     return replace(
         alone, path=f"cuml.dask.{module}:{name}", params={**alone.params, **params}, fixed=fixed, dtype=dtype
     )
 
 
-_COPIED = ParameterRule(why="it centres a copy of its own")
-_UNWEIGHTED = ParameterRule(allowed=(None,), why="it takes no weights of rows")
+_COPIED = ParameterRule(why="it always centres a copy")
+_UNWEIGHTED = ParameterRule(allowed=(None,), why="it has no sample weights")
 _DIRECT = ParameterRule(why="it solves directly, whatever the solver")
-# Coordinate descent's own defaults are not scikit-learn's, and its Lasso does not even set `l1_ratio`.
+# The defaults of coordinate descent differ from scikit-learn's, and its Lasso does not set `l1_ratio`.
 _DESCENT = {
-    "selection": ParameterRule(allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"),
+    "selection": ParameterRule(allowed=("cyclic",), why="its random order has no seed", nearest="cyclic"),
     "max_iter": ParameterRule("max_iter"),
 }
 
-# scikit-learn's class name → what stands for it. float64: of a copy, which those that say so centre in place.
+# scikit-learn's class name → its replacement. float64: train on a copy, which some estimators centre in place.
 ESTIMATORS: dict[str, GpuEstimator] = {
     "LogisticRegression": _row(
         "LogisticRegression", "linear_model", {"penalty": "elasticnet", "lbfgs_memory": 10}, "float32"
@@ -42,7 +42,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
         "Ridge", "linear_model", {"solver": "eig"}, "float64",
         solver=ParameterRule(
             allowed=("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"),
-            why="lbfgs is there for sign constraints, which it has not", nearest="auto",
+            why="lbfgs is for sign constraints, which it does not support", nearest="auto",
         ),
         max_iter=_DIRECT, tol=_DIRECT, copy_X=_COPIED,
     ),
@@ -59,14 +59,14 @@ ESTIMATORS: dict[str, GpuEstimator] = {
 }  # fmt: skip
 
 _NEIGHBORS = EstimatorRefusal(
-    "cuml.dask leaves the rows that are a neighbour on the workers: there is no model of it that could be kept",
+    "cuml.dask keeps the neighbours on the workers, so there is no model to export",
     "use the model random_forest or xgboost",
 )
-# scikit-learn's class name → why cuml.dask cannot stand for it
+# scikit-learn's class name → the reason that cuml.dask cannot replace it
 NO_TWIN: dict[str, EstimatorRefusal] = {
     **estimators.NO_TWIN,
     "LinearRegression": EstimatorRefusal(
-        "cuml.dask solves least squares by eigenvalues of the covariance alone, which is not stable on a full one-hot",
+        "cuml.dask solves least squares by eigenvalues of the covariance only, which is unstable on one-hot columns",
         "use the model ridge with a small alpha",
     ),
     "KNeighborsClassifier": _NEIGHBORS,
@@ -76,7 +76,7 @@ NO_TWIN: dict[str, EstimatorRefusal] = {
 
 
 def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weighted: bool) -> EstimatorRefusal | None:
-    """Return why cuml.dask cannot train an estimator, or None where it can.
+    """Return the reason that cuml.dask cannot train an estimator, or None if it can.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weight
         return NO_TWIN[name]
     found = ESTIMATORS[name].refusals(params)
     if weighted:
-        found.append(EstimatorRefusal(f"cuml.dask's {name} takes no weights of rows", "leave out class_weight"))
+        found.append(EstimatorRefusal(f"cuml.dask's {name} has no sample weights", "remove class_weight"))
     if name == "Ridge" and shape[1] == 1:
-        found.append(EstimatorRefusal("cuml.dask's Ridge needs two columns at least", "give the model another feature"))
+        found.append(EstimatorRefusal("cuml.dask's Ridge needs at least 2 features", "add a feature"))
     if not found:
         return None
     return EstimatorRefusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))

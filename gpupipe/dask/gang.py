@@ -1,4 +1,4 @@
-"""Collective computations: tasks that run on several workers at the same time, and begin again if one is lost."""
+"""Collective computations: tasks that run on several workers at the same time and restart if one is lost."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gpupipe.errors import ClusterError, GpupipeError, LimitError
 
 Result = TypeVar("Result")
 
-ATTEMPTS = 3  # each but the last may lose a worker
+ATTEMPTS = 3  # all but the last may lose a worker
 
 
 class GangError(ClusterError):
-    """A worker of a gang was lost or does not answer the others; the remaining workers may start over."""
+    """A worker of a gang was lost or does not answer; the remaining workers may start over."""
 
 
 def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where: str) -> Result:
-    """Return ``call(attempt)``, called again with the remaining workers if it loses one; attempts count from 1.
+    """Return ``call(attempt)``, retried on the remaining workers if one is lost; attempts count from 1.
 
     Parameters
     ----------
     workers : DaskWorkers
-        Their deadline ends what is waited for.
+        Their deadline limits every wait.
     call : callable
-        Raises a `GangError` if it loses a worker.
+        Raises `GangError` if a worker is lost.
     where : str
         What is computed, for messages.
 
@@ -41,29 +41,29 @@ def retry_collective(workers: DaskWorkers, call: Callable[[int], Result], where:
     ClusterError
         If workers were lost in every attempt.
     Exception
-        What the call raises for other reasons.
+        Other exceptions of the call.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        workers.poll()  # only workers that were seen are noticed when they are lost
+        workers.poll()  # only known workers can be reported as lost
         try:
             return call(attempt)
         except GangError as error:
             cause = error
     raise ClusterError(
-        f"workers were lost in all of {ATTEMPTS} attempts: {cause.what}", where=where,
-        fix="see what ends them: memory (cluster.memory_limit), or the machine; if an exchange between them takes "
+        f"workers were lost in all {ATTEMPTS} attempts: {cause.what}", where=where,
+        fix="find out what stops them: memory (cluster.memory_limit) or the machine; if an exchange between them takes "
         "longer, raise cluster.deadline",
     ) from cause  # fmt: skip
 
 
 @contextmanager
 def blame_lost_workers(workers: DaskWorkers, where: str) -> Iterator[int]:
-    """Raise a GangError for an exception in the ``with`` block if a worker was lost; errors of gpupipe stay.
+    """Raise a GangError for an exception in the ``with`` block if a worker was lost; gpupipe's errors pass through.
 
     Yields
     ------
     int
-        The number of workers that were lost before.
+        The number of workers lost before.
     """
     n_lost = workers.n_lost
     try:
@@ -79,15 +79,15 @@ def blame_lost_workers(workers: DaskWorkers, where: str) -> Iterator[int]:
 
 
 class Gang:
-    """Some workers of a cluster, by rank. A context manager, which releases all of its tasks on exit.
+    """Workers of a cluster by rank; a context manager that releases its tasks on exit.
 
     Parameters
     ----------
     workers : DaskWorkers
     addresses : sequence of str
-        Of the worker of each rank.
+        Addresses of the workers, by rank.
     what : str
-        What they compute together, for messages.
+        The computation, for messages.
     """
 
     def __init__(self, workers: DaskWorkers, addresses: Sequence[str], what: str) -> None:
@@ -103,41 +103,41 @@ class Gang:
             handle.future.release()
 
     def submit(self, rank: int, function: Callable[..., Result], *arguments: Any) -> DaskHandle[Result]:
-        """Run a task on the worker of this rank, and nowhere else if it is lost; see `Workers.submit`."""
+        """Run a task on the worker of this rank only, even if it is lost; see `Workers.submit`."""
         address, label = self.addresses[rank], f"{self.what}, worker {rank + 1} of {len(self.addresses)}"
         (handle,) = self.workers.map(function, [arguments], [label], address)
         self._where[handle] = address
         return handle
 
     def submit_each(self, function: Callable[..., Result], each: Iterable[Sequence[Any]]) -> list[DaskHandle[Result]]:
-        """Run a task on the worker of every rank, with the arguments that `each` has for it; see `submit`."""
+        """Run a task on every rank, with the rank's arguments in `each`; see `submit`."""
         return [self.submit(rank, function, *arguments) for rank, arguments in enumerate(each)]
 
     def await_threads(self) -> None:
-        """Wait until every worker has a thread that is free: tasks that wait for each other must not wait for one.
+        """Wait until every worker has a free thread: tasks that wait for each other must all run at once.
 
         Raises
         ------
         GangError
             If a worker is lost.
         ClusterError
-            If nothing moves for the deadline.
+            If there is no progress for the deadline.
         """
         self.workers.health.restart_clock()
         while busy := self._busy():
             self.workers.poll([f"{self.what}: a free thread of {address}" for address in busy])
             self.require_all()
-            time.sleep(LOOK_SECONDS)  # Dask tells nobody of a thread that becomes free
+            time.sleep(LOOK_SECONDS)  # Dask sends no event when a thread becomes free
 
     def gather(self, handles: Sequence[DaskHandle[Result]]) -> list[Result]:
-        """Return the results of tasks of the gang, in order, as soon as all are there.
+        """Return the results of tasks of the gang, in order.
 
         Raises
         ------
         GangError
-            If a worker is lost, or did not answer another. By then the others have ended what they did.
+            If a worker is lost or does not answer. By then the tasks of the others have ended.
         GpupipeError
-            The very error of a task, at once; or `ClusterError` if nothing has moved for the deadline.
+            The error of a task, immediately; `ClusterError` if there is no progress for the deadline.
         """
         self.workers.health.restart_clock()
         pending = list(handles)
@@ -162,7 +162,7 @@ class Gang:
             raise GangError(f"{len(lost)} workers were lost: {', '.join(lost)}{words}", where=self.what)
 
     def _busy(self) -> dict[str, int]:
-        """Return how many tasks each worker has that has no thread to spare."""
+        """Return the number of tasks of each worker without a free thread."""
         tasks = {address: len(keys) for address, keys in self.workers.client.processing(self.addresses).items()}
         return {address: n for address, n in tasks.items() if n >= self.n_threads.get(address, 1)}
 
@@ -171,9 +171,9 @@ class Gang:
             wait([handle.future for handle in pending], timeout=LOOK_SECONDS, return_when=until)
 
     def _let_end(self, pending: Sequence[DaskHandle[Any]], handles: Sequence[DaskHandle[Any]]) -> None:
-        """Wait for the tasks of workers that live: one that misses another ends at the deadline of their exchange.
+        """Wait for the tasks of live workers: a task that waits for a lost worker ends at the deadline of the exchange.
 
-        Where a task has an error of its own, nothing is to begin again that would need them.
+        A task with its own error ends the wait: nothing will be retried.
         """
         end = time.monotonic() + 2 * self.workers.health.deadline
         while left := [h for h in pending if not h.future.done() and self._where[h] not in self._lost()]:
@@ -181,14 +181,14 @@ class Gang:
                 return
             if time.monotonic() > end:
                 raise ClusterError(
-                    f"{len(left)} of {len(self.addresses)} workers do not end what they began together",
-                    where=self.what, fix="see their logs, and start them again",
+                    f"{len(left)} of {len(self.addresses)} workers did not finish their collective task",
+                    where=self.what, fix="see their logs, and restart them",
                 )  # fmt: skip
             self._wait(left, "ALL_COMPLETED")
             self.workers.poll()
 
     def _raise_failed(self, handles: Sequence[DaskHandle[Any]]) -> None:
-        """Raise what is wrong with a task, rather than what came of it in the others, which missed it."""
+        """Raise the error of the task that failed first, not the errors of tasks that waited for it."""
         found = self._failed(handles)
         for handle, error in found:
             if is_out_of_memory(error):
@@ -197,13 +197,13 @@ class Gang:
                 raise error
         self.require_all()
         for handle, error in found:
-            if isinstance(error, RuntimeError):  # what PyTorch raises of processes that do not answer
+            if isinstance(error, RuntimeError):  # PyTorch's error for processes that do not answer
                 raise GangError(f"an exchange failed: {str(error).splitlines()[0]}", where=handle.label) from error
             explained = self.workers.health.explain(error, handle.label)
             raise explained from (None if explained is error else error)
 
     def _failed(self, handles: Sequence[DaskHandle[Any]]) -> list[tuple[DaskHandle[Any], BaseException]]:
-        """Return the tasks that have ended with an error, with that."""
+        """Return the failed tasks with their errors."""
         ended = [handle for handle in handles if handle.future.done() and handle.future.status != "finished"]
         return [(handle, handle.future.exception(timeout=self.workers.health.deadline)) for handle in ended]
 
@@ -212,5 +212,5 @@ class Gang:
 
 
 def _is_own(error: BaseException) -> bool:
-    """Return whether a task has failed by itself, and not because it missed another."""
+    """Return whether a task failed by itself, not because it waited for a failed one."""
     return isinstance(error, GpupipeError) or is_out_of_memory(error)

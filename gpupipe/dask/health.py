@@ -1,7 +1,7 @@
 """Health of workers: failures detected within the deadline, with clear messages.
 
-A cluster counts as alive as long as anything in it moves: a task begins or ends, bytes travel, a worker joins, or one
-computes. Where nothing does for `deadline` seconds, nothing will.
+A cluster is alive as long as it makes progress: a task starts or ends, bytes are transferred, a worker joins or
+computes. Without progress for `deadline` seconds, the run ends.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gpupipe.units import GIB
 
 Answer = TypeVar("Answer")
 
-BUSY_PERCENT = 10.0  # of a core: a worker that waits needs less, with Dask's own heartbeats and profiler
+BUSY_PERCENT = 10.0  # of a core: an idle worker uses less, including Dask's heartbeats and profiler
 MORE_MEMORY = (
     "give each worker more memory (cluster.memory_limit), or start fewer of them or with fewer threads "
-    "(cluster.workers, cluster.threads), so that each has more of the machine"
+    "(cluster.workers, cluster.threads), so that each gets more of the machine"
 )
 LABELS_SHOWN = 5
 
 
 class HealthMonitor:
-    """Health of the workers of a cluster, polled while tasks are waited for.
+    """Health of the workers of a cluster, polled while waiting for tasks.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ class HealthMonitor:
     deadline : float
         Seconds.
     outputs : Path, optional
-        The folder of what the workers print.
+        The folder with the output of the workers.
 
     Attributes
     ----------
     workers : dict of str to dict
-        Address to what the scheduler knows of it, as of the last look.
+        Address to the scheduler's record, as of the last poll.
     lost : list of str
-        Addresses of workers that are gone.
+        Addresses of lost workers.
     """
 
     def __init__(self, client: Client, deadline: float, outputs: Path | None = None) -> None:
@@ -55,25 +55,25 @@ class HealthMonitor:
         self.workers: dict[str, dict[str, Any]] = {}
         self.lost: list[str] = []
         self._motion: object = None
-        self._signs: dict[str, float] = {}  # of life: address → when the scheduler last heard of it
+        self._signs: dict[str, float] = {}  # address → time of the last heartbeat
         self._moved = time.monotonic()
 
     def poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
-        """Ask the scheduler once about the workers; without `waiting_for`, idle workers are no error.
+        """Poll the scheduler once; without `waiting_for`, idle workers are not an error.
 
         Parameters
         ----------
         progress : object
-            Anything that changes while the caller makes progress.
+            A value that changes while the caller makes progress.
         waiting_for : sequence of str
             Labels of the tasks that the caller waits for.
 
         Raises
         ------
         ClusterError
-            If the scheduler is gone, or nothing has moved for `deadline` seconds: it names what was waited for.
+            If the scheduler is lost, or there was no progress for `deadline` seconds; it names the tasks.
         LimitError
-            If that is because the workers have no memory left.
+            If the workers ran out of memory.
         """
         workers = self.query(self.client.scheduler.identity())["workers"]
         self.lost += [address for address in self.workers if address not in workers]
@@ -87,7 +87,7 @@ class HealthMonitor:
             raise self._standstill(waiting_for)
 
     def restart_clock(self) -> None:
-        """Restart the deadline: the result that was waited for has arrived."""
+        """Restart the deadline after a result has arrived."""
         self._moved = time.monotonic()
 
     def query(self, question: Coroutine[Any, Any, Answer], seconds: float | None = None) -> Answer:
@@ -102,20 +102,20 @@ class HealthMonitor:
             return asked.result(seconds or self.deadline)
         except TimeoutError:
             asked.cancel()
-            raise self.scheduler_error(f"does not answer within {seconds or self.deadline:g} s") from None
+            raise self.scheduler_error(f"did not answer within {seconds or self.deadline:g} s") from None
         except OSError:
             raise self.scheduler_error("is gone") from None
 
     def check_scheduler(self) -> None:
-        """Raise a ClusterError if the scheduler is gone: it takes with it all that the workers hold for us."""
+        """Raise a ClusterError if the scheduler is lost, and with it all results on workers."""
         if self.client.status != "running":
             raise self.scheduler_error("is gone")
 
     def scheduler_error(self, how: str) -> ClusterError:
-        """Return the error of a scheduler that is lost; `how` is the predicate of its message."""
+        """Return the error for a lost scheduler; `how` is the predicate of its message."""
         return ClusterError(
             f"the scheduler {how}, and with it what the workers held", where=_address(self.client),
-            fix="see why it ended (its log says), start it again, and run again",
+            fix="see its log, restart it, and run again",
         )  # fmt: skip
 
     def explain(self, error: BaseException, label: str) -> BaseException:
@@ -130,47 +130,47 @@ class HealthMonitor:
             return self._homeless(label)
         if isinstance(error, asyncio.CancelledError) or type(error).__module__.startswith("distributed."):
             return ClusterError(
-                f"a task was lost: {error}", where=label, fix="run again; the log of the scheduler says what happened"
+                f"a task was lost: {error}", where=label, fix="run again; the log of the scheduler has the cause"
             )
         return error
 
     def last_output(self, address: str) -> str:
-        """Return the last lines that a worker printed, to append to a message about its end."""
+        """Return the last lines that a worker printed, to append to a message."""
         return last_output(self._outputs, address)
 
     def _killed(self, error: KilledWorker, waiting_for: str) -> GpupipeError:
-        """Return the error of a task, not always the one waited for, that cost one worker after another."""
-        # A value that was sent does nothing: it is sent again because of the task that needs it.
+        """Return the error for a task that killed one worker after another."""
+        # A sent value computes nothing; the task that needs it is the cause.
         label = waiting_for if str(error.task).startswith(f"{SENT}-") else label_of(error.task)
         count = error.allowed_failures + 1
         if self._killed_by_memory():
             limit = max((worker["memory_limit"] or 0 for worker in self.workers.values()), default=0)
             having = f" of {limit / GIB:.1f} GiB" if limit else ""
             return LimitError(
-                f"{count} workers, one after another, went beyond their memory{having} with the same task in hand",
+                f"{count} workers in turn exceeded their memory{having} on the same task",
                 where=label, fix=MORE_MEMORY,
             )  # fmt: skip
         return ClusterError(
-            f"{count} workers died one after another with the same task in hand"
+            f"{count} workers in turn died on the same task"
             + self.last_output(error.last_worker.address), where=label,
-            fix="if the system ended them for want of memory (its log says): " + MORE_MEMORY,
+            fix="if the system killed them for lack of memory (see its log): " + MORE_MEMORY,
         )  # fmt: skip
 
     def _homeless(self, label: str) -> GpupipeError:
-        """Return the error of a task that no worker may take, or none is there that could."""
+        """Return the error for a task that no worker may or can run."""
         if not any(worker["status"] == "running" for worker in self.workers.values()):
             return self._standstill([label])
         return ClusterError(
-            f"the worker of a task was lost with all others, and none has taken it for {self.deadline:g} s",
-            where=label, fix="run again; if workers are lost again, see what ends them: memory, or their machines",
+            f"all workers that could run a task were lost, and none took it for {self.deadline:g} s",
+            where=label, fix="run again; if workers are lost again, find out what stops them: memory or their machines",
         )  # fmt: skip
 
     def _killed_by_memory(self) -> bool:
-        """Return whether a worker of ours was ended by its nanny because of its memory."""
+        """Return whether a nanny stopped a worker of this run because of its memory."""
         return bool(self.client.get_events("worker-restart-memory"))
 
     def _anyone_computes(self) -> bool:
-        """Return whether a worker has a task and a processor to itself, by a sign of life that is new."""
+        """Return whether a worker computes a task, according to a new heartbeat."""
         return any(
             worker["metrics"].get("task_counts", {}).get("executing")
             and worker["metrics"].get("cpu", 0.0) >= BUSY_PERCENT
@@ -185,20 +185,20 @@ class HealthMonitor:
         paused = [address for address, worker in self.workers.items() if worker["status"] == "paused"]
         if paused:
             return LimitError(
-                f"{len(paused)} of {len(self.workers)} workers have no memory left and stand still", where=where,
+                f"{len(paused)} of {len(self.workers)} workers are paused for lack of memory", where=where,
                 fix=MORE_MEMORY,
             )  # fmt: skip
         if not self.workers:
             what, fix = "no workers are left", "start workers, or have their nannies restart them (`dask worker`)"
         else:
-            what = f"{len(self.workers)} workers have done nothing for {self.deadline:g} s"
-            fix = "if they are to wait that long, raise cluster.deadline; else see their logs"
+            what = f"{len(self.workers)} workers made no progress for {self.deadline:g} s"
+            fix = "if such a wait is expected, raise cluster.deadline; otherwise see their logs"
         if self.lost:
             what += f"; {len(self.lost)} were lost ({', '.join(self.lost[-3:])})"
         return ClusterError(what, where=where, fix=fix)
 
 
-SENT = "put"  # begins the keys of values that are sent to workers
+SENT = "put"  # prefix of the keys of values sent to workers
 
 
 def key_of(label: str, name: str = "") -> str:
@@ -207,19 +207,19 @@ def key_of(label: str, name: str = "") -> str:
 
 
 def label_of(key: Any) -> str:
-    """Return the label in a key of ours; other keys as they are."""
+    """Return the label in a key made by `task_key`; other keys unchanged."""
     name, _, label = str(key).partition("|")
     return label or name
 
 
 def _first_words(label: str) -> str:
-    """Return the words before the first number or name: the same for all tasks of a kind."""
+    """Return the words before the first number or name, the same for all tasks of a kind."""
     found = re.match("[a-z ]*", label)
     return found[0].strip() if found and found[0].strip() else "task"
 
 
 def _motion(worker: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what changes when a worker does something."""
+    """Return a value that changes when a worker makes progress."""
     metrics = worker["metrics"]
     figures = [sorted(metrics.get(name, {}).items()) for name in ("task_counts", "transfer", "spilled_bytes")]
     return (worker["status"], *figures)

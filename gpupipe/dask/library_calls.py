@@ -1,7 +1,7 @@
-"""Calls of libraries that run collectives on Dask by themselves, without a deadline.
+"""Calls of libraries that run their own collectives on Dask, without a deadline.
 
-If a worker is lost, or fails alone, the others wait for it in a collective, and the library waits for them. Such a call
-is therefore watched from outside: workers that are left waiting are restarted, and what they held is computed again.
+If one worker is lost or fails, the others wait for it in a collective, and the library waits for them. Such a call
+is watched from outside: waiting workers are restarted, and their results are recomputed.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from gpupipe.errors import ClusterError
 
 Result = TypeVar("Result")
 
-RETURN_SECONDS = 20.0  # for a lost worker to be restarted
-RESTART_SECONDS = 60.0  # for one that we restart: where that is cut off, its nanny gives up (Dask 2026.8)
+RETURN_SECONDS = 20.0  # for a lost worker to restart
+RESTART_SECONDS = 60.0  # for a restart by `restart`: if it is interrupted, the nanny gives up (Dask 2026.8)
 
 
 def call_library(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
-    """Return ``call()``, with Dask's client as the current one; called again if it loses a worker.
+    """Return ``call()`` with Dask's client as the current client; retry if a worker is lost.
 
     Raises
     ------
     ClusterError
-        If workers were lost in every attempt, or nothing moved for the deadline.
+        If workers were lost in every attempt, or there was no progress for the deadline.
     Exception
-        What the call raises, or a task of its own whose error it does not notice.
+        The exception of the call, or of one of its tasks that it does not notice.
     """
     return retry_collective(workers, lambda attempt: _watch(workers, call, where), where)
 
 
 def _watch(workers: DaskWorkers, call: Callable[[], Result], where: str) -> Result:
-    """Return ``call()``; raise a GangError if it loses a worker. By then none of its tasks is left."""
+    """Return ``call()``; raise a GangError if a worker is lost. By then all its tasks have ended."""
     known = set(workers.client.futures)
     running = Future[Result]()
     try:
@@ -73,7 +73,7 @@ def _awaited(workers: DaskWorkers, running: Future[Result], n_lost: int, known: 
         if workers.n_lost > n_lost:
             raise GangError("a worker was lost", where=where)
         before, failed = failed, _in_state("error", workers) - known
-        for key in before & failed:  # since the last look, and the call goes on
+        for key in before & failed:  # since the last poll, and the call continues
             raise workers.client.futures[key].exception
         before, stranded = stranded, _stranded(workers, _in_state("pending", workers) - known)
         if before & stranded:
@@ -87,16 +87,16 @@ def _in_state(status: str, workers: DaskWorkers) -> set[Any]:
 
 
 def _stranded(workers: DaskWorkers, keys: set[Any]) -> set[Any]:
-    """Return the keys of tasks that no worker may run: libraries pin theirs to the addresses of workers.
+    """Return the keys of tasks that no worker may run: libraries pin tasks to addresses.
 
-    A worker that joined and was lost between two looks is not among those known to be lost, but its tasks wait forever.
+    A worker that joined and was lost between two polls is not known to be lost, but its tasks wait forever.
     """
     states = workers.health.query(workers.client.scheduler.get_task_status(keys=list(keys))) if keys else {}
     return {key for key, state in states.items() if state == "no-worker"}
 
 
 def _await_return(workers: DaskWorkers) -> None:
-    """Wait for lost workers to be started again: without any, Dask forgets what may run elsewhere than was meant."""
+    """Wait for lost workers to restart: with no workers, Dask forgets task restrictions."""
     with suppress(TimeoutError):
         workers.client.wait_for_workers(workers.n_workers_at_first, timeout=RETURN_SECONDS)
 
@@ -105,13 +105,13 @@ def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: st
     """Cancel the tasks of a call and restart the workers that still wait for each other, until the call has ended.
 
     Nothing else ends a collective. Without the cancellation, Dask would give the tasks to the restarted workers, which
-    would wait again, while the next call waits for them. A call that was waiting for workers submits its tasks to the
-    restarted ones, so these are looked for again.
+    would wait again and block the next call. A call that was waiting for workers submits its tasks to the restarted
+    ones, so tasks are searched repeatedly.
 
     Parameters
     ----------
     known : set
-        Keys of the futures that are older than the call.
+        Keys of futures older than the call.
     """
     until, is_first = time.monotonic() + RETURN_SECONDS, True
     while True:
@@ -127,13 +127,13 @@ def _free(workers: DaskWorkers, running: Future[Any], known: set[Any], where: st
 
 
 def _settle(workers: DaskWorkers) -> None:
-    """Wait until the nannies know that their workers run: one that is ended before is not restarted (Dask 2026.8)."""
+    """Wait until the nannies report running workers: a worker that stops before is not restarted (Dask 2026.8)."""
     until = time.monotonic() + RETURN_SECONDS
     while time.monotonic() < until:
         found = workers.client.run(_nanny_status, nanny=True, on_error="ignore")
         if len(found) >= workers.n_workers_at_first and set(found.values()) == {"running"}:
             return
-        time.sleep(0.05)  # a nanny tells nobody
+        time.sleep(0.05)  # a nanny sends no event
 
 
 def _nanny_status(dask_worker: Any) -> str:
@@ -147,7 +147,7 @@ def _restart(workers: DaskWorkers, where: str) -> None:
             workers.client.restart_workers([use.address], RESTART_SECONDS, raise_for_error=False)
     except ValueError as error:  # they have no nanny
         raise ClusterError(
-            f"the workers wait for one that was lost, and cannot be started again: {error}", where=where,
+            f"the workers wait for a lost one and cannot be restarted: {error}", where=where,
             fix="start them with nannies, as `dask worker` and `dask cuda worker` do",
         ) from error  # fmt: skip
     workers.poll()

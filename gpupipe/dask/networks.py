@@ -1,12 +1,12 @@
-"""Networks trained by all workers together: distributed data parallel, each worker with its shard of the rows.
+"""Distributed data-parallel training of networks, each worker with a shard of the rows.
 
-The rows go from worker to worker, never through the driver, which has the target and draws the same validation rows as
-on one machine. Bin edges, the scale of the target and the embedding of unseen ids are those of one machine, too. A
-batch, however, has as many rows of each worker, drawn among its own, so losses differ with the number of workers, as
-between two seeds. They do not depend on the partitions or their places: rank 0 has the first rows. Where one worker has
-all the rows, nothing differs from one machine.
+Rows are sent from worker to worker, never through the driver, which has the target and draws the same validation rows
+as on one machine. Bin edges, the scale of the target and the embedding of unseen ids are those of one machine too. A
+batch has the same number of rows from each worker, drawn from its shard, so losses differ with the number of workers,
+as between two seeds. They do not depend on the partitions or their placement: rank 0 has the first rows. With one
+shard, nothing differs from one machine.
 
-Gradients travel between the workers as plain TCP (NCCL between GPUs), also in a cluster that encrypts with tls://.
+Gradients are sent between workers over plain TCP (NCCL between GPUs), even if the cluster encrypts with tls://.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from gpupipe.typing import Array
 
 
 def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train `model` on a matrix in partitions; a training that loses a worker begins again with those that are left.
+    """Train `model` on a matrix in partitions; training restarts on the remaining workers if one is lost.
 
-    It then goes on after the last epoch that was saved, where the worker that leads it reaches the folder of the
-    checkpoints: on this machine, or in a folder that both share.
+    It continues after the last saved epoch if rank 0 can read the folder of the checkpoints, on this machine or in a
+    shared folder.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
     Raises
     ------
     ClusterError
-        If workers were lost again and again, or the cluster stands still.
+        If workers were lost in every attempt, or the cluster made no progress.
     LimitError
-        If a worker has not the memory for its share.
+        If a worker lacks the memory for its shard.
     ConfigError, DataError
         As `gpupipe.models.fit`.
     """
     n_processes = context.resources.n_processes
     if n_processes > 1:
-        fix = "leave it out: the workers share the training, each as one process"
-        raise ConfigError("--nproc starts processes of one machine", where=f"--nproc {n_processes}", fix=fix)
+        fix = "remove it: the workers share the training, one process each"
+        raise ConfigError("--nproc is for processes on one machine", where=f"--nproc {n_processes}", fix=fix)
     rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
     workers = X.workers
@@ -76,7 +76,7 @@ def fit_network(model: NeuralSettings, X: PartitionedMatrix, y: Array | None, co
     problem = make_training_problem(model, X.shape[1], rows.y, rows.weights, rows.classes, context)
     checkpoint, where = open_checkpoint(context.resources), f"training {type(model).__name__}"
     if checkpoint is not None:
-        checkpoint.path = checkpoint.path.absolute()  # wherever a worker runs, it means the same
+        checkpoint.path = checkpoint.path.absolute()  # the same path on every worker
 
     def attempt(begun: int) -> tuple[TrainedNetwork, list[str]]:
         if checkpoint is not None and begun > 1:
@@ -98,13 +98,13 @@ def _together(
     checkpoint: Checkpoint | None,
     begun: int,
 ) -> tuple[TrainedNetwork, list[str]]:
-    """Train on the workers of a gang, for the `begun`-th time; return the network, and what else should be known."""
+    """Train on the workers of a gang, in attempt `begun`; return the network and the notes."""
     shards = gang.submit_each(shard, shard_arguments(X, problem, len(gang.addresses)))
     heights = gang.gather(gang.submit_each(lambda _, made: len(made.training.target), [(made,) for made in shards]))
     sharded_problem = ShardedProblem(model, problem.architecture, context.task, context.seed, tuple(heights))
     told = []
     if checkpoint is not None and not _can_reach(gang, checkpoint):
-        told.append("the workers do not reach the folder of the checkpoints: there is none to go on from")
+        told.append("the workers cannot read the folder of the checkpoints; training starts from the beginning")
         checkpoint = None
     ranks = zip(shards, _rendezvous(gang), gang.addresses, strict=True)
     gang.await_threads()
@@ -120,18 +120,18 @@ def _together(
     assert trained is not None
     if begun > 1:
         after = trained.progress.resumed
-        where = f"it went on after epoch {after}" if after else "it began from the start"
-        told.append(f"workers were lost, and the training was begun {begun} times; at last {where}")
+        where = f"it continued after epoch {after}" if after else "it started from the beginning"
+        told.append(f"workers were lost and training was started {begun} times; the last time {where}")
     return trained, told
 
 
 def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
-    """Return the workers that share a training, each as the rank whose rows it has most of."""
-    X.compute(lambda _, rows: rows.shape[0], label="rows for a network")  # what was lost is computed again
+    """Return the workers that train, each with the rank whose rows it holds most of."""
+    X.compute(lambda _, rows: rows.shape[0], label="rows for a network")  # recomputes lost partitions
     workers.poll()
     if not workers.health.workers:
         raise GangError("no workers are left", where=where)
-    # With less than a partition each, all workers but some would wait.
+    # With less than one partition each, most workers would wait.
     n = min(len(workers.health.workers), len(X.partitions))
     shares = [
         [max(0, min(high, stop) - max(low, start)) for start, stop in pairwise(X.bounds)]
@@ -141,14 +141,14 @@ def _gang(X: PartitionedMatrix, workers: DaskWorkers, where: str) -> Gang:
 
 
 def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers: Sequence[str]) -> list[str]:
-    """Return a different worker for each shard, preferring the one that already holds most of its rows.
+    """Return a different worker for each shard, preferably the one that holds most of its rows.
 
     Parameters
     ----------
     shares : sequence of sequences of int
         For each shard, of which there are at most as many as workers, its rows in each partition.
     homes : sequence of str
-        The address of the worker that holds each partition; any other text if none does.
+        The address of the worker that holds each partition; any other text if there is none.
     workers : sequence of str
         Addresses.
     """
@@ -165,7 +165,7 @@ def assign_ranks(shares: Sequence[Sequence[int]], homes: Sequence[str], workers:
 
 
 def _can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
-    """Return whether the worker of rank 0 reaches the folder of the checkpoint under the path of this process."""
+    """Return whether rank 0 can read the folder of the checkpoint under the same path."""
     folder = checkpoint.path.parent
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=folder, suffix=".probe") as probe:
@@ -176,7 +176,7 @@ def _can_reach(gang: Gang, checkpoint: Checkpoint) -> bool:
 
 
 def _rendezvous(gang: Gang) -> list[Rendezvous]:
-    """Return the rendezvous of each worker of a gang: at the address by which Dask's workers reach the first one."""
+    """Return the rendezvous of each worker of a gang, at the address where Dask's workers reach the first one."""
     from distributed.comm import get_address_host
 
     size, seconds = len(gang.addresses), gang.workers.health.deadline
@@ -198,7 +198,7 @@ def _train(
     safe_point: Callable[[str], None],
     show_progress: ShowProgress,
 ) -> TrainedNetwork | None:
-    """Train on one shard with the threads of `n_tasks` tasks, all of which the worker has free; rank 0 returns it."""
+    """Train on one shard with the threads of `n_tasks` tasks, which the worker has free; rank 0 returns the network."""
     refused = refusal(backend)
     if refused is not None:
         raise DeviceError(f"a worker cannot train networks: {refused.what}", where="models", fix=refused.fix)
@@ -212,7 +212,7 @@ def _train(
 
 
 def _interface(host: str) -> str:
-    """Return the network interface of this machine that has an address; ``""`` if none has."""
+    """Return the network interface that has an address on this machine; ``""`` if there is none."""
     import psutil  # Dask's own
 
     address = socket.gethostbyname(host) if ":" not in host else host

@@ -1,4 +1,4 @@
-"""Progress of trainings on workers: rank 0 sends its reports to the driver as events of Dask."""
+"""Training progress on workers: rank 0 sends its reports to the driver as Dask events."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from distributed import Client, Worker, get_worker
 
 from gpupipe.models.progress import ProgressReport, ReadProgress, ShowProgress
 
-SEND_SECONDS = 0.5  # at least, between two reports of one training: they go through the scheduler
+SEND_SECONDS = 0.5  # minimum between two reports of a task: they go through the scheduler
 
 
 @dataclass(frozen=True)
 class WorkerReports:
-    """Sends reports from a worker to the driver; made by `show_worker_reports`, and pickled into tasks.
+    """Sender of reports from a worker to the driver; made by `show_worker_reports` and pickled into tasks.
 
     Attributes
     ----------
     topic : str
-        Of the events.
+        The topic of the events.
     """
 
     topic: str
@@ -32,7 +32,7 @@ class WorkerReports:
     def send(self, worker: Worker, report: ProgressReport | None) -> None:
         """Send a report from `worker`."""
         if report is not None:
-            worker.log_event(self.topic, {"report": asdict(report)})  # Dask adds keys of its own beside it
+            worker.log_event(self.topic, {"report": asdict(report)})  # Dask adds its own keys
 
     @contextmanager
     def __call__(self, read: ReadProgress) -> Iterator[None]:
@@ -58,7 +58,7 @@ class WorkerReports:
 
 
 class ThrottledReports:
-    """Sends at most one report of a task per `SEND_SECONDS`, and always the last one."""
+    """Sender of at most one report per task and `SEND_SECONDS`, and always the last one."""
 
     def __init__(self, reports: WorkerReports) -> None:
         self._reports, self._sent_at = reports, 0.0
@@ -87,5 +87,5 @@ def show_worker_reports(client: Client, show_progress: ShowProgress) -> Iterator
         with show_progress(read):
             yield reports
     finally:
-        with suppress(Exception):  # the scheduler may be gone: what ended the training is what the user must see
+        with suppress(Exception):  # the scheduler may be lost: the error that ended the training must reach the user
             client.unsubscribe_topic(reports.topic)

@@ -1,4 +1,4 @@
-"""The rows of a matrix in partitions as shards for the training of a network; they go from worker to worker."""
+"""Shards of a partitioned matrix for training a network; rows are sent from worker to worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WorkerShard:
     sample: Array
 
     def to_tensors(self, n_numbers: int) -> TrainingShard:
-        """Return the rows as tensors where they are; `n_numbers` columns are numbers."""
+        """Return the rows as tensors without a copy; the first `n_numbers` columns are numbers."""
         batches = (rows.to_batch(n_numbers)[0] for rows in (self.training, self.validation))
         training, validation = (replace(batch, features=batch.features.contiguous()) for batch in batches)
         sample = matrix_tensor(self.sample)[0][:, :n_numbers] if len(self.sample) else None
@@ -44,14 +44,14 @@ class WorkerShard:
 
 def shard_arguments(X: PartitionedMatrix, problem: TrainingProblem, n: int) -> list[list[Any]]:
     """Return for each of `n` workers the arguments of `shard`; shards differ by at most one row."""
-    every = max(1, len(problem.training) // MOST_ROWS)  # as `bin_edges` takes them of the whole
+    every = max(1, len(problem.training) // MOST_ROWS)  # the rows that `bin_edges` samples on one machine
     samples = [problem.training[::every], *[problem.training[:0]] * (n - 1)]
     divided = (np.split(rows, shard_bounds(len(rows), n)[1:-1]) for rows in (problem.training, problem.validation))
     return [_arguments(X, problem, own) for own in zip(*divided, samples, strict=True)]
 
 
 def shard_bounds(n_rows: int, n: int) -> list[int]:
-    """Return the first row of each of `n` shards of consecutive rows, and last the number of rows."""
+    """Return the first row of each of `n` shards of consecutive rows, then the number of rows."""
     return [n_rows * i // n for i in range(n + 1)]
 
 
@@ -71,7 +71,7 @@ def shard(
     targets : two tuples (target, weight)
         Of the rows to train on, and of those held out.
     counts : three ints
-        How many of the matrices belong to each.
+        The number of matrices of each.
     *matrices : arrays of float32, shape (rows, n_columns)
     """
     left = iter(matrices)
@@ -88,7 +88,7 @@ def _arguments(X: PartitionedMatrix, problem: TrainingProblem, own: Sequence[Arr
 
 
 def _matrices(X: PartitionedMatrix, rows: Array) -> Sequence[ResultHandle[Array]]:
-    """Return some rows, which ascend, of each partition that has any."""
+    """Return the given ascending rows of each partition that has any."""
     inside = zip(X.partitions, X.split_positions(rows), strict=True)
     given = [(partition, own.astype(np.int32)) for partition, own in inside if len(own)]
     labels = ["rows for a network"] * len(given)

@@ -1,4 +1,4 @@
-"""Models that the workers of a cluster train together: XGBoost, networks and, on GPUs, those of cuml.dask."""
+"""Models that all workers train together: XGBoost, networks and, on GPUs, the estimators of cuml.dask."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gpupipe.typing import Array
 def fit_on_cluster(
     workers: Workers, model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext
 ) -> FittedModel | None:
-    """Train a model on the workers of a cluster; return None if they cannot, after a fallback where they have GPUs."""
-    # The imports inside bring XGBoost, PyTorch and cuML, each for its own models only.
+    """Train a model on the workers of a cluster; return None, after a fallback on GPUs, if they cannot."""
+    # Imports inside: XGBoost, PyTorch and cuML are loaded for their own models only.
     if isinstance(model, XGBoost):
         from gpupipe.dask.boosting import fit_xgboost
 

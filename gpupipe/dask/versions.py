@@ -7,18 +7,18 @@ from typing import Any
 
 from gpupipe.errors import ClusterError
 
-# package → how many parts of its version must be the same, and why
+# package → the number of version components that must match, and the reason
 COMPARED = {
-    "gpupipe": (3, "the same answer comes from the same code"),
-    "python": (2, "functions and results travel as pickles"),
+    "gpupipe": (3, "results depend on the code"),
+    "python": (2, "functions and results are sent as pickles"),
     "distributed": (3, "Dask's own messages differ from release to release"),
-    "numpy": (2, "another NumPy may add numbers up in another order"),
+    "numpy": (2, "NumPy releases may add numbers in a different order"),
 }
 SHOWN = 5
 
 
 def compare(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise a ClusterError that names both versions wherever they differ.
+    """Raise a ClusterError with both versions of every package that differs.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Mapping[str, Any]]) ->
     if found:
         more = [f"... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         raise ClusterError(
-            "\n  ".join(["the cluster has other versions than this process:", *found[:SHOWN], *more]),
+            "\n  ".join(["the versions of the cluster differ from those of this process:", *found[:SHOWN], *more]),
             fix="start its workers from the same environment or image as this process",
         )
 
@@ -53,9 +53,9 @@ def process_versions(found: Mapping[str, Any], ours: str | None = None) -> dict[
     Parameters
     ----------
     found : mapping
-        Dask's own record of it.
+        Dask's record of it.
     ours : str, optional
-        The version of gpupipe there, which Dask does not know.
+        The version of gpupipe there, which Dask does not report.
     """
     packages = found["packages"]
     python = ".".join(packages["python"].split(".")[:3])

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-FOLDER = "GPUPIPE_WORKER_OUTPUT"  # in the environment of workers that we start; others keep their output
+FOLDER = "GPUPIPE_WORKER_OUTPUT"  # in the environment of workers started here; others keep their output
 LINES_SHOWN, BYTES_SHOWN = 5, 2000
 
 
 @contextmanager
 def capture_output() -> Iterator[Path]:
-    """Yield the folder for the output of workers that are started in the ``with`` block; it is removed on exit."""
+    """Yield the folder for the output of workers started in the ``with`` block; it is removed on exit."""
     import dask
 
     setting = f"distributed.nanny.environ.{FOLDER}"
@@ -27,12 +27,12 @@ def capture_output() -> Iterator[Path]:
 
 
 def redirect_output(address: str) -> None:
-    """Redirect the output of this process, C libraries included, to a file of its own.
+    """Redirect the output of this process, including that of C libraries, to its own file.
 
     Parameters
     ----------
     address : str
-        Of the worker that this process is.
+        The address of this worker.
     """
     folder = os.environ.get(FOLDER)
     if folder is None:
@@ -44,7 +44,7 @@ def redirect_output(address: str) -> None:
 
 
 def last_output(folder: Path | None, address: str) -> str:
-    """Return the last lines that a worker printed, to append to a message about its end; ``""`` if there are none."""
+    """Return the last lines that a worker printed, to append to a message; ``""`` if there are none."""
     try:
         printed = b"" if folder is None else _file(folder, address).read_bytes()[-BYTES_SHOWN:]
     except OSError:

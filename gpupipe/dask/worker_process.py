@@ -1,4 +1,4 @@
-"""Tasks in the process of a worker, each of which gets the backend of that process."""
+"""Execution of tasks in a worker process, with the backend of that process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WorkerSettings:
     device : {"cpu", "gpu"}
     options : DeviceOptions
     n_threads : int, optional
-        Of one task; None: what ``GPUPIPE_THREADS`` says there, else one, since a worker has a task for each thread.
+        Threads of one task; None: ``GPUPIPE_THREADS`` of the worker, else 1, since a worker runs one task per thread.
     """
 
     device: str
@@ -56,7 +56,7 @@ def run_task(settings: WorkerSettings, pickled: bytes, *arguments: Any) -> Any:
 
 
 def backend_of(settings: WorkerSettings) -> Backend:
-    """Return the backend of this process, made when it is first asked for."""
+    """Return the backend of this process, made on first use."""
     with _lock:
         return _cached_backend(settings)
 
@@ -74,7 +74,7 @@ def _cached_backend(settings: WorkerSettings) -> Backend:
 def dask_setup(worker: Any) -> None:
     """Prepare the process of a worker, before its plugins start.
 
-    Interrupts and printed lines are left to the driver, which ends the workers on an interrupt.
+    Interrupts and printed lines are left to the driver, which stops the workers on an interrupt.
     """
     restore_row_stack()  # dask-cuda's plugins import cuDF in each worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -82,20 +82,20 @@ def dask_setup(worker: Any) -> None:
 
 
 def identity(value: Any) -> Any:
-    """Return `value`: the task that holds a value which is sent to the workers."""
+    """Return `value`: the task that holds a value sent to the workers."""
     return value
 
 
 def require_not_cancelled(where: str) -> None:
-    """Raise a ClusterError if the task of this thread was cancelled: its client is gone, or has released it."""
+    """Raise a ClusterError if the task of this thread was cancelled: its client is lost, or has released it."""
     worker = get_worker()
     task = worker.state.tasks.get(worker.get_current_task())
     if task is None or task.state == "cancelled":
-        raise ClusterError("nobody waits for this task any more", where=where)
+        raise ClusterError("the task was cancelled", where=where)
 
 
 def measure_usage(dask_worker: Any) -> tuple[int, float, int, int]:
-    """Return this process's number of tasks, their seconds, its peak memory, and the bytes of the results it holds.
+    """Return the number and seconds of tasks, the peak memory, and the bytes of results held by this process.
 
     Dask sends the figures with each heartbeat of the worker.
     """

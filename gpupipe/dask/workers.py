@@ -1,7 +1,7 @@
-"""The workers of a Dask cluster, of which any may be lost at any time.
+"""Workers of a Dask cluster, any of which may be lost at any time.
 
-What a lost worker held is computed again by others, from the tasks that read it on. Nothing is waited for without an
-end: see `gpupipe.dask.health`.
+Results of a lost worker are recomputed by others, starting from reading. Every wait has a deadline: see
+`gpupipe.dask.health`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gpupipe.partitions.workers import ResultHandle, Workers, WorkerUsage, pass_
 Result = TypeVar("Result")
 
 LOOK_SECONDS = 0.5
-SOON = 1  # the priority of tasks that must begin together: before what waits for a thread of a worker
-USE_SECONDS = 5.0  # for workers to say what they did: nothing depends on it
+SOON = 1  # priority of tasks that must start together: before tasks that wait for a thread
+USE_SECONDS = 5.0  # for the workers' usage figures, which are optional
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,31 +39,31 @@ class DaskHandle(ResultHandle[Result]):
 
 
 class DaskWorkers(Workers):
-    """The workers that a client of Dask leads; `gpupipe.dask.connect.connect` makes one.
+    """Workers driven by a Dask client; made by `gpupipe.dask.connect.connect`.
 
     Parameters
     ----------
     client : distributed.Client
     settings : WorkerSettings
-        How each of them computes.
+        Device and threads of each worker.
     deadline : float
-        Seconds for which all of them may do nothing while something is waited for.
+        Seconds without progress after which a wait ends.
     direct : bool
-        Whether this process reaches the workers themselves, without the scheduler in between.
+        Whether this process connects to the workers directly, not through the scheduler.
     reason : str
-        Why they compute where they do, in words.
+        The reason for the device.
     outputs : Path, optional
-        The folder of what the workers print, where that is kept: see `gpupipe.dask.worker_output`.
+        The folder with the output of the workers, if it is captured: see `gpupipe.dask.worker_output`.
 
     Attributes
     ----------
     client : distributed.Client
-        Dask's own way in, for libraries that train on Dask by themselves.
+        For libraries with their own Dask training.
     health : HealthMonitor
     device, reason : str
         For the timeline.
     dashboard : str
-        Where Dask shows its work; ``""``: nowhere.
+        Address of the dashboard; ``""`` if there is none.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class DaskWorkers(Workers):
         labels: Sequence[str],
         pinned_to: str | None = None,
     ) -> list[DaskHandle[Result]]:
-        """See `Workers.map`; one message starts all tasks, in which the function is pickled once.
+        """See `Workers.map`; one message, with the function pickled once, starts all tasks.
 
         Parameters
         ----------
         pinned_to : str, optional
-            The address of the worker that runs them before its other tasks, and nowhere else if it is lost.
+            The address of the only worker that may run them, before its other tasks.
         """
         self.health.check_scheduler()
         labels = [label or getattr(function, "__name__", "a task") for label in labels]
@@ -113,9 +113,9 @@ class DaskWorkers(Workers):
         return [DaskHandle(future, label) for future, label in zip(futures, labels, strict=True)]
 
     def put(self, value: Any) -> DaskHandle[Any]:
-        """See `Workers.put`; it is part of a task, so that it is there again after the loss of who held it."""
+        """See `Workers.put`; the value is part of a task, so that it survives the loss of its worker."""
         self.health.check_scheduler()
-        label = "what is sent to the workers"
+        label = "values sent to the workers"
         return DaskHandle(self.client.submit(identity, value, key=key_of(label, SENT), pure=False), label)
 
     def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:
@@ -129,8 +129,8 @@ class DaskWorkers(Workers):
         Raises
         ------
         GpupipeError
-            The function's own; `LimitError` if the workers' memory does not suffice; `ClusterError` if workers were
-            lost for good, the scheduler is gone, or nothing has moved for the deadline: with what was waited for.
+            Errors of the function; `LimitError` if the workers run out of memory; `ClusterError`, with the tasks
+            waited for, if workers or the scheduler are lost, or there is no progress for the deadline.
         """
         handles = list(handles)
         self.wait(handles)
@@ -141,22 +141,22 @@ class DaskWorkers(Workers):
         self.health.check_scheduler()
         self.health.poll(progress, waiting_for)
         workers = self.health.workers
-        if workers:  # all may be lost for a moment, and started again
+        if workers:  # all may be lost for a moment and restarted
             self.n_workers = len(workers)
             self.n_threads = sum(worker["nthreads"] for worker in workers.values())
 
     @property
     def n_lost(self) -> int:
-        """How many workers have been lost so far, as far as it was noticed."""
+        """The number of workers known to be lost so far."""
         return len(self.health.lost)
 
     def remarks(self) -> list[str]:
-        """Return what should be known and was not told yet: the workers that were lost."""
+        """Return the warnings since the last call: the workers that were lost."""
         if self.client.status == "running":
             self.poll()
         new = self.health.lost[self._reported :]
         self._reported += len(new)
-        lost = "the worker {} was lost; others computed again what it held{}"
+        lost = "worker {} was lost; others recomputed its results{}"
         return [lost.format(address, self.health.last_output(address)) for address in new]
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
@@ -179,7 +179,7 @@ class DaskWorkers(Workers):
         return [next(iter(who.get(future.key, ())), "") for future in futures]
 
     def usage(self) -> list[WorkerUsage]:
-        """Return what each worker has done and holds; of one that does not answer, as of its last sign of life."""
+        """Return the usage of each worker; for one that does not answer, as of its last heartbeat."""
         self.poll()
         try:
             now = self.health.query(self._ask_each(), USE_SECONDS)
@@ -189,12 +189,12 @@ class DaskWorkers(Workers):
         return [_use(address, worker["metrics"], now.get(address)) for address, worker in workers]
 
     async def _ask_each(self) -> dict[str, tuple[int, float, int, int]]:
-        """Return what each worker says that it has done; one that is lost meanwhile says nothing."""
+        """Return the usage reported by each worker; lost workers are missing."""
         said: dict[str, tuple[int, float, int, int]] = await self.client.run(measure_usage, on_error="ignore")
         return said
 
     def _await(self, remote: Sequence[DaskHandle[Any]]) -> None:
-        """Wait until all are done, or until it is certain which one failed first, by their order."""
+        """Wait until all are done, or until it is certain which one failed first in their order."""
         pending = list(remote)
         while pending := [handle for handle in pending if not handle.future.done()]:
             self._raise_failed(remote)
@@ -207,7 +207,7 @@ class DaskWorkers(Workers):
         self._raise_failed(remote)
 
     def _raise_failed(self, remote: Sequence[DaskHandle[Any]]) -> None:
-        """Raise the error of the first handle that failed, unless an earlier one may fail yet."""
+        """Raise the error of the first failed handle, unless an earlier one may still fail."""
         for handle in remote:
             if not handle.future.done():
                 return
@@ -216,7 +216,7 @@ class DaskWorkers(Workers):
                 self._raise(handle.future.exception(timeout=self.health.deadline), handle.label)
 
     def _fetch(self, remote: Sequence[DaskHandle[Any]]) -> list[Any]:
-        """Return results that are there; what is lost meanwhile is computed again, and waited for."""
+        """Return finished results; results lost meanwhile are recomputed and waited for."""
         labels = [handle.label for handle in remote]
         futures = [handle.future for handle in remote]
         coming = self.client.gather(futures, direct=self._direct or None, asynchronous=True)
@@ -237,7 +237,7 @@ class DaskWorkers(Workers):
 
 
 def _with_futures(arguments: Sequence[Any]) -> list[Any]:
-    """Return arguments with Dask's futures for our handles."""
+    """Return arguments with handles replaced by Dask futures."""
     return [argument.future if isinstance(argument, DaskHandle) else argument for argument in arguments]
 
 

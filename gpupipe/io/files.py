@@ -253,7 +253,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             fix=f"pip install {package}",
         ) from None
     except ValueError as error:
-        if "not known" not in str(error):  # message of fsspec 2026.9
+        if "not known" not in str(error):  # a message of fsspec 2026.9, which has no class for it
             raise
         known = fsspec.available_protocols()
         hint = did_you_mean(protocol, known) or "for example s3://, gs://, https://, file://"

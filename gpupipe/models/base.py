@@ -106,12 +106,9 @@ class ModelSettings(Settings):
         """Raise ConfigError if the model cannot be trained or exported, as far as that is known without data."""
 
     def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
-        """Return the modules that training, predicting and saving import."""
+        """Return the modules that training and predicting import."""
         module = backend.estimator_module(self.estimator_name(task))
-        if module is None:
-            return ()
-        is_saved_by_skops = module.startswith("sklearn.") and module != "sklearn.linear_model"
-        return (module, "skops.io") if is_saved_by_skops else (module,)
+        return () if module is None else (module,)
 
     def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
         """Return the unfitted estimator."""

@@ -87,7 +87,7 @@ class Estimator(ModelSettings):
         return {}
 
     def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
-        return "sklearn.base", "skops.io"
+        return "sklearn.base", "skops.io.exceptions"
 
     def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
         return X.astype("float32", order="C")  # a copy: estimators may write to their input

@@ -1,4 +1,4 @@
-"""Values and rows in partitions on workers, and the one way to run a function on every partition."""
+"""Values and rows in partitions on workers, and the map of a function over all partitions."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class PartitionedValues(Generic[Item]):
         each: Sequence[Iterable[Any]] = (),
         label: str = "",
     ) -> PartitionedValues[Result]:
-        """Run ``function(backend, value, *arguments, *own)`` on every partition; return the results, still there.
+        """Run ``function(backend, value, *arguments, *own)`` on every partition; return the results in place.
 
         Parameters
         ----------
         *arguments
             The same for all partitions.
         each : sequence of iterables
-            Further arguments, each of them with an element for every partition.
+            Further arguments, each with one element per partition.
         label : str
-            What the function does, for messages.
+            The work of the function, for messages.
         """
         n = len(self.partitions)
         own = zip(*each, strict=True) if each else [()] * n
@@ -68,7 +68,7 @@ class PartitionedValues(Generic[Item]):
 
 @dataclass(frozen=True)
 class PartitionedRows(PartitionedValues[Item]):
-    """Rows on workers, consecutive ones in each partition.
+    """Rows on workers; each partition has consecutive rows.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class PartitionedRows(PartitionedValues[Item]):
 
     @cached_property
     def bounds(self) -> list[int]:
-        """The first row of each partition, and last the number of rows."""
+        """The first row of each partition, then the number of rows."""
         return [0, *accumulate(self.heights)]
 
     @property
@@ -101,6 +101,6 @@ class PartitionedRows(PartitionedValues[Item]):
         return [values[start:stop] for start, stop in pairwise(self.bounds)]
 
     def split_positions(self, positions: Array) -> list[Array]:
-        """Return the positions of some rows, ascending, as those within each partition."""
+        """Return ascending row positions as positions within each partition."""
         cuts = np.searchsorted(positions, self.bounds)
         return [positions[low:high] - start for (low, high), start in zip(pairwise(cuts), self.bounds, strict=False)]

@@ -30,12 +30,12 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     found : ArrowChunks
     workers : Workers
     declared : mapping of str to DeclaredColumn
-        What the configuration says of columns; the rest is inferred.
+        Declarations of the configuration; other columns are inferred.
 
     Returns
     -------
     PartitionedTable
-        A partition for each chunk; the very rows and schema that `gpupipe.table.encode.encode` gives all of them.
+        One partition per chunk, with the rows and the schema of `gpupipe.table.encode.encode` on all rows.
 
     Raises
     ------
@@ -46,18 +46,18 @@ def encode_chunks(found: ArrowChunks, workers: Workers, declared: Declarations) 
     starts, n_rows = list(accumulate(heights, initial=0)), sum(heights)
     summaries = start_summaries(found.schema.empty_table(), declared, n_rows)
     given = [(chunk.rows, declared, n_rows, start) for chunk, start in zip(found.chunks, starts, strict=False)]
-    _merge(summaries, workers.map(_summarize, given, ["finding out what the columns are"] * len(given)), workers)
+    _merge(summaries, workers.map(_summarize, given, ["inferring the columns"] * len(given)), workers)
     schema = Schema(tuple(summary.column(n_rows) for summary in summaries.values()))
     del given
     sent = workers.put(schema)
     each = ((found.chunks.pop(0).rows, sent, start) for start in starts[:-1])
     tables = workers.map(_encode, each, ["encoding"] * len(heights))
-    workers.wait(tables)  # values that are not what is declared are refused here, not where the table is used first
+    workers.wait(tables)  # raise for values that contradict a declaration here, not at the first use of the table
     return PartitionedTable(tuple(tables), workers, heights, schema)
 
 
 def _merge(summaries: Summaries, found: Sequence[ResultHandle[Summaries]], workers: Workers) -> None:
-    """Add the summaries of chunks, a few at a time: their levels may be as many as the rows."""
+    """Merge the summaries of chunks, a few at a time: they may have as many levels as rows."""
     waiting = list(found)
     while waiting:
         texts = {name for name, summary in summaries.items() if summary.kind == "text"}
@@ -85,6 +85,6 @@ def _without_levels(backend: Backend, summaries: Summaries, texts: set[str]) -> 
 
 
 def _encode(backend: Backend, rows: pa.Table, schema: Schema, first_row: int) -> Table:
-    pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
+    pa.default_memory_pool().release_unused()  # return memory that Arrow caches: the blocks need it
     with rows_counted_after(first_row):
         return encode(widen_codes(rows), backend, frozen=schema)

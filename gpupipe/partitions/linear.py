@@ -24,15 +24,15 @@ from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
-Sums = list[Any]  # arrays and numbers that partitions say, and may be added up
+Sums = list[Any]  # additive results of partitions: arrays and numbers
 
 BLOCK_ROWS = 16_384  # in float64 at a time
-MOST_WEIGHTS = 2_000  # the Hessian has so many rows and columns
-SMOOTH = ("auto", "lbfgs", "newton-cg", "newton-cholesky")  # these solvers go to one and the same minimum
+MOST_WEIGHTS = 2_000  # the number of rows and columns of the Hessian
+SMOOTH = ("auto", "lbfgs", "newton-cg", "newton-cholesky")  # these solvers reach the same minimum
 
 
 def can_fit_in_passes(model: ModelSettings, n_columns: int, context: FitContext) -> bool:
-    """Return whether `fit_in_passes` can train a model on so many columns."""
+    """Return whether `fit_in_passes` can train a model on a matrix of that shape."""
     if isinstance(model, LogisticRegression):
         n_weights = (n_columns + 1) * (context.n_classes if context.n_classes > 2 else 1)
         return model.l1_ratio == 0 and not model.dual and model.solver in SMOOTH and n_weights <= MOST_WEIGHTS
@@ -42,14 +42,14 @@ def can_fit_in_passes(model: ModelSettings, n_columns: int, context: FitContext)
 
 
 def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array | None, context: FitContext) -> FittedModel:
-    """Train a model for which `can_fit_in_passes`.
+    """Train a model that `can_fit_in_passes` accepts.
 
     Raises
     ------
     ConfigError
         If it does not converge.
     DataError
-        If fewer than two classes are among the rows.
+        If the rows have fewer than 2 classes.
     """
     rows = prepare_rows(model, X, y, context)
     assert rows.y is not None
@@ -65,7 +65,7 @@ def fit_in_passes(model: ModelSettings, X: PartitionedMatrix, y: Array | None, c
 
 
 class _Passes:
-    """Applies functions to every partition and sums their results."""
+    """Passes over the partitions: apply a function to each, sum the results."""
 
     def __init__(self, X: PartitionedMatrix, y: Array, weights: Array | None, context: FitContext) -> None:
         self.X, self.context, self.n = X, context, 0
@@ -99,7 +99,7 @@ def _logistic(model: LogisticRegression, passes: _Passes, n_classes: int) -> Coe
         loss, gradient, hessian = (
             part / passes.total_weight for part in passes.sum(_log_loss, w.reshape(shape), model.fit_intercept)
         )
-        hessians.clear()  # that of the point that is looked at last, which is where it is asked for
+        hessians.clear()  # the Hessian of the last evaluated point, where the optimizer needs it
         hessians[w.tobytes()] = hessian + np.diag(penalty)
         return float(loss + 0.5 * w @ (penalty * w)), gradient + penalty * w
 
@@ -124,7 +124,7 @@ def _coefficients(weights: Array, has_intercept: bool) -> Coefficients:
     if not has_intercept:
         return Coefficients(weights, np.zeros(len(weights)))
     intercept = weights[:, -1].copy()
-    if len(weights) > 1:  # no penalty holds their mean, which no probability depends on
+    if len(weights) > 1:  # probabilities do not depend on their mean, which has no penalty
         intercept -= intercept.mean()
     return Coefficients(np.ascontiguousarray(weights[:, :-1]), intercept)
 
@@ -149,7 +149,7 @@ def _on_one_thread(backend: Backend, X: Array, function: Callable[..., Sums], *a
 
 
 def _blocks(X: Array, own: tuple[Array, Array | None]) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield some rows at a time in float64, with their targets and weights; of no rows, one empty block."""
+    """Yield blocks of rows in float64 with targets and weights; one empty block if there are no rows."""
     y, weights = own
     for low in range(0, max(1, len(X)), BLOCK_ROWS):
         rows = X[low : low + BLOCK_ROWS].astype(np.float64, order="C")

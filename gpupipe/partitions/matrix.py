@@ -65,17 +65,17 @@ class PartitionedMatrix(PartitionedRows[Array]):
 def _(
     table: PartitionedTable, features: FittedFeatures, backend: Backend, is_training: bool = False
 ) -> PartitionedMatrix:
-    """Return the matrix of `table` where its rows are, once all workers have written it.
+    """Return the matrix of `table` on the workers of its rows, once all have written it.
 
     Parameters
     ----------
     table : PartitionedTable
     features : FittedFeatures
-        Of a `PartitionedStatistics`: its folds are handles, one for each partition.
+        Fitted on `PartitionedStatistics`: its folds are handles, one per partition.
     backend : Backend
         Not used: each worker computes with its own.
     is_training : bool
-        True if `table` is that of the statistics.
+        True if `table` holds the training rows of the statistics.
 
     Raises
     ------

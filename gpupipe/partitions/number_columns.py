@@ -28,12 +28,12 @@ def _run(backend: Backend, table: Table, column: Program) -> Array:
 def column_values_at(
     backend: Backend, table: Table, rows: Array | slice, columns: Sequence[NumberColumn]
 ) -> list[Array]:
-    """Return each column of some rows, on the host; only those are made.
+    """Return each column for the given rows, on the host; other rows are not computed.
 
     Parameters
     ----------
     rows : slice, or array of int or bool
-        Of where `backend` computes.
+        On the device of `backend`.
     """
     if isinstance(rows, slice):
         blocks = {name: block[:, rows] for name, block in table.blocks.items()}

@@ -1,4 +1,4 @@
-"""Partitions of a configuration's source, read by the workers into the table that one machine would read.
+"""Distributed reading of a configuration's source, with the rows and the schema of one machine.
 
 The kind and the levels of a column depend on all rows: the driver merges a summary of each chunk into the schema, then
 each worker encodes its own chunks. See `gpupipe.partitions.source_chunks`.
@@ -34,20 +34,20 @@ from gpupipe.table.schema import DeclaredColumn, Schema
 from gpupipe.units import MIB
 
 Declarations = Mapping[str, DeclaredColumn]
-BROADCAST_BYTES = 64 * MIB  # the most of a table that is sent to every worker
+BROADCAST_BYTES = 64 * MIB  # maximum size of a table that is sent to every worker
 
 
 @dataclass(frozen=True)
 class LoadedPartitions:
-    """The table of a run, on the workers.
+    """Table of a run on the workers.
 
     Attributes
     ----------
     table : PartitionedTable
     notes : tuple of str
-        What was repaired or left out: what reading on one machine says.
+        Repairs and drops, the same as on one machine.
     remarks : tuple of str
-        How it was read.
+        How the files were split.
     """
 
     table: PartitionedTable
@@ -60,28 +60,28 @@ def read_partitions(
 ) -> LoadedPartitions:
     """Read and encode the tables of a configuration on the workers.
 
-    Columns that feature ops derive of keys and texts are not made here: they need all rows as they were read.
+    Columns that feature ops derive from keys and texts are not computed here: they need all rows.
 
     Parameters
     ----------
     config : Config
     workers : Workers
     n_partitions : int, optional
-        About so many; as many as the workers have threads unless given. More where they would be large.
+        The approximate number; default: the threads of all workers. More if partitions would be large.
     files : InputFiles, optional
         The files of all tables, if they were listed already.
 
     Returns
     -------
     LoadedPartitions
-        The rows in their order, the columns and codes that one machine gives them.
+        The rows, columns and codes of one machine, in order.
 
     Raises
     ------
     DataError
         If a file cannot be read, or there are no rows.
     SchemaError
-        If the data contradicts what is declared.
+        If the data contradicts a declaration.
     """
     wanted = n_partitions or workers.n_threads
     declared = declarations(config.source, config.tables)
@@ -89,7 +89,7 @@ def read_partitions(
     found, why = _read_source_chunks(config, workers, wanted, files)
     if found is None:
         table, lines = _read_whole(config, workers, declared, files)
-        remarks = [f"read as a whole by one worker, then cut into partitions: {why}"]
+        remarks = [f"read by one worker, then split into partitions: {why}"]
     else:
         lines = found.notes.lines()
         remarks = [f"{mask(path)} cannot be split: it was read by one worker" for path in found.whole]
@@ -128,11 +128,11 @@ def repartition(table: PartitionedTable, n_partitions: int) -> PartitionedTable:
 def _read_source_chunks(
     config: Config, workers: Workers, n_chunks: int, files: InputFiles
 ) -> tuple[ArrowChunks | None, str]:
-    """Return the rows of the source in chunks, joined; or None and why they must be read as a whole."""
+    """Return the joined rows of the source in chunks; or None and the reason that one worker must read them."""
     if config.source.prepare:
-        return None, "prepare: may do anything to the rows"
+        return None, "a prepare: hook needs all rows"
     if config.source.entities is not None:
-        return None, "entities: rows and labels are made of all events"
+        return None, "entities: rows and labels are computed from all events"
     joined = {name: table for name, table in config.tables.items() if table.is_joined}
     for name, table in joined.items():
         if table.cardinality != "many_to_one" or _n_bytes(table, files.tables[name]) > BROADCAST_BYTES:
@@ -141,13 +141,13 @@ def _read_source_chunks(
     for name, table in joined.items():
         right = read_arrow(table, files=files.tables[name])
         if not can_join_by_chunk(found.schema, name, table, right.table):
-            return None, f"the keys of {name} and of the source are of several types"
+            return None, f"the keys of {name} and of the source have different types"
         found = _joined(found, name, table, right, workers)
     return found, ""
 
 
 def _n_bytes(table: TableSource, files: Sequence[SourceFile]) -> int:
-    """Return about what a table takes; 0 where that cannot be told, which reading it will say."""
+    """Return the approximate size of a table in bytes; 0 if unknown, in which case reading raises the error."""
     try:
         return sum(cut.n_bytes for cut in find_splittable_files(table, files=files))
     except GpupipeError:
@@ -155,7 +155,7 @@ def _n_bytes(table: TableSource, files: Sequence[SourceFile]) -> int:
 
 
 def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedTable, workers: Workers) -> ArrowChunks:
-    """Have each chunk joined with a table that is sent to all workers."""
+    """Join each chunk with a table that is sent to all workers."""
     sent, label = workers.put(right.table), f"joining {name}"
     heights, labels = [chunk.n_rows for chunk in found.chunks], [label] * len(found.chunks)
     joined = workers.map(_join, [(chunk.rows, sent, name, settings) for chunk in found.chunks], labels)

@@ -17,7 +17,7 @@ from gpupipe.typing import Array
 
 
 class _Run(NamedTuple):
-    """The rows start..stop of a partition, of which bits choose `n_rows`."""
+    """The rows start..stop of a partition, `n_rows` of which a bit mask selects."""
 
     part: int
     start: int
@@ -36,7 +36,7 @@ def take_partitions(
     workers : Workers
     tables : sequence of handles
     bounds : sequence of int
-        The first row of each table, and at last the number of rows.
+        The first row of each table, then the number of rows.
     mask : array of bool, shape (n_rows,)
         On the host.
     """
@@ -52,12 +52,14 @@ def take_partitions(
         [*_given(tables, runs[home]), home, *(next(sent) for _ in runs[1:])]
         for runs, home in zip(partitions, homes, strict=True)
     ]
-    taken = workers.map(_take_joined, each, ["rows of the split"] * len(each))  # where most of the rows are
+    taken = workers.map(
+        _take_joined, each, ["rows of the split"] * len(each)
+    )  # on the worker that holds most of the rows
     return tuple(taken), tuple(stop - start for start, stop in spans)
 
 
 def _runs(masks: Sequence[Array], found: Sequence[int], start: int, stop: int) -> list[_Run]:
-    """Return where the rows start..stop of those are that the masks choose; `found` bounds those of each."""
+    """Return the places of the selected rows start..stop; `found` has the bounds of each partition."""
     runs = []
     for at, (low, high) in enumerate(pairwise(found)):
         first, end = max(start, low), min(stop, high)

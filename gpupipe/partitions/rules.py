@@ -24,19 +24,19 @@ from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.typing import Array
 from gpupipe.units import MIB
 
-TEXTS_AT_ONCE = 256 * MIB  # bytes that are gathered to find out which of them are there twice
+TEXTS_AT_ONCE = 256 * MIB  # bytes gathered at a time to find duplicates
 
 
 @find_violations.register(PartitionedTable)
 def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViolation]:
     """Return the rule violations of a partitioned table.
 
-    Each worker checks its own rows. Columns that must be unique are gathered one at a time, those of texts in batches.
+    Each worker checks its own rows. Unique columns are gathered one at a time, text in batches.
 
     Parameters
     ----------
     backend : Backend
-        The host, where repeated values are looked for.
+        The host, which searches for duplicates.
     """
     of_rows = {name: [part for each in given for part in _less_unique(each)] for name, given in rules.items()}
     found = table.compute(lambda backend, rows: find_violations(rows, of_rows, backend), label="the rules of data")
@@ -51,7 +51,7 @@ def _(table: PartitionedTable, rules: Rules, backend: Backend) -> list[RuleViola
 def encode_columns(
     found: ArrowChunks, names: Sequence[str], workers: Workers, declared: Declarations
 ) -> PartitionedTable:
-    """Return some columns of a source that workers have read, encoded; the chunks stay."""
+    """Return encoded columns of a source that workers have read; the chunks are kept."""
     rows = workers.map(
         lambda _, rows: rows.select(list(names)),
         [(chunk.rows,) for chunk in found.chunks],
@@ -63,14 +63,14 @@ def encode_columns(
 
 
 def _less_unique(rules: ColumnRules) -> list[ColumnRules]:
-    """Return the rules that rows can be judged by alone; none, perhaps."""
+    """Return the rules that apply to single rows."""
     if not rules.unique:
         return [rules]
     return [rules.model_copy(update={"unique": False})] if rules.names != ["unique"] else []
 
 
 def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: Backend) -> list[RuleViolation]:
-    """Return what is there more than once in a column that is gathered; of texts, some of them at a time."""
+    """Return duplicates of a gathered column; texts are gathered in batches."""
     schema = table.schema.select([name])
     if storage := schema[name].storage:
         alone = Table(schema, table.n_rows, {storage: np.asarray(table.column(name))[None]}, {name: (storage, 0)})
@@ -91,7 +91,7 @@ def _repeated(table: PartitionedTable, name: str, rules: ColumnRules, backend: B
 
 
 def _share(backend: Backend, table: Table, name: str, share: int, shares: int) -> tuple[Array, pa.Array]:
-    """Return a share of the texts, equal ones always in the same one, and the rows that they are in."""
+    """Return one of several hash buckets of the texts, equal texts in the same bucket, with their rows."""
     levels = LevelChecker.of(table, name, backend)
     chosen = np.zeros(levels.n_codes, bool)
     chosen[FIRST_LEVEL:] = True if shares == 1 else _hashes(levels.texts) % np.uint64(shares) == share

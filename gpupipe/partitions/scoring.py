@@ -1,7 +1,7 @@
 """Batch scoring on workers: each writes the predictions of its chunks as files of one folder.
 
-The model travels as the bytes of its files and is opened on each worker, where every hash is checked again: what a
-library loads need not be picklable. The folder must be one that all workers reach, under one path.
+The model is sent as the bytes of its files and opened on each worker, where every hash is checked again, so estimators
+need not be picklable. All workers must reach the folder under the same path.
 """
 
 from __future__ import annotations
@@ -38,48 +38,48 @@ _opening = threading.Lock()
 
 
 class RowReport(Protocol):
-    """A report on rows that were scored, as `gpupipe.pipeline.model.prediction_report.PredictionReport` is one."""
+    """Report on scored rows, such as `gpupipe.pipeline.model.prediction_report.PredictionReport`."""
 
     def merge(self, other: Any) -> Any:
         """Return the report on the rows of both."""
 
     def lines(self) -> list[str]:
-        """Return it in words."""
+        """Return the report as text."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the report as JSON values."""
 
 
 class Scorer(Protocol):
-    """A model as `gpupipe.pipeline.model.model.Model` is one; `backend` tells what is to be known of the work."""
+    """Model such as `gpupipe.pipeline.model.model.Model`; its `backend` collects warnings."""
 
     @property
     def backend(self) -> Backend:
-        """Where it computes."""
+        """Backend of the predictions."""
 
     @property
     def last_prediction_report(self) -> RowReport | None:
-        """The report on the rows that this thread has scored last."""
+        """Report on the rows that this thread scored last."""
 
     def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
-        """Return a table with a row for each row of `data`, in their order."""
+        """Return one row for each row of `data`, in order."""
 
 
 Opener = Callable[[Path, Backend], Scorer]
 
 
-ChooseColumns = Callable[[Sequence[str]], Sequence[str]]  # of the columns of the input; cloudpickle sends it
+ChooseColumns = Callable[[Sequence[str]], Sequence[str]]  # selects columns of the input; sent with cloudpickle
 
 
 class SentModel:
-    """A model that is sent to workers, and opened once by each process that has it.
+    """Model sent to workers and opened once per process.
 
     Parameters
     ----------
     files : mapping of str to bytes
-        Everything in its directory.
+        All files of its directory.
     opener : callable
-        Opens a directory with these files, and keeps none of them open; it can be pickled.
+        Picklable function that opens a directory with these files and keeps none of them open.
     """
 
     def __init__(self, files: Mapping[str, bytes], opener: Opener) -> None:
@@ -106,7 +106,7 @@ class SentModel:
             for file, content in self.files.items():
                 (Path(name) / file).write_bytes(content)
             model = self.opener(Path(name), backend)
-        limit_threads(blas=1)  # for good: tasks of one process that each set and restore it undo each other's limit
+        limit_threads(blas=1)  # permanent: concurrent tasks that set and restore it would undo each other's limit
         return model
 
 
@@ -118,11 +118,11 @@ class ScoringResult:
     ----------
     n_rows : int
     remarks : tuple of str
-        What is to be known of the work: that memory was short, and rows were split.
+        Warnings, such as rows that were split for lack of memory.
     report : RowReport, optional
         On all rows.
     copied : tuple of str
-        Columns of the input that are beside the predictions.
+        Input columns that were copied.
     """
 
     n_rows: int
@@ -145,10 +145,10 @@ def score_chunks(
     Parameters
     ----------
     chunks : list of ArrowChunk
-        Let go of as they are scored: the list is empty afterwards.
+        Released as they are scored: the list is empty afterwards.
     model : SentModel
     folder : Path
-        Absolute, empty, and there for all workers.
+        Absolute and empty, reachable by all workers.
     workers : Workers
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`.
@@ -158,9 +158,9 @@ def score_chunks(
     Raises
     ------
     ConfigError
-        If a worker cannot write there; it is named with its path.
+        If a worker cannot write there.
     LimitError
-        If there is no room left.
+        If the disk is full.
     SchemaError
         If a column is absent or holds values of another kind.
     """
@@ -194,7 +194,7 @@ def score_as_one(
     tables, as_of
         As in `gpupipe.pipeline.model.model.Model.predict`; the files are absolute.
     choose : callable, optional
-        Returns which columns of the input are written before the predictions.
+        Returns the input columns to write before the predictions.
     """
     file = folder / "part-00000.parquet"
     sent = workers.put(model)
@@ -203,7 +203,7 @@ def score_as_one(
 
 
 def _finished(workers: Workers, handles: Sequence[ResultHandle[ScoringResult]], folder: Path) -> ScoringResult:
-    """Wait for all files, and remove the hidden ones that workers left which were lost while they wrote."""
+    """Wait for all files, and remove hidden files of workers that were lost while writing."""
     written = workers.gather(handles)
     for path in folder.glob(".part-*.parquet.tmp-*"):
         path.unlink(missing_ok=True)
@@ -267,16 +267,16 @@ def _score(
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries, which are an encoding of readers."""
+    """Return a table without dictionary columns, an artefact of readers."""
     columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in table.columns]
     return pa.table(columns, names=table.column_names)
 
 
 def _write(table: pa.Table, file: Path) -> None:
-    """Write a file that is there complete or not at all, however often, and wherever else, this is done again."""
+    """Write a file atomically, also if other workers repeat the task."""
     hidden = file.with_name(f".{file.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with hidden.open("wb") as out:  # Arrow opens UTF-8 names only
+        with hidden.open("wb") as out:  # Arrow supports UTF-8 names only
             pq.write_table(table, out)
         hidden.replace(file)
     except OSError as error:
@@ -289,9 +289,11 @@ def _cannot_write(file: Path, error: OSError) -> ConfigError | LimitError:
     where = f"{file}, process {os.getpid()} on {socket.gethostname()}"
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return LimitError(f"a worker cannot write its part: {reason}", where=where, fix="make room, or name another")
+        return LimitError(
+            f"a worker cannot write its file: {reason}", where=where, fix="free space, or choose another folder"
+        )
     return ConfigError(
-        f"a worker cannot write its part: {reason}",
+        f"a worker cannot write its file: {reason}",
         where=where,
-        fix="name a folder that every worker reaches under this very path and may write to, or use --cluster local",
+        fix="use a folder that every worker can write under this path, or --cluster local",
     )

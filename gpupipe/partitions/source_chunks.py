@@ -32,7 +32,7 @@ ReadChunk = tuple[pa.Table, ChunkFacts]  # the codes of the rows are narrowed
 
 @dataclass(frozen=True)
 class ArrowChunk:
-    """A chunk of a source: the handle of its rows, with narrowed codes, and their number."""
+    """Chunk of a source: the handle of its rows, with narrowed codes, and their number."""
 
     rows: ResultHandle[pa.Table]
     n_rows: int
@@ -40,18 +40,18 @@ class ArrowChunk:
 
 @dataclass(frozen=True)
 class ArrowChunks:
-    """The rows of a source in chunks.
+    """Rows of a source in chunks.
 
     Attributes
     ----------
     chunks : list of ArrowChunk
-        Those that have rows, in order; one at least.
+        At least one; chunks without rows are dropped.
     schema : pyarrow.Schema
-        Of each of them.
+        The schema of every chunk.
     notes : Notes
-        What was repaired or left out.
+        Repairs and drops.
     whole : list of str
-        The files that were read as one chunk though they are larger than one.
+        Files larger than a chunk that could not be split.
     """
 
     chunks: list[ArrowChunk]
@@ -71,7 +71,7 @@ def read_chunks(
         Without a ``prepare`` hook, which needs all rows at once.
     workers : Workers
     n_chunks : int
-        The number of chunks to make where files can be split; more where they would be large.
+        The number of chunks if files can be split; more if chunks would be large.
     files : sequence of SourceFile, optional
         Of the source, if they were listed already.
 
@@ -80,12 +80,12 @@ def read_chunks(
     DataError
         If a file is absent, unreadable or damaged, or there are no rows.
     SchemaError
-        If a column is absent or of no use, or differs between files.
+        If a column is absent, unusable, or differs between files.
     """
     found = find_splittable_files(source, files=files)
     most = _most(sum(file.n_bytes for file in found), n_chunks)
     wanted, notes = ColumnFilter(source), Notes()
-    pa.scalar(0)  # loads pandas, as the first value of a process does: better now than between the steps
+    pa.scalar(0)  # load pandas before the measured stages
 
     def read(tasks: Sequence[ReadTask]) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
         labels = [f"reading chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
@@ -143,7 +143,7 @@ def _finish(
 
 
 def _most(n_bytes: int, n_chunks: int) -> int:
-    """Return the bytes of a chunk, so that there are `n_chunks`, or a multiple of it: all workers end together."""
+    """Return the bytes of a chunk that give `n_chunks`, or a multiple of it, so that all workers finish together."""
     n_each = max(1, -(-n_bytes // (n_chunks * CHUNK_BYTES)))
     return max(1, -(-n_bytes // (n_chunks * n_each)))
 

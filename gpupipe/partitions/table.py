@@ -29,7 +29,7 @@ class PartitionedTable(PartitionedRows[Table]):
     Attributes
     ----------
     schema : Schema
-        Of every partition, levels and storage included.
+        The schema of every partition, including levels and storage.
     places : mapping of str to (str, int)
         Column name to (block, row of the block), in every partition; by default the `layout` of the schema.
     """
@@ -53,7 +53,7 @@ class PartitionedTable(PartitionedRows[Table]):
 
     @property
     def texts(self) -> Mapping[str, Any]:
-        """No column: the workers hold the texts."""
+        """Empty: the workers hold the texts."""
         return {}
 
     def column(self, name: str) -> Array:
@@ -91,19 +91,19 @@ class PartitionedTable(PartitionedRows[Table]):
     def take(self, mask: Array, backend: Backend) -> PartitionedTable:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true; levels stay as they are.
 
-        The workers copy the rows, each with its own backend; `backend` is not used. The new partitions begin at
-        multiples of `ROWS_PER_BLOCK`, so that each has whole ones of the blocks in which floats are summed. Every
+        The workers copy the rows, each with its own backend; `backend` is not used. The new partitions start at
+        multiples of `ROWS_PER_BLOCK`, so that each consists of whole blocks in which floats are summed. Every
         boundary moves to the nearest multiple; empty partitions are dropped.
         """
         return self._take(mask)
 
     def _take(self, mask: Array) -> PartitionedTable:
         partitions, heights = take_partitions(self.workers, self.partitions, self.bounds, mask)
-        # Their blocks are new: only the columns of the schema are in them.
+        # New blocks contain only the columns of the schema.
         return PartitionedTable(partitions, self.workers, heights, self.schema)
 
     def select(self, schema: Schema) -> PartitionedTable:
-        """Return the table with only the columns of `schema`, which are its own; nothing is copied."""
+        """Return the table with only the columns of `schema`, a subset, without a copy."""
         places = {column.name: self.places[column.name] for column in schema if column.storage}
         tables = self.map(lambda _, table: table.select(schema), label="columns")
         return PartitionedTable(tables.partitions, self.workers, self.heights, schema, places)

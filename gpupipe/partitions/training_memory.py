@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-WITH_COPIES = 3.0  # scikit-learn's solvers hold the matrix in float64 beside the float32 one
-SHARE = 0.8  # of the memory that is free
-# Of XGBoost that is shown one partition at a time, measured with XGBoost 3.2, 2 threads.
+WITH_COPIES = 3.0  # scikit-learn's solvers hold a float64 copy of the float32 matrix
+SHARE = 0.8  # fraction of free memory
+# XGBoost with one partition at a time, measured with XGBoost 3.2 and 2 threads.
 BINS_CELL = 6.2  # bins, by rows and by columns
-BINS_ROW = 64  # gradients, scores, labels, the node that a row is in; all there is where bins are in files
+BINS_ROW = 64  # gradients, scores, labels and nodes of rows; the total if bins are in files
 
 
 def gathered_bytes(n_rows: int, n_columns: int) -> int:
@@ -15,13 +15,13 @@ def gathered_bytes(n_rows: int, n_columns: int) -> int:
 
 
 def binned_bytes(n_rows: int, n_columns: int, available: int) -> tuple[int, bool]:
-    """Return what XGBoost takes that is shown one partition at a time, and whether it keeps its bins in files.
+    """Return the memory of XGBoost with one partition at a time, and whether it keeps bins in files.
 
     Parameters
     ----------
     n_rows, n_columns : int
     available : int
-        Bytes of memory that are free.
+        Free memory in bytes.
     """
     rows, bins = BINS_ROW * n_rows, int(BINS_CELL * n_rows * n_columns)
     in_files = rows + bins > SHARE * available

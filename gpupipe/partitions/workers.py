@@ -58,7 +58,7 @@ class Workers(ABC):
     n_threads : int
         Number of tasks that all workers together run at a time.
     device, reason : str
-        Where they compute, and why.
+        Device, and the reason for it.
     """
 
     n_workers: int
@@ -77,7 +77,7 @@ class Workers(ABC):
 
     @property
     def place(self) -> Place:
-        """The place of a stage that runs on the workers."""
+        """Place of a stage that runs on the workers."""
         return Place(self.device, f"{self.label}; {self.reason}".rstrip("; "), self, self.progress)
 
     def open_stage(self) -> None:
@@ -85,22 +85,22 @@ class Workers(ABC):
         self._before_stage = {use.address: use for use in self.usage()}
 
     def synchronize(self) -> None:
-        """Collect the remarks, and what each worker has done since `open_stage`."""
+        """Collect the warnings, and the work of each worker since `open_stage`."""
         usage = []
         for use in self.usage():
             done, before = asdict(use), self._before_stage.get(use.address)
-            if before is not None and before.tasks <= use.tasks:  # it was not started again meanwhile
+            if before is not None and before.tasks <= use.tasks:  # it has not restarted
                 done |= {"tasks": use.tasks - before.tasks, "seconds": use.seconds - before.seconds}
             usage.append(done)
         self._stage_usage, self._stage_remarks = tuple(usage), self.remarks()
 
     def close_stage(self) -> StageUse:
-        """Return what `synchronize` collected; of a stage that failed, the fallbacks alone."""
+        """Return what `synchronize` collected; for a failed stage, only the fallbacks."""
         usage, self._stage_usage = self._stage_usage, ()
         return StageUse(fallbacks=self.take_fallbacks(), workers=usage)
 
     def take_remarks(self) -> list[str]:
-        """Return the remarks that `synchronize` collected, once."""
+        """Return the warnings that `synchronize` collected, once."""
         found, self._stage_remarks = list(self._stage_remarks), ()
         return found
 
@@ -172,7 +172,7 @@ class Workers(ABC):
 
 
 def pass_progress(label: str, n_done: int, n_tasks: int) -> ProgressReport | None:
-    """Return the progress of a pass over partitions, None of a pass over one.
+    """Return the progress of a pass over partitions, None for a single partition.
 
     Parameters
     ----------

@@ -95,7 +95,7 @@ def measure_importances(
 ) -> list[ColumnImportance]:
     """Return permutation importances of input columns, measured on rows that the explained model was not trained on.
 
-    All columns up to ``evaluate.importance.columns`` are measured; of more, `stage` notes which were.
+    At most ``evaluate.importance.columns`` columns are measured; if there are more, a note of `stage` says which.
     """
     settings = job.config.evaluate.importance_settings
     if settings is None or explained is None:
@@ -120,12 +120,12 @@ def measure_importances(
         weight = {name: float(weights[columns].sum()) for name, columns in groups.items()}
         groups = {name: groups[name] for name in sorted(groups, key=lambda name: -weight[name])[: settings.columns]}
         stage.note(
-            f"importance of {len(groups):,} of {n_columns:,} columns is measured, those {measure}; "
-            "evaluate.importance.columns sets how many"
+            f"importance measured for {len(groups):,} of {n_columns:,} columns, those {measure}; "
+            "set evaluate.importance.columns to measure more"
         )
     n_predictions = 0
 
-    def columns_done() -> ProgressReport:  # one prediction before any column is shuffled
+    def columns_done() -> ProgressReport:  # the first prediction is that of the unshuffled rows
         return ProgressReport(max(0, n_predictions - 2) // settings.repeats, len(groups), "column")
 
     with job.timeline.show_progress(columns_done):

@@ -20,6 +20,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.metrics import ColumnImportance, undefined_notes
 from gpupipe.models import Resources
+from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.pipeline.atomic.disk import require_room, room_on
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_key
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
@@ -27,7 +28,7 @@ from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.directions import measure_directions
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
-from gpupipe.pipeline.imports import import_libraries
+from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.leaderboard import LeaderboardResult
@@ -210,6 +211,8 @@ class _Execution(JobBuilder, RunSteps):
 
     def export(self) -> None:
         job, outcome, folder = self._job, self._outcome, self._directory.path
+        if isinstance(outcome.champion.model, FittedSklearn):
+            record_imports(job.timeline, ["skops.io"])
         with job.stage("export", job.backend.host_place) as stage:
             best, trial = outcome.leaderboard[0], make_trial_rows(job, outcome.champion.features)
             parity = export_model(

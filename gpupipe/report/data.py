@@ -86,7 +86,7 @@ class Classification:
     threshold : float, optional
         Probability from which a row is predicted to be positive.
     threshold_rule : str
-        How it was chosen: ``"best_f1"``.
+        Rule that chose it, such as ``"best_f1"``; "" for a fixed threshold.
     fold_thresholds : sequence of float
         Under cross-validation, where the rows of each fold use a threshold chosen on the other folds.
     confusion : Confusion, optional

@@ -18,6 +18,13 @@ TASK_TITLES = {
     "clustering": "Clustering",
     "embedding": "Embedding",
 }
+THRESHOLD_RULE_TITLES = {
+    "best_f1": "best F1 score",
+    "best_accuracy": "best accuracy",
+    "best_balanced_accuracy": "best balanced accuracy",
+    "youden": "best Youden index",
+    "min_cost": "lowest cost",
+}
 METRIC_TITLES = {
     "roc_auc": "ROC AUC",
     "average_precision": "Average precision",
@@ -83,7 +90,7 @@ def at_scale(value: float, largest: float) -> str:
 
     Examples
     --------
-    >>> at_scale(0.00005, 0.1616), at_scale(0.0120, 0.1616), at_scale(3.2, 845.1)
+    >>> at_scale(0.00004, 0.1616), at_scale(0.0120, 0.1616), at_scale(3.2, 845.1)
     ('<0.0001', '0.0120', '3.2')
     """
     if value is None or math.isnan(value):
@@ -118,6 +125,11 @@ def metric_names(values: Any) -> list[str]:
 def metric_title(name: str) -> str:
     """Return the name of a metric for readers: ``"ROC AUC"`` for ``"roc_auc"``; `name` itself if it is unknown."""
     return METRIC_TITLES.get(name, name)
+
+
+def threshold_rule_title(rule: str) -> str:
+    """Return what a threshold rule optimizes: ``"best F1 score"`` for ``"best_f1"``; `rule` itself if it is unknown."""
+    return THRESHOLD_RULE_TITLES.get(rule, rule)
 
 
 def task_title(task: str) -> str:

@@ -161,5 +161,5 @@ def test_the_environment_overrides_the_threads(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("value", ["0", "-2", "many", "1.5"])
 def test_an_invalid_thread_count_is_an_error(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("GPUPIPE_THREADS", value)
-    with pytest.raises(ConfigError, match=r"GPUPIPE_THREADS=.* is not a whole number above 0"):
+    with pytest.raises(ConfigError, match=r"expected a whole number above 0 in GPUPIPE_THREADS"):
         n_threads()

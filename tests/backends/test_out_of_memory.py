@@ -72,7 +72,7 @@ def test_a_prediction_that_runs_out_of_memory_goes_on_in_parts_with_the_same_byt
     assert not any(nothing)
     got, *remarks = predict(model, 70)
     assert got == expected
-    assert any(f"out of memory at {ROWS:,} rows: went on in parts of " in remark for remark in remarks)
+    assert any(f"out of memory at {ROWS:,} rows: continued with " in remark for remark in remarks)
 
 
 def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
@@ -85,7 +85,9 @@ def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
         parts = map_row_ranges(work, 10_000, backend, "predict")
     assert np.concatenate(parts).tolist() == list(range(10_000))
     assert [len(part) for part in parts] == [2048, 2048, 2048, 2048, 1808]
-    assert [note.text for note in stage.notes] == ["predict: out of memory at 10,000 rows: went on in parts of 2,048"]
+    assert [note.text for note in stage.notes] == [
+        "predict: out of memory at 10,000 rows: continued with 2,048 at a time"
+    ]
 
 
 def test_no_rows_are_one_part(backend):

@@ -26,7 +26,7 @@ pathlib.Path(a.json).write_text(json.dumps(out))
 
 @pytest.fixture
 def peer(tmp_path: Path) -> Path:
-    """A peer script; ``peer.with_suffix(".log")`` records its requests."""
+    """A peer script; ``peer.with_suffix(".log")`` records its arguments."""
     path = tmp_path / "peer_fake.py"
     path.write_text(PEER)
     return path

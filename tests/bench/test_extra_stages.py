@@ -21,7 +21,7 @@ def test_reads_and_serving_are_timed(kind: str, request: pytest.FixtureRequest) 
     assert (report["rows"], report["notes"]) == (300, [])
 
 
-def test_no_temporary_files_remain(binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_deleted(binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.setenv("GPUPIPE_CACHE", str(tmp_path / "cache"))
@@ -30,7 +30,9 @@ def test_no_temporary_files_remain(binary: Path, tmp_path: Path, monkeypatch: py
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_a_cache_without_capacity_is_reported_and_not_measured(binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_stores_nothing_is_noted_instead_of_measured(
+    binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPUPIPE_CACHE_LIMIT", "10B")
     report = run_extras(load_config(binary), None)
     assert not READS & {"cache_load", "cache_pass"} & set(report["stages_s"])

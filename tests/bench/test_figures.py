@@ -71,7 +71,7 @@ def test_every_row_of_the_table_is_in_the_document(sample: Make) -> None:
     ("values", "expected"),
     [([3.0, 1.0, 2.0], 2.0), ([4.0, 1.0], 2.5), ([None, 5.0], 5.0), ([None], None), ([], None)],
 )
-def test_the_median_skips_missing_values(values: list[float | None], expected: float | None) -> None:
+def test_the_median_ignores_missing_values(values: list[float | None], expected: float | None) -> None:
     assert known_median(values) == expected
 
 
@@ -96,7 +96,7 @@ def test_break_even_is_where_ours_is_faster_from_there_on(
     assert break_even([1000, 100, 10], ours[::-1], theirs[::-1]) == expected
 
 
-def test_the_time_of_a_cached_read_includes_the_pass_that_touches_its_pages() -> None:
+def test_a_cached_read_includes_the_pass_that_touches_its_pages() -> None:
     stages = {"read": 9.0, "read_pass": 1.0, "cache_store": 12.0, "cache_load": 0.5, "cache_pass": 2.0}
     figures = extras_summary([{"stages_s": stages, "stages_cpu_s": stages}])["seconds"]
     assert list(figures.values()) == [9.0, 10.0, 12.0, 0.5, 2.5, None]

@@ -1,4 +1,4 @@
-"""The input table that all peers read."""
+"""Tables to measure."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_a_file_of_the_configuration_is_read_as_it_is(binary: Path, tmp_path: Pa
 
 
 def test_files_have_the_size_that_they_have(binary: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="built-in generator"):
+    with pytest.raises(ConfigError, match="needs a generated table"):
         list(inputs(load_config(binary), None, [10], tmp_path))

@@ -1,4 +1,4 @@
-"""The description of the machine in a report."""
+"""Description of the machine and the device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_processor_without_a_name_has_its_architecture(tmp_path: Path) -> None
     assert cpu_model(tmp_path / "nothing")
 
 
-def test_an_unmeasured_gpu_is_reported_with_the_reason() -> None:
+def test_a_gpu_that_was_not_measured_is_reported_with_the_reason() -> None:
     device = describe_device(CpuBackend("asked for"))
     assert (device["name"], device["reason"]) == ("cpu", "asked for")
     assert device["gpu"].startswith("not measured: ")

@@ -1,4 +1,4 @@
-"""The model that is measured, and its names in the peer scripts."""
+"""The model to measure, and its name in the peer protocol."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_peers_receive_their_own_name_of_the_model(config: Config, name: str, wo
     assert peer_word(choose_model(config, name), name) == word
 
 
-def test_a_model_that_peers_have_no_word_for_is_refused(config: Config) -> None:
+def test_a_model_without_a_name_in_the_peer_protocol_is_refused(config: Config) -> None:
     with pytest.raises(ConfigError, match="the peer protocol has no model ridge"):
         peer_word(choose_model(config, None), None)
     with pytest.raises(ConfigError, match="has no model"):

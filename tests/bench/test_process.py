@@ -1,4 +1,4 @@
-"""Peer processes that fail, and the error messages."""
+"""Errors of child processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError, DataError
 
 
 def test_a_peer_that_fails_shows_the_end_of_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as the command line; peers import from their folder
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # set by the command line; peers import from their own folder
     script = tmp_path / "peer.py"
     script.write_text("import sys, helper\nfor i in range(100): print('line', i, file=sys.stderr)\nhelper.fail()\n")
     (tmp_path / "helper.py").write_text("def fail(): raise OSError('no such disk')")

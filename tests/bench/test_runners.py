@@ -1,4 +1,4 @@
-"""The order of runs."""
+"""Order and names of the runners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_all_run_in_turn(tmp_path: Path) -> None:
     assert said[:2] == ["turn 1 of 3: a", "turn 1 of 3: b"]
 
 
-def test_a_peer_runs_in_its_own_process(peer: Path, tmp_path: Path) -> None:
+def test_a_peer_runs_in_a_separate_process(peer: Path, tmp_path: Path) -> None:
     data = tmp_path / "t.parquet"
     (found,) = peer_runners([peer], data, "hgb")
     (run,) = found.run(0, tmp_path)
@@ -42,7 +42,7 @@ def test_a_peer_runs_in_its_own_process(peer: Path, tmp_path: Path) -> None:
     assert peer.with_suffix(".log").read_text() == f"hgb {data}"
 
 
-def test_two_scripts_with_the_same_name_are_distinguished(peer: Path, tmp_path: Path) -> None:
+def test_two_scripts_of_the_same_name_are_numbered(peer: Path, tmp_path: Path) -> None:
     other = tmp_path / "other" / peer.name
     other.parent.mkdir()
     other.write_text(peer.read_text())
@@ -51,7 +51,7 @@ def test_two_scripts_with_the_same_name_are_distinguished(peer: Path, tmp_path: 
 
 def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no script"):
-        peer_runners([tmp_path / "missing.py"], tmp_path / "t.csv", "lr")
+        peer_runners([tmp_path / "absent.py"], tmp_path / "t.csv", "lr")
 
 
 def test_peers_need_one_file(peer: Path) -> None:

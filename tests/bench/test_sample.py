@@ -1,4 +1,4 @@
-"""The required fields of a peer's JSON."""
+"""Required content of a peer's JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_is_absent_or_no_number_is_named(name: str, value: Any) -> None:
     assert "--data FILE" in caught.value.fix
 
 
-def test_a_list_is_not_a_report() -> None:
+def test_a_list_is_not_a_sample() -> None:
     with pytest.raises(ConfigError, match="not an object"):
         require_complete([GOOD], "peer.py")
 

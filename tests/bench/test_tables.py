@@ -1,4 +1,4 @@
-"""The tables of a report."""
+"""The result document as text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_wall_seconds_cpu_seconds_and_ratio_stand_side_by_side(document: dict[st
     assert row(text, "roc_auc") == ["0.81250", "0.81250", "-"]
 
 
-def test_it_says_that_no_gpu_was_measured_and_why(document: dict[str, Any]) -> None:
+def test_the_reason_that_no_gpu_was_measured_is_shown(document: dict[str, Any]) -> None:
     assert "GPU: not measured: no NVIDIA driver. All results below are from the CPU." in shown(document).splitlines()
 
 
@@ -88,7 +88,7 @@ def test_it_is_plain_ascii_and_lines_are_not_cut(document: dict[str, Any]) -> No
     assert row(text, "read")[2:] == ["2.50x", *["12,345.678 (6,172.839)", "12345.68x"] * 4]
 
 
-def test_a_stage_without_measurements_has_no_row(document: dict[str, Any]) -> None:
+def test_a_stage_without_values_has_no_row(document: dict[str, Any]) -> None:
     for each in document["tables"][0]["runners"].values():
         each["seconds"]["train"] = None
         each["quality"] = None

@@ -142,9 +142,9 @@ def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> N
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--peer", "missing.py"], 2, "there is no script missing.py"),
-        (["--rows", "many"], 2, "whole numbers above 0"),
-        (["--rows", "0"], 2, "whole numbers above 0"),
+        (["--peer", "nobody.py"], 2, "there is no script nobody.py"),
+        (["--rows", "many"], 2, "expected positive whole numbers"),
+        (["--rows", "0"], 2, "expected positive whole numbers"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),
         (["--json", "no/such/folder/out.json"], 2, "there is no folder"),
         (["--repeat", "0"], 2, "--repeat"),

@@ -44,7 +44,7 @@ def test_a_run_that_does_not_fit_is_planned_and_ends_with_code_3(gpupipe, config
     done = gpupipe("plan", config, "--assume-gpu", "2GiB", "--set", "source.rows=90000000")
     assert done.returncode == 3
     assert "train xgboost" in done.stdout
-    assert "Does not fit" in done.stderr and "rows would fit" in done.stderr
+    assert "Does not fit" in done.stderr and "use about" in done.stderr
     document = json.loads(
         gpupipe("plan", config, "--assume-gpu", "2GiB", "--set", "source.rows=90000000", "--json").stdout
     )

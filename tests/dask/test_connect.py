@@ -63,7 +63,7 @@ def test_a_gpu_that_is_not_here_is_an_error_before_anything_is_started() -> None
     if not device_report().gpu_obstacle:
         pytest.skip("this machine has a GPU")
     before = processes_below()
-    with pytest.raises(DeviceError, match="the GPU was asked for"), connect(found("local"), "gpu"):
+    with pytest.raises(DeviceError, match="the GPU cannot be used"), connect(found("local"), "gpu"):
         pass
     assert processes_below() == before
 
@@ -106,7 +106,7 @@ def test_an_unreachable_address_is_an_error_that_names_it() -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
-        silence = "no scheduler answers within 1 s"
+        silence = "no scheduler answered within 1 s"
         with pytest.raises(ClusterError, match=silence) as caught, connect(found(address, deadline=1), "cpu"):
             pass
     assert (caught.value.where, caught.value.exit_code) == (address, 4)
@@ -117,7 +117,7 @@ def test_a_scheduler_without_workers_is_an_error_with_what_to_start(tmp_path: Pa
         settings = found(alone.file, deadline=1)
         with pytest.raises(ClusterError, match="has no workers") as caught, connect(settings, "cpu"):
             pass
-        assert caught.value.fix.startswith(f"start some: `dask worker {alone.address}`")
+        assert caught.value.fix.startswith(f"start workers with `dask worker {alone.address}`")
 
 
 def test_the_requested_number_of_workers_is_awaited(running: Somebody) -> None:
@@ -151,7 +151,7 @@ def test_an_invalid_scheduler_file_is_a_configuration_error(tmp_path: Path, text
 @pytest.mark.parametrize(
     ("package", "version", "line"),
     [
-        ("gpupipe", "0.2.0", "gpupipe 0.2.0 on tcp://a:1, 0.1.0 here: the same answer comes from the same code"),
+        ("gpupipe", "0.2.0", "gpupipe 0.2.0 on tcp://a:1, 0.1.0 here: results depend on the code"),
         ("gpupipe", None, "gpupipe none on tcp://a:1, 0.1.0 here"),
         ("python", "3.12.1", "python 3.12.1 on tcp://a:1, 3.11.7 here"),
         ("distributed", "2026.7.1", "distributed 2026.7.1 on tcp://a:1, 2026.8.0 here"),

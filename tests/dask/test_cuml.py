@@ -68,9 +68,9 @@ def context(task: Any = "binary") -> FitContext:
 
 
 FALLING = {
-    "linear_svc": "calibrated across folds",  # no GPU trains it
+    "linear_svc": "calibrates them across folds",  # no GPU trains it
     "gaussian_nb": "no Gaussian naive Bayes",  # one does, several do not
-    "logistic_regression": "the process that leads takes part",  # and has none here
+    "logistic_regression": "cuml.dask needs a GPU on the driver",  # which has none here
 }
 
 
@@ -94,7 +94,7 @@ def test_class_weights_are_not_forgotten_on_gpus() -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
     model = MODELS.get("logistic_regression").model_validate({"class_weight": "balanced"})
     fit_matrix(spread(X, workers), model, y, context())
-    assert "takes no weights of rows" in workers.fallen[0]
+    assert "has no sample weights" in workers.fallen[0]
 
 
 def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy() -> None:

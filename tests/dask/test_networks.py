@@ -164,7 +164,7 @@ def test_a_training_that_loses_a_worker_resumes_after_its_last_epoch(both: DaskW
     killer.start()
     found = fit_network(model, matrix, y, context(checkpoint=tmp_path / "state.pt"))
     killer.join()
-    assert "was begun 2 times; at last it went on after epoch" in found.notes[-1]
+    assert "was started 2 times; the last time it continued after epoch" in found.notes[-1]
     assert len(found.history) == 60
     assert auc(found) == pytest.approx(auc(fit(model, X, y, context())), abs=0.02)
 

@@ -65,7 +65,7 @@ def test_online_retail_whose_columns_are_derived_of_the_histories_of_customers(
     with patch.object(preparation, "read_table", read_once(read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
-    assert all(any("cut into partitions" in note for note in notes_outside(found)) for found in shared)
+    assert all(any("split into partitions" in note for note in notes_outside(found)) for found in shared)
 
 
 def read_once(read: Callable[..., ReadTable]) -> Callable[..., ReadTable]:

@@ -210,6 +210,8 @@ def test_files_of_the_repository_get_links_that_work_on_the_site(tmp_path: Path)
     file.write_text("[a](docs/no-such.md)")
     with pytest.raises(ValueError, match=r"CONTRIBUTING.md: the link docs/no-such.md"):
         text_for_site(tmp_path, file)
+    (tmp_path / "CHANGELOG.md").write_text("moved [a](docs/no-such.md)")
+    assert text_for_site(tmp_path, tmp_path / "CHANGELOG.md") == "moved a"
 
 
 def test_links_of_the_files_of_this_repository_lead_to_files() -> None:

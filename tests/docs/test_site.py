@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+ROOT = Path(__file__).parent.parent.parent
 WIDTHS = (400,)
 GENERATED = ("genindex.html", "search.html", "py-modindex.html")
 
@@ -33,8 +34,8 @@ async function measure() {
     await new Promise(done => { frame.onload = done; document.body.appendChild(frame); });
     const page_document = frame.contentDocument;  // the theme lets the article scroll, not the document
     const scrollers = [page_document.documentElement, ...page_document.querySelectorAll(".bd-article-container")];
-    const overflow = Math.max(...scrollers.map(each => each.scrollWidth - each.clientWidth));
-    if (overflow > 0) found.push([page, width, overflow]);
+    const excess = Math.max(...scrollers.map(each => each.scrollWidth - each.clientWidth));
+    if (excess > 0) found.push([page, width, excess]);
     seen += 1;
     frame.remove();
   }
@@ -114,3 +115,14 @@ def test_no_page_scrolls_sideways(site: Path, tmp_path: Path) -> None:
     assert measured is not None, shown[-2000:]
     result = json.loads(measured[1])
     assert result == {"seen": len(addresses) * len(WIDTHS), "found": []}
+
+
+def test_source_links_lead_to_the_line(site: Path) -> None:
+    """Links of the API pages name a file of this repository and the lines of the object."""
+    links = {link for page in (site / "reference" / "api").glob("*.html") for link in parsed(page).links}
+    sources = {link.partition("/blob/main/")[2] for link in links if "/blob/main/" in link and "#L" in link}
+    assert len(sources) > 30
+    for source in sources:
+        name, _, lines = source.partition("#L")
+        first = (ROOT / name).read_text(encoding="utf-8").splitlines()[int(lines.partition("-")[0]) - 1]
+        assert re.match(r"\s*(@|def |class |async def )", first), source

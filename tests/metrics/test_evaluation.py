@@ -114,7 +114,7 @@ def test_a_test_part_of_one_class_gives_nan_with_a_note_and_no_warning(binary: A
     assert undefined_notes("binary", values)[0] == "roc_auc is undefined: the rows have only one class"
 
 
-def test_a_test_split_without_one_of_three_classes_is_scored_on_the_others(multiclass: Any) -> None:
+def test_a_split_without_one_of_three_classes_is_scored_on_the_others(multiclass: Any) -> None:
     y, guess = multiclass
     kept = y != 2
     part = guess[kept]
@@ -219,18 +219,18 @@ def test_a_target_that_does_not_vary_is_explained_or_not() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -0.1, 1.1, np.inf])
-def test_an_invalid_probability_is_refused(wrong: float) -> None:
+def test_a_value_outside_0_to_1_is_refused(wrong: float) -> None:
     guess = np.array([0.5, wrong])
     with pytest.raises(DataError, match="predicts probabilities from"):
         evaluate("binary", np.array([0.0, 1.0]), guess, ["accuracy"], backend=HOST)
 
 
-def test_a_probability_rounded_above_one_by_float32_is_one() -> None:
+def test_a_probability_that_float32_rounded_above_1_is_1() -> None:
     guess = np.array([0.25, np.nextafter(np.float32(1), np.float32(2))])
     assert evaluate("binary", np.array([0.0, 1.0]), guess, ["brier"], backend=HOST)["brier"] == 0.03125
 
 
-def test_a_value_that_is_not_a_number_is_refused() -> None:
+def test_a_value_that_is_not_finite_is_refused() -> None:
     guess = np.array([0.5, np.nan])
     with pytest.raises(DataError, match="not finite"):
         evaluate("regression", np.array([0.0, 1.0]), guess, ["rmse"], backend=HOST)

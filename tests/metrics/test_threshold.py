@@ -61,7 +61,7 @@ def test_costs_that_make_one_answer_cheapest_are_refused(costs: dict[str, float]
         Costs(**costs)
 
 
-def test_the_threshold_is_between_the_rows_it_separates() -> None:
+def test_the_threshold_is_the_midpoint_of_two_probabilities() -> None:
     assert choose_threshold(
         np.array([0, 0, 1, 1]), np.array([0.1, 0.2, 0.6, 0.9]), "best_f1", backend=HOST
     ) == pytest.approx(0.4)

@@ -17,7 +17,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 
 # Parameters that no configuration should set: see `gpupipe.models.base.Model`.
 NEVER = {"random_state", "n_jobs", "copy", "copy_X", "copy_x", "verbose", "warm_start"}
-# Parameters of the scikit-learn class that a model does not offer, with the reason.
+# Parameters of the class that a model does not have, with the reason.
 LEFT_OUT = {
     "logistic_regression": {"penalty": "deprecated by scikit-learn: C and l1_ratio say it all"},
     "random_forest": {"oob_score": "the run measures on held-out rows"},

@@ -148,8 +148,8 @@ def test_what_only_training_shows_is_refused_then(tables: dict, tmp_path: Path) 
         fit(hidden, data.X, data.y, data.context)
 
 
-def test_a_file_in_which_a_tree_gets_narrower_rows_than_it_looks_at_is_refused(tables: dict, tmp_path: Path) -> None:
-    """A forest checks the width of its rows once: with too small a declared width, trees would read past their end."""
+def test_a_forest_with_a_tree_of_another_width_is_refused(tables: dict, tmp_path: Path) -> None:
+    """A forest checks the width of rows once; with wider trees it would read out of bounds."""
     data = tables["binary"]
     fitted = fit(model_of(tmp_path, "return ExtraTreesClassifier(3)"), data.X, data.y, data.context)
     description = fitted.save(tmp_path)

@@ -1,4 +1,4 @@
-"""Untrusted estimators: whatever their files hold, a process ends with exit code 5, never with a signal or a hang."""
+"""Malicious estimators: for any file, the process ends with exit code 5, never by a signal or a hang."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ XGBOOST: dict[str, Callable[[Document], Any]] = {
     "num_deleted": in_sizes("num_deleted", "1"),
     "num_feature of a tree": in_sizes("num_feature", "1000000"),
     "ids 0": in_trees("id", lambda _: 0),
-    "ids too large": in_trees("id", lambda i: i + 1000),
+    "ids out of range": in_trees("id", lambda i: i + 1000),
     "ids text": in_trees("id", str),
     "split_type 1": in_trees("split_type", filled(1)),
     "split_type 0": in_trees("split_type", filled(0)),
@@ -356,7 +356,7 @@ SKLEARN: dict[str, Callable[[], bytes | tuple[Document, bytes]]] = {
     "rows of a tree narrow": lambda: dumped(altered(knn(algorithm="kd_tree"), _fit_X=X[:, :1].copy())),
     "rows not finite": lambda: dumped(altered(knn(algorithm="kd_tree"), _fit_X=np.full_like(X, np.nan))),
     "targets fewer": lambda: dumped(altered(knn(algorithm="brute"), _y=y[:3])),
-    "classes too large": lambda: (BINARY, dumped(classes_of_neighbours())),
+    "classes out of range": lambda: (BINARY, dumped(classes_of_neighbours())),
     "weights": lambda: dumped(
         altered(knn(algorithm="brute", p=3), effective_metric_params_={"p": 3, "w": np.ones(1)})
     ),
@@ -448,7 +448,7 @@ def sound_estimators() -> Iterator[tuple[str, Document, bytes]]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, tuple[int, bool, str]]]:
-    """The folder of the cases, and the outcome of each."""
+    """Outcome of each case, and the folder of the cases."""
     root = tmp_path_factory.mktemp("cases")
     kinds = {
         "xgboost": ("estimator.ubj", crafted_boosters()),

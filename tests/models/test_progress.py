@@ -1,4 +1,4 @@
-"""Progress reports of rounds, epochs and trees; they do not change what a model learns."""
+"""Trainings report rounds, epochs and trees; a display does not change their result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trained(name: str, data: Any, **params: Any) -> tuple[Any, Watched]:
 
 
 def margin(found: Any, X: Any, n_rounds: int) -> Any:
-    """Return the predictions of a model's first rounds for some rows."""
+    """Return the predictions of the first rounds of a model."""
     return found.estimator.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
 
 

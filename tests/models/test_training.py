@@ -183,7 +183,7 @@ def test_training_rows_of_a_single_class_are_refused(tables: dict[str, Any]) -> 
         _fit("logistic_regression", replace(data, y=np.ones(len(data.y))))
 
 
-def test_what_the_estimator_refuses_is_a_configuration_error(tables: dict[str, Any]) -> None:
+def test_a_parameter_that_the_estimator_rejects_is_a_configuration_error(tables: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"cannot train KNN on .*kd_tree"):
         _fit("knn", tables["binary"], metric="cosine", algorithm="kd_tree")
 
@@ -200,6 +200,6 @@ def test_sample_weights_move_the_model_and_are_refused_by_neighbours(tables: dic
         fit(MODELS.get("knn")(), data.X, data.y, data.context, sample_weight=weight)
 
 
-def test_a_training_that_has_not_converged_adds_a_note(tables: dict[str, Any]) -> None:
+def test_a_training_that_has_not_converged_has_a_note(tables: dict[str, Any]) -> None:
     (note,) = _fit("logistic_regression", tables["binary"], solver="saga", max_iter=1).notes
     assert "did not converge" in note

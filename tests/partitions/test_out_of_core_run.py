@@ -38,7 +38,7 @@ def test_the_timeline_says_where_the_rows_were_and_why(both: tuple[Left, Left]) 
     stages = json.loads((both[0].run.path / "timeline.json").read_text())["stages"]
     found = {stage["name"]: stage for stage in stages}
     for name in ("read", "features", "train xgboost"):
-        assert found[name]["reason"].startswith("one partition at a time, the others on the disk; in memory the run")
+        assert found[name]["reason"].startswith("one partition at a time, the others on disk; in memory the run")
         assert [worker["address"] for worker in found[name]["workers"]] == ["this process"]
     assert found["features"]["workers"][0]["bytes_spilled"] > 0
     assert "6 partitions" in both[0].notes()

@@ -423,7 +423,7 @@ def test_a_hook_receives_all_rows_and_that_is_reported(tmp_path: Path, backend: 
     (tmp_path / "hook.py").write_text("def clean(frame): return frame.assign(n=len(frame))")
     source = {"path": str(big_csv(tmp_path / "t.csv")), "prepare": f"{tmp_path}/hook.py:clean"}
     found = compare(config(**source), backend)
-    assert n_parts(found) == list(COUNTS) and found[0].remarks[0].startswith("read as a whole by one worker")
+    assert n_parts(found) == list(COUNTS) and found[0].remarks[0].startswith("read by one worker")
 
 
 @pytest.mark.parametrize("how", ["many_to_one", "one_to_one", "one_to_many"])
@@ -437,7 +437,7 @@ def test_tables_are_joined(churn: Path, tmp_path: Path, backend: Backend, how: s
         "again": {"path": str(tmp_path / "again.parquet"), "on": "customerID", "cardinality": how, "prefix": "again_"},
     }
     found = compare(config(path=str(churn), tables=tables), backend)
-    assert ("as a whole" in found[0].remarks[0]) == (how == "one_to_one")
+    assert ("read by one worker" in found[0].remarks[0]) == (how == "one_to_one")
     tables["again"]["path"] = str(churn)
     tables["again"] |= {"on": "tenure", "schema": {"Churn": "categorical"}}
     if how != "one_to_many":
@@ -450,7 +450,7 @@ def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_p
     pq.write_table(pa.table({"k": [7, 8], "b": ["p", "q"]}), tmp_path / "right.parquet")
     right = {"path": str(tmp_path / "right.parquet"), "on": "k", "cardinality": "many_to_one"}
     found = compare(config(path=str(tmp_path / "t.csv"), tables={"right": right}), backend)
-    assert "several types" in found[0].remarks[0]
+    assert "different types" in found[0].remarks[0]
 
 
 def test_a_table_in_the_driver_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:

@@ -28,9 +28,7 @@ class Modules:
 
 run_pipeline(parse_config({{
     "name": "x", "source": {{"generate": "churn", "rows": 400, "target": "Churn"}}, "split": {{"cv": 2}},
-    "models": [
-        "logistic_regression", {{"hist_gradient_boosting": {{"max_iter": 2}}}}, {{"xgboost": {{"n_estimators": 2}}}}
-    ],
+    "models": [{{"hist_gradient_boosting": {{"max_iter": 30}}}}, {{"xgboost": {{"n_estimators": 1, "max_depth": 1}}}}],
     "evaluate": {{"calibrate": "isotonic", "threshold": "best_f1", "importance": {{"repeats": 1, "rows": 50}}}},
 }}), Path(sys.argv[1]), [Modules()])
 print(json.dumps(Modules.imported))

@@ -255,7 +255,7 @@ def test_generated_rows_are_drawn_on_an_assumed_gpu():
         plan_of(churn(source={**CHURN["source"], "rows": n}), assume_gpu=64 * GIB)[1]["read"]
         for n in (2_000_000, 22_000_000)
     )
-    assert small.device == "gpu" and small.reason == "a GPU of 64.00 GiB is assumed"
+    assert small.device == "gpu" and small.reason == "assumed GPU with 64.00 GiB"
     assert small.peak_host_bytes == large.peak_host_bytes
     a_row = (large.peak_device_bytes - small.peak_device_bytes) / 20_000_000
     assert 120 < a_row < 250  # its columns as they are drawn, and the encoded ones
@@ -265,7 +265,7 @@ def test_a_gpu_that_is_too_small_is_an_error_with_what_to_change():
     plan, _ = plan_of(churn(source={**CHURN["source"], "rows": 50_000_000}), assume_gpu=4 * GIB)
     assert isinstance(plan.error, LimitError) and plan.error.exit_code == 3
     message = str(plan.error)
-    assert "GiB of the GPU, which has 4.00" in message and "rows would fit" in message
+    assert "GiB of the GPU, which has 4.00" in message and "use about" in message
 
 
 def test_a_table_too_large_for_the_host_is_an_error():

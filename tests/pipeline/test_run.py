@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_bytes(churn_run: Run, tmp_path: Path) -> N
 def test_a_run_directory_that_is_a_run_is_replaced_and_anything_else_is_not(churn_run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(ConfigError, match=r"no run\.json of gpupipe"):
+    with pytest.raises(ConfigError, match=r"no valid run\.json"):
         run_pipeline(churn_run.config, tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 

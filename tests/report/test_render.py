@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,6 +15,7 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, median_absolute_error, precision_score, recall_score
 
 from gpupipe.metrics import METRICS
+from gpupipe.metrics.settings import ThresholdRule
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
@@ -28,7 +29,7 @@ from gpupipe.report.data import (
 )
 from gpupipe.report.render import render
 from gpupipe.report.settings import Report
-from gpupipe.report.text import METRIC_TITLES
+from gpupipe.report.text import METRIC_TITLES, THRESHOLD_RULE_TITLES
 from tests.report.conftest import churn_rows
 
 HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}\x1b[31m\x00$x_1$"
@@ -92,7 +93,8 @@ def test_the_page_shows_what_a_manager_asks_for(churn: ReportData, tmp_path: Pat
         "Binary classification of Churn", "ROC AUC", "Average precision", "xgboost", "5,634 to train", "1,409 to test",
         "2.93 s", "from 41 input columns", "referrer: 41.2 % of the values are missing", "logistic_regression",
         "Cumulative gains", "ROC curve", "Calibration", "Confusion matrix", "Churn = Yes",
-        "Yes is predicted from a probability of 0.3127 (best_f1)", "TotalCharges", "11 nulls imputed with the median",
+        "Yes is predicted from a probability of 0.3127 (chosen for the best F1 score)", "TotalCharges",
+        "11 nulls imputed with the median",
         "Contract×PaymentMethod", "target_encode", "random_forest", "scikit-learn 1.9.1", "positive: 'Yes'",
         "sklearn, matplotlib", "1.20 s",
     ):  # fmt: skip
@@ -167,8 +169,9 @@ def test_clusters_are_counted(churn: ReportData, tmp_path: Path) -> None:
     assert "The 100 test rows fall into 3 clusters; the largest has 60.0 % of them, the smallest 10.0 %." in text
 
 
-def test_every_metric_has_a_title() -> None:
+def test_every_metric_and_threshold_rule_has_a_title() -> None:
     assert set(METRIC_TITLES) == set(METRICS.names())
+    assert set(THRESHOLD_RULE_TITLES) == set(get_args(ThresholdRule))
 
 
 def test_a_regression_shows_residuals_folds_and_the_device(prices: ReportData, tmp_path: Path) -> None:

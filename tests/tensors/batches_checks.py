@@ -1,4 +1,4 @@
-"""Checks of `Batches` for rows on the host and on a device, called by the tests of both."""
+"""Checks of `Batches`, called by the tests on the host and on a device."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rows_of(batches: Any) -> list[int]:
 
 
 def check_an_epoch(make: Make, target: str, order: str, **options: Any) -> Batches:
-    """Check that an epoch yields each row once, in a different order per epoch, and the same again on request."""
+    """Check that each row occurs once per epoch, in a new order, and that an epoch can be repeated."""
     batches = Batches(table(make, target, order), 64, seed=3, **options)
     first, second = rows_of(batches), rows_of(batches)
     assert len(batches) == 16

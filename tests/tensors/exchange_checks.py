@@ -86,14 +86,14 @@ class ExchangeChecks:
         backend.synchronize()
         np.testing.assert_array_equal(tensor.cpu().numpy(), numbers()[10:])
 
-    def test_the_receipt_names_the_device(self, X: Any) -> None:
+    def test_the_receipt_has_the_address(self, X: Any) -> None:
         tensor, receipt = hand_over(X, "torch")
         assert (receipt.pointer, receipt.bytes, receipt.shape) == (pointer(X), X.nbytes, SHAPE)
         assert (receipt.strides, receipt.dtype, receipt.device) == (X.strides, "float32", str(tensor.device))
         assert (receipt.copied, receipt.reason) == (False, "")
 
     @pytest.mark.parametrize("part", VIEWS)
-    def test_a_copy_has_its_own_memory(self, backend: Backend, X: Any, part: str) -> None:
+    def test_a_copy_shares_no_memory(self, backend: Backend, X: Any, part: str) -> None:
         tensor, receipt = hand_over(X[VIEWS[part]], "torch", copy=True)
         before = backend.to_host(X[VIEWS[part]]).copy()
         X[:] = -1

@@ -103,7 +103,7 @@ def test_set_to_64_bits_it_takes_them(dtype: str) -> None:
     assert array.dtype == dtype
 
 
-def test_its_arrays_are_read_only(X: np.ndarray) -> None:
+def test_views_of_its_arrays_are_read_only(X: np.ndarray) -> None:
     array = jax.numpy.asarray(VALUES)
     seen = from_dlpack(array)
     assert seen.ctypes.data == array.unsafe_buffer_pointer()

@@ -51,7 +51,7 @@ def test_it_outlives_its_source() -> None:
     np.testing.assert_array_equal(tensor.numpy(), VALUES)
 
 
-def test_its_tensors_are_read_only() -> None:
+def test_views_of_its_tensors_are_read_only() -> None:
     tensor = tf.constant(VALUES)
     assert to_tensorflow(tensor) is tensor
     assert not from_dlpack(tensor).flags.writeable

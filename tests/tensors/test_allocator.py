@@ -10,7 +10,7 @@ from gpupipe.tensors.allocator import share_memory
 
 
 class NamedGpu(CpuBackend):
-    """A backend that claims to be a device, with a PyTorch that has none."""
+    """A backend with a device, and PyTorch without one."""
 
     name = "gpu"
 
@@ -21,7 +21,7 @@ def test_on_the_host_there_is_nothing_to_share() -> None:
     assert backend.take_remarks() == []
 
 
-def test_a_pytorch_without_cuda_is_reported() -> None:
+def test_pytorch_without_cuda_is_noted() -> None:
     assert not torch.cuda.is_available()
     backend = NamedGpu("a test")
     assert not share_memory(backend)

@@ -1,4 +1,4 @@
-"""Arrow arrays and tables: handed over without a copy if contiguous in memory, otherwise refused with the reason."""
+"""Arrow arrays and tables: viewed without a copy if they are one array, otherwise refused with the reason."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_tables_of_few_rows_or_columns(table: pa.Table) -> None:
     np.testing.assert_array_equal(tensor.numpy(), _by_python(table).reshape(table.shape))
 
 
-def test_what_is_saved_of_a_table_reads_no_foreign_memory(tmp_path: Path) -> None:
+def test_saving_a_tensor_of_a_table_reads_no_other_memory(tmp_path: Path) -> None:
     """A tensor is saved from its first byte to its last: between two columns there must be nothing but theirs."""
     apart = pa.table({"a": pa.array(MATRIX[:, 0]), "b": pa.array(MATRIX[:, 3])})
     with pytest.raises(DataError, match="not evenly spaced"):
@@ -144,7 +144,7 @@ def test_what_is_saved_of_a_table_reads_no_foreign_memory(tmp_path: Path) -> Non
     np.testing.assert_array_equal(torch.load(tmp_path / "tensor.pt").numpy(), MATRIX[1:9])
 
 
-def test_a_memory_mapped_file_is_shared_read_only() -> None:
+def test_a_memory_mapped_file_is_viewed_but_not_handed_to_pytorch() -> None:
     table = table_of(np.asfortranarray(np.arange(128, dtype="float32").reshape(32, 4)))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

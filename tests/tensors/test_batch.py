@@ -106,7 +106,7 @@ def test_a_batch_cannot_be_changed_and_is_equal_to_itself_alone() -> None:
     assert batch != copy.copy(batch)
 
 
-def test_ids_are_exact_up_to_the_last_that_float32_holds() -> None:
+def test_ids_are_exact_up_to_the_limit_of_float32() -> None:
     X = matrix([[0.5, EXACT_IDS - 1], [1.5, EXACT_IDS - 2], [2.5, 0]])
     batch = TensorBatch.of_matrix(X, {"c": EXACT_IDS})
     assert batch.ids is not None

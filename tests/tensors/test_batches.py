@@ -129,7 +129,7 @@ def test_row_major_data_is_not_copied_and_other_data_once() -> None:
         assert {float(batch.features[0, 0]) for batch in batches} == {seen}
 
 
-def test_rows_from_several_arrays_are_copied_into_one() -> None:
+def test_several_arrays_are_copied_to_one_allocation() -> None:
     for batch in Batches(table(np.asarray), 64):
         arrays: tuple[Any, ...] = (batch.features, batch.ids, batch.target, batch.weight)
         assert len({array.untyped_storage().data_ptr() for array in arrays}) == 1
@@ -203,7 +203,7 @@ def test_workers_of_a_loader_give_the_same_batches_in_the_same_order(
 ) -> None:
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
-    command = [sys.executable, str(script), start, str(loaders)]  # separate: JAX breaks if this process is forked
+    command = [sys.executable, str(script), start, str(loaders)]  # a separate process: JAX here does not survive a fork
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout == "equal\n", done.stderr
@@ -242,7 +242,7 @@ def test_an_epoch_is_a_number() -> None:
         ((np.zeros((2, 1)), pa.chunked_array([[1.0], [2.0]])), DataError, "2 chunks"),
     ],
 )
-def test_unsupported_data_is_refused(data: Any, error: type[Exception], said: str) -> None:
+def test_invalid_data_is_refused(data: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         Batches(data)
 
@@ -253,12 +253,12 @@ def test_a_device_that_is_not_there_is_an_error() -> None:
         Batches(table(np.asarray), device="cuda")
 
 
-def test_fewer_rows_than_ranks_are_dropped_on_all_ranks() -> None:
+def test_a_step_with_fewer_rows_than_ranks_is_dropped_on_all_ranks() -> None:
     X = np.zeros((N + 1, 1), "float32")
     assert [len(Batches(X, N // 2, rank=rank, world_size=2)) for rank in (0, 1)] == [1, 1]
 
 
-def test_gradients_of_the_data_are_detached() -> None:
+def test_batches_are_detached_from_the_gradients_of_the_data() -> None:
     X = torch.ones(4, 2, requires_grad=True)
     assert not any(batch.features.requires_grad for batch in Batches(X, 2))
 

@@ -77,7 +77,7 @@ def test_an_error_of_who_takes_stops_the_thread() -> None:
 
 
 class LateTicket:
-    """A copy that happens only when it is awaited: as late as a copy can be."""
+    """A copy that happens only when a consumer waits for it: as late as possible."""
 
     def __init__(self, copy: Any) -> None:
         self._copy, self._lock, self.done = copy, threading.Lock(), False

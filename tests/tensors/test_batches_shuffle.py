@@ -61,14 +61,14 @@ def test_ranks_take_together_what_one_rank_with_larger_batches_takes(
 
 
 class Worker(NamedTuple):
-    """The result of ``get_worker_info()`` for a worker."""
+    """Result of ``get_worker_info()`` in a worker."""
 
     id: int
     seed: int
 
 
 def copies(epochs: Epochs, n: int) -> list[Epochs]:
-    """Return the copies of `n` forked workers: each has its own counts, and all share the cell."""
+    """Return the epoch counters of `n` forked workers: separate counts, a shared cell."""
     made = []
     for _ in range(n):
         copy = Epochs.__new__(Epochs)
@@ -83,7 +83,7 @@ def epochs_of(workers: list[Epochs], base: int, order: Any) -> set[int]:
 
 @settings(deadline=None)
 @given(bases=st.lists(st.integers(-(2**63), 2**63 - 8), min_size=1, max_size=6, unique=True), data=st.data())
-def test_restarted_workers_agree_on_the_epoch(bases: list[int], data: st.DataObject) -> None:
+def test_new_workers_agree_on_the_epoch(bases: list[int], data: st.DataObject) -> None:
     epochs = Epochs()
     for epoch, base in enumerate(bases):
         order = data.draw(st.permutations(range(3)))

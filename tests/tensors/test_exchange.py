@@ -100,7 +100,7 @@ def test_a_mask_is_never_dropped() -> None:
 
 
 @pytest.mark.parametrize("what", [[1, 2], "text", None, np.float32(3), pa.scalar(3.0), pd.Series([1.0])])
-def test_an_object_that_is_not_an_array_is_a_caller_error(what: Any) -> None:
+def test_an_object_that_is_not_an_array_is_a_configuration_error(what: Any) -> None:
     for call in (to_torch, from_dlpack):
         with pytest.raises(ConfigError, match="expected an array; got"):
             call(what)

@@ -1,4 +1,4 @@
-"""Hand-overs to JAX and TensorFlow, in separate processes: they start threads, after which forking is unsafe."""
+"""Hand-overs to JAX and TensorFlow, each in a separate process: their threads would break later forks of this one."""
 
 from __future__ import annotations
 

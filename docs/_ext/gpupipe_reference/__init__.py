@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sphinx.config import Config as SphinxConfig
 
 
-def reference_pages(*, lenient: bool = False) -> dict[str, str]:
+def reference_pages() -> dict[str, str]:
     """Return the text of each generated page by its path in ``docs/reference``.
 
     Raises
@@ -32,8 +32,8 @@ def reference_pages(*, lenient: bool = False) -> dict[str, str]:
     links = code_links()
     return {
         **configuration_pages(links),
-        **op_pages(links, lenient=lenient),
-        **model_pages(links, lenient=lenient),
+        **op_pages(links),
+        **model_pages(links),
         **metric_pages(links),
         **split_pages(links),
         **rule_pages(links),
@@ -63,7 +63,7 @@ def generate(app: Sphinx, config: SphinxConfig) -> None:
 
     docs = Path(app.srcdir)
     try:
-        pages = reference_pages(lenient=bool(config.gpupipe_lenient))
+        pages = reference_pages()
         own = repository_pages(docs.parent)
     except ValueError as error:
         raise ConfigError(str(error)) from error
@@ -73,6 +73,5 @@ def generate(app: Sphinx, config: SphinxConfig) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension."""
-    app.add_config_value("gpupipe_lenient", False, "env", [bool])
     app.connect("config-inited", generate)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

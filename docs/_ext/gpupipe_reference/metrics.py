@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 
 from gpupipe.metrics import METRICS
@@ -39,12 +38,13 @@ def _table(tasks: tuple[Task, ...], links: Mapping[str, str]) -> str:
     rows = []
     for name, metric in METRICS.items():
         if metric.tasks & set(tasks):
-            summary = inspect.cleandoc(metric.function.__doc__ or "").partition("\n\n")[0]
             only = (
                 ""
                 if set(tasks) <= metric.tasks
                 else f" ({', '.join(task for task in tasks if task in metric.tasks)} only)"
             )
             better = "higher" if metric.greater_is_better else "lower"
-            rows.append([code(name) + only, inline(summary, links), better, "yes" if metric.default else "no"])
+            rows.append(
+                [code(name) + only, inline(metric.definition, links), better, "yes" if metric.default else "no"]
+            )
     return table(["name", "definition", "better", "default"], rows)

@@ -37,7 +37,7 @@ VIEWS = {
 LIBRARIES = {"sklearn": "scikit-learn", "xgboost": "XGBoost", "cuml": "cuML", "gpupipe": "gpupipe on CuPy"}
 
 
-def model_pages(links: Mapping[str, str], *, lenient: bool) -> dict[str, str]:
+def model_pages(links: Mapping[str, str]) -> dict[str, str]:
     """Return the text of each page by its path in the reference.
 
     Raises
@@ -49,7 +49,7 @@ def model_pages(links: Mapping[str, str], *, lenient: bool) -> dict[str, str]:
     listed = [name for names in families.values() for name in names]
     if sorted(listed) != sorted(MODELS.names()):
         raise ValueError(f"each model belongs to a family of {__name__}: {sorted(set(MODELS.names()) ^ set(listed))}")
-    pages = {f"models/{name}.md": model_page(name, model, links, lenient=lenient) for name, model in MODELS.items()}
+    pages = {f"models/{name}.md": model_page(name, model, links) for name, model in MODELS.items()}
     return pages | {"models/index.md": _index_page(families)}
 
 
@@ -63,7 +63,7 @@ def model_label(name: str) -> str:
     return f"model-{name.replace('_', '-')}"
 
 
-def model_page(name: str, model: type[ModelSettings], links: Mapping[str, str], *, lenient: bool = False) -> str:
+def model_page(name: str, model: type[ModelSettings], links: Mapping[str, str]) -> str:
     """Return the page of a model.
 
     Raises
@@ -77,7 +77,7 @@ def model_page(name: str, model: type[ModelSettings], links: Mapping[str, str], 
     estimators = estimator_names(model, tasks)
     found = settings(definition_of(model.__name__), {})
     missing = [setting.name for setting in found if not setting.description]
-    if missing and not lenient:
+    if missing:
         raise ValueError(f"parameters of the model {name} without a description: {', '.join(missing)}")
     file = model.__module__.replace(".", "/") + ".py"
     return page(
@@ -105,7 +105,7 @@ def _facts(model: type[ModelSettings], tasks: Sequence[Task], estimators: Sequen
     view = VIEWS.get(model.view) if isinstance(model.view, str) else "the setting `view`"
     return [
         ["tasks", ", ".join(map(code, tasks))],
-        ["features it sees", view or ""],
+        ["view", view or ""],
         ["nulls", "used as they are" if model.accepts_missing else "imputed by the feature program"],
         ["sample and class weights", "yes" if model.takes_sample_weight else "no"],
         ["on the CPU", _cpu(model, estimators)],
@@ -205,7 +205,7 @@ def _index_page(families: Mapping[str, Sequence[str]]) -> str:
         "defaults of scikit-learn or XGBoost; the few other defaults are stated with their reason. No model has been "
         "run on a GPU yet.",
         "\n".join(
-            ["The *view* is the form in which a model sees features:\n", *(f"- {view}" for view in VIEWS.values())]
+            ["The *view* is the form of the features that a model reads:\n", *(f"- {view}" for view in VIEWS.values())]
         ),
         *blocks,
         fence("\n".join(MODELS.names()), "{toctree}", {"hidden": "", "maxdepth": "1"}),

@@ -53,7 +53,7 @@ ROW_WISE = ("the feature program: one pass of NumPy over blocks of rows", "the f
 FITTED = ("NumPy, or compiled by Numba for many values", "CUDA kernels and CuPy")
 
 
-def op_pages(links: Mapping[str, str], *, lenient: bool) -> dict[str, str]:
+def op_pages(links: Mapping[str, str]) -> dict[str, str]:
     """Return the text of each page by its path in the reference.
 
     Raises
@@ -64,36 +64,33 @@ def op_pages(links: Mapping[str, str], *, lenient: bool) -> dict[str, str]:
     grouped = [name for _, names in GROUPS.values() for name in names]
     if sorted(grouped) != sorted(OPS.names()):
         raise ValueError(f"each op belongs to one group of {__name__}: {sorted(set(grouped) ^ set(OPS.names()))}")
-    pages = {f"ops/{name}.md": op_page(name, op, links, lenient) for name, op in OPS.items()}
+    pages = {f"ops/{name}.md": op_page(name, op, links) for name, op in OPS.items()}
     return pages | {"ops/index.md": index_page()}
 
 
-def op_page(name: str, op: type[FeatureOp], links: Mapping[str, str], lenient: bool = False) -> str:
+def op_page(name: str, op: type[FeatureOp], links: Mapping[str, str]) -> str:
     """Return the page of an op.
 
     Raises
     ------
     ValueError
-        If the op has no example, unless that is allowed, or a setting has no description.
+        If the op has no example, or a setting has no description.
     """
     summary, rest, doctest = split_docstring(op)
     label = op_label(name)
-    if doctest:
-        shown = "## Example\n\n" + example_markdown(run_example(doctest, name))
-    elif lenient:
-        shown = ""
-    else:
+    if not doctest:
         raise ValueError(f"the op {name} has no example: add `Examples:` to the docstring of {op.__name__}")
+    example = example_markdown(run_example(doctest, name))
     found = settings(definition_of(op.__name__), {})
     missing = [setting.name for setting in found if not setting.description]
-    if missing and not lenient:
+    if missing:
         raise ValueError(f"settings of the op {name} without a description: {', '.join(missing)}")
     return page(
         label,
         code(name),
         inline(summary, links, label),
         paragraphs(rest, links, label),
-        shown,
+        f"## Example\n\n{example}",
         "## Settings\n\n" + setting_list(found, label, links),
         _short_form(name, op),
         "## Where it runs\n\n" + _engines(op),

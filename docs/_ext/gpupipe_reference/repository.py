@@ -10,7 +10,8 @@ from pathlib import Path
 from gpupipe_reference.links import GITHUB
 
 PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
-_LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
+HISTORY = "CHANGELOG.md"
+_LINK = re.compile(r"\[([^]]*)\]\(([^)\s:#]+)((?:#[^)\s]*)?)\)")
 
 
 def repository_pages(root: Path) -> Mapping[str, str]:
@@ -21,7 +22,8 @@ def repository_pages(root: Path) -> Mapping[str, str]:
 def text_for_site(root: Path, file: Path) -> str:
     """Return the text of a file with its relative links rewritten.
 
-    Links to pages of the docs stay links to pages; other files are links to the repository.
+    Links to pages of the docs stay links to pages; other files are links to the repository. The changelog names files
+    as they were: if one no longer exists, its name is plain text.
 
     Raises
     ------
@@ -30,17 +32,19 @@ def text_for_site(root: Path, file: Path) -> str:
     """
 
     def rewrite(found: re.Match[str]) -> str:
-        before, target, after = found.groups()
+        text, target, anchor = found.groups()
         path = Path(os.path.normpath(file.parent / target))
+        if not path.exists() and file.name == HISTORY:
+            return text
         if not path.exists():
             raise ValueError(f"{file.name}: the link {target} leads to no file")
         name = path.relative_to(root).as_posix()
         sites = {source: page for page, source in PAGES.items()}
         if name in sites:
-            return f"{before}{sites[name]}{after}"
+            return f"[{text}]({sites[name]}{anchor})"
         if name.startswith("docs/") and path.suffix == ".md":
-            return f"{before}{name.removeprefix('docs/')}{after}"
-        return f"{before}{GITHUB}/{'tree' if path.is_dir() else 'blob'}/main/{name}{after}"
+            return f"[{text}]({name.removeprefix('docs/')}{anchor})"
+        return f"[{text}]({GITHUB}/{'tree' if path.is_dir() else 'blob'}/main/{name}{anchor})"
 
     parts = re.split(r"(?ms)(^```.*?^```$)", file.read_text(encoding="utf-8"))
     return "".join(part if i % 2 else _LINK.sub(rewrite, part) for i, part in enumerate(parts))

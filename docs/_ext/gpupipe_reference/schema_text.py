@@ -86,7 +86,7 @@ def settings(found: JsonSchema, labels: Mapping[str, str]) -> list[SettingText]:
     return [
         SettingText(
             name,
-            type_text(field, labels),
+            type_text(field, labels) + _or_null(field),
             "" if name in required else default_text(field),
             name in required,
             field.get("description", ""),
@@ -94,6 +94,11 @@ def settings(found: JsonSchema, labels: Mapping[str, str]) -> list[SettingText]:
         )
         for name, field in found.get("properties", {}).items()
     ]
+
+
+def _or_null(field: JsonSchema) -> str:
+    """Return the null among the values; without a default, `optional` says it."""
+    return ", or `null`" if NULL in field.get("anyOf", ()) and field.get("default") is not None else ""
 
 
 def references(found: Any) -> Iterator[str]:

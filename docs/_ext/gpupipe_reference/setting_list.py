@@ -34,7 +34,7 @@ def _item(setting: SettingText, prefix: str, links: Mapping[str, str], note: str
         facts.append(f"default {setting.default}" if setting.default else "optional")
     term = f"[{code(setting.name)}]{{#{anchor(prefix, setting.name)}}} — {', '.join(filter(None, facts))}"
     text = inline(setting.description, links)
-    return definition(term, "\n\n".join(filter(None, [text, note])) or "(no description yet)")
+    return definition(term, "\n\n".join(filter(None, [text, note])))
 
 
 def anchor(prefix: str, name: str) -> str:

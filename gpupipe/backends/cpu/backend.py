@@ -1,6 +1,6 @@
-"""The host: NumPy, scikit-learn and XGBoost, all threads of the machine.
+"""The host backend: NumPy, scikit-learn and XGBoost, with all threads of the machine.
 
-The libraries are imported when first used, so that making the backend costs nothing.
+Libraries are imported on first use, so that creating the backend is cheap.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
     from gpupipe_kernels.program.program import Program
 
-# interpreter → the module whose `run` it is; that of "numba" loads a compiler
+# interpreter → the module with its `run`; that of "numba" loads a compiler
 INTERPRETERS = {
     "numpy": "gpupipe_kernels.interpreters.numpy.interpreter",
     "numba": "gpupipe_kernels.interpreters.numba.interpreter",
 }
 # engine → the module of its reductions
 REDUCTIONS = {"numpy": "gpupipe_kernels.reduce.numpy.engine", "numba": "gpupipe_kernels.reduce.numba.engine"}
-TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each costs about 50 us
+TASKS_PER_THREAD = 32  # of one `map`: enough to balance the threads; each takes about 50 us
 
 
 class _Thread(threading.local):
@@ -38,26 +38,26 @@ class _Thread(threading.local):
 
 
 class CpuBackend(Backend):
-    """The backend of the host.
+    """Host backend.
 
     Parameters
     ----------
     reason : str
-        Why it was chosen, in words.
+        The reason for the choice.
     options : DeviceOptions
-        Of which only the limit of the host's memory is its own.
+        Only the limit of host memory is used.
     """
 
     name: Literal["cpu", "gpu"] = "cpu"
 
     def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         self.reason, self.options = reason, options
-        # Idle OpenMP threads that spin steal from those that work as soon as the machine has other things to do: a
-        # histogram gradient boosting took 56 s instead of 2 so. Read when the library is loaded, so set before that.
+        # Spinning idle OpenMP threads slow working ones down on a busy machine: histogram gradient boosting took 56 s
+        # instead of 2. OpenMP reads the variable when it is loaded, so it is set before.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self.n_threads = machine.n_threads()
         self._thread = _Thread()
-        self._stage_engines: list[dict[str, str]] = []  # of each stage that is open
+        self._stage_engines: list[dict[str, str]] = []  # one for each open stage
 
     @property
     def xp(self) -> ArrayNamespace:
@@ -80,13 +80,13 @@ class CpuBackend(Backend):
         return ESTIMATORS.get(name)
 
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
-        """Return an uninitialised float32 matrix, column-major, aligned so that any library takes it."""
+        """Return an uninitialised float32 matrix, column-major, aligned so that every library accepts it."""
         from gpupipe.backends.cpu.memory import empty
 
         return empty((n_rows, n_columns), "float32", "F")
 
     def take(self, values: Array, rows: Array, out: Array) -> None:
-        """Write ``values[rows]`` to `out`, by Arrow: NumPy would widen every row number to int64 first."""
+        """Write ``values[rows]`` to `out` with Arrow: NumPy would convert all row numbers to int64 first."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -122,9 +122,8 @@ class CpuBackend(Backend):
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the results in the order of `items`, computed on `n_threads` threads.
 
-        Libraries that release the interpreter lock (NumPy, pyarrow) run side by side. A call made from inside another
-        `map` runs where it is: its workers would wait for threads that wait for it. The first exception, by order of
-        `items`, is raised.
+        Libraries that release the interpreter lock (NumPy, pyarrow) run in parallel. A nested call runs in the calling
+        thread: its tasks would wait for threads that wait for it. The first exception, by order of `items`, is raised.
         """
         work = list(items)
         if self.n_threads == 1 or len(work) < 2 or self._thread.is_worker:
@@ -151,10 +150,10 @@ class CpuBackend(Backend):
         return array
 
     def fall_back(self, what: str, where: str, fix: str) -> None:
-        """Say nothing: this is where it was meant to run."""
+        """Do nothing: the host is the requested device."""
 
     def open_stage(self) -> None:
-        """Begin to note what computes."""
+        """Start recording the engines."""
         self._stage_engines.append({})
 
     def close_stage(self) -> StageUse:
@@ -162,7 +161,7 @@ class CpuBackend(Backend):
         return StageUse(engines=self._stage_engines.pop())
 
     def synchronize(self) -> None:
-        """Wait for nothing: on the host a call is over when it returns."""
+        """Do nothing: host calls are synchronous."""
 
     def free_bytes(self) -> int:
         return self.memory().available

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpupipe.errors import ConfigError, did_you_mean
 
-# estimator name → the module that holds the class of that name
+# estimator name → the module of the class with that name
 ESTIMATORS: dict[str, str] = {
     "CalibratedClassifierCV": "sklearn.calibration",
     "ElasticNet": "sklearn.linear_model",

@@ -1,4 +1,4 @@
-"""New memory of the host that every library takes as it is."""
+"""Allocation of aligned host memory, which every library accepts without a copy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-ALIGNMENT = 64  # bytes: a line of the cache, and what JAX demands of memory that it is not to copy
+ALIGNMENT = 64  # bytes: a cache line, and JAX's requirement for zero-copy memory
 
 
 def empty(shape: Sequence[int], dtype: Any, order: Literal["C", "F"] = "C") -> np.ndarray:
-    """Return an uninitialised array whose first element lies at a multiple of `ALIGNMENT` bytes.
+    """Return an uninitialised array whose address is a multiple of `ALIGNMENT` bytes.
 
-    NumPy alone begins 16 bytes after one where arrays are large, and asks for huge pages by itself.
+    NumPy starts large arrays 16 bytes after such an address; it requests huge pages by itself.
     """
     kind = np.dtype(dtype)
     raw = np.empty(prod(shape) * kind.itemsize + ALIGNMENT, "uint8")
@@ -22,13 +22,13 @@ def empty(shape: Sequence[int], dtype: Any, order: Literal["C", "F"] = "C") -> n
 
 
 def copy_of(array: np.ndarray, order: Literal["C", "F"] | None = None) -> np.ndarray:
-    """Return a copy in such memory, without gaps, in the machine's byte order.
+    """Return a contiguous, aligned copy in native byte order.
 
     Parameters
     ----------
     array : numpy.ndarray
     order : {"C", "F"}, optional
-        Row-major or column-major; None: the one that `array` is nearer to.
+        Row-major or column-major; None: whichever is closer to `array`.
     """
     if order is None:
         steps = [abs(step) for step in array.strides]

@@ -1,6 +1,6 @@
-"""One NVIDIA GPU: cuDF, CuPy, cuML and XGBoost, over one allocator.
+"""The backend of one NVIDIA GPU: cuDF, CuPy, cuML and XGBoost, with one allocator.
 
-Everything is launched on the default stream, in order; nothing waits but what reads a result.
+Everything is launched on the default stream, in order; only reads of results wait.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class GpuBackend(DeviceBackend):
-    """The backend of a GPU. Making it sets up the device's memory for the whole process.
+    """GPU backend. Creating it sets up device memory for the whole process.
 
     Parameters
     ----------
     reason : str
-        Why it was chosen, in words.
+        The reason for the choice.
     options : DeviceOptions
     """
 
@@ -47,7 +47,7 @@ class GpuBackend(DeviceBackend):
         from gpupipe.backends.gpu.memory import set_up
         from gpupipe_kernels.numpy_compat import restore_row_stack
 
-        restore_row_stack()  # before anything of RAPIDS is imported
+        restore_row_stack()  # before RAPIDS is imported
         require_compiler()
         self.reason, self.options = reason, options
         self.n_threads = machine.n_threads()
@@ -63,7 +63,7 @@ class GpuBackend(DeviceBackend):
 
     @cached_property
     def host(self) -> Backend:
-        """The backend of the host; its reason is that the device leaves work to it."""
+        """The host backend, for work that always runs on the host."""
         from gpupipe.backends.cpu.backend import CpuBackend
 
         return CpuBackend(HOST_STEP, self.options)
@@ -119,19 +119,19 @@ class GpuBackend(DeviceBackend):
         return cuda_engine
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Return the results, computed one after the other: the device itself works side by side."""
+        """Return the results, computed in sequence: the device itself is parallel."""
         return [function(item) for item in items]
 
     def to_host(self, array: Array) -> HostArray:
-        """Return `array` as a NumPy array; what leaves the device is counted."""
-        xp: Any = self.xp  # CuPy, which has more than NumPy
+        """Return `array` as a NumPy array; bytes from the device are counted."""
+        xp: Any = self.xp  # CuPy, which has arguments that NumPy lacks
         if isinstance(array, xp.ndarray):
             self._meter.add(to_host=array.nbytes)
-        on_host: HostArray = xp.asnumpy(array, order="A")  # another order would be one more copy on the device
+        on_host: HostArray = xp.asnumpy(array, order="A")  # another order would need a copy on the device
         return on_host
 
     def to_device(self, array: Array) -> Array:
-        """Return a NumPy array as one in device memory; what goes there is counted."""
+        """Return a NumPy array in device memory; bytes to the device are counted."""
         if not isinstance(array, self.xp.ndarray):
             self._meter.add(to_device=array.nbytes)
         return self.xp.asarray(array)
@@ -142,7 +142,7 @@ class GpuBackend(DeviceBackend):
         if file_format == "orc":
             return self.frame.read_orc(list(paths), columns=list(columns))[list(columns)]
         chosen = None if groups is None else [list(groups)]  # of each file a list
-        # Without partitioning cuDF takes the paths as they are: it opens no dataset of its own to look for folders.
+        # Without partitioning, cuDF opens the paths directly, without a dataset that searches for folders.
         return self.frame.read_parquet(
             list(paths), columns=list(columns), row_groups=chosen, use_pandas_metadata=False,
             dataset_kwargs={"partitioning": None},
@@ -173,7 +173,7 @@ class GpuBackend(DeviceBackend):
         return series.astype("int64").fillna(-(2**63)).to_cupy(), unit
 
     def to_arrow(self, series: Any) -> Any:
-        """Return a series as a ``pyarrow.Array``; what leaves the device is counted."""
+        """Return a series as a ``pyarrow.Array``; bytes from the device are counted."""
         array = series.to_arrow()
         self._meter.add(to_host=array.nbytes)
         return array
@@ -211,17 +211,17 @@ class GpuBackend(DeviceBackend):
 
 
 class _Meter:
-    """What is counted for each of the stages that are open; what an inner one does, the outer ones do too."""
+    """Counters of the open stages; an inner stage counts for the outer ones too."""
 
     def __init__(self) -> None:
         self._open: list[_Count] = []
 
     def open(self, held: int = 0) -> None:
-        """Begin to count; `held` bytes are allocated since the stage around it began, or at all without one."""
+        """Start counting; `held` bytes were allocated since the outer stage started, or in total without one."""
         self._open.append(_Count(held + (self._open[-1].held if self._open else 0)))
 
     def close(self, peak_bytes: int | None) -> StageUse:
-        """Return what was counted; `peak_bytes` are those beyond what was held: RMM begins each stage with 0."""
+        """Return the counters; `peak_bytes` is relative to the start of the stage, where RMM's counter is reset."""
         count = self._open.pop()
         peak = None if peak_bytes is None else count.held + peak_bytes
         return StageUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
@@ -232,7 +232,7 @@ class _Meter:
             count.to_host += to_host
 
     def note(self, text: str) -> None:
-        for count in self._open[-1:]:  # said once, by the stage that it happened in
+        for count in self._open[-1:]:  # reported once, by its own stage
             count.fallbacks[text] = None
 
 
@@ -258,7 +258,7 @@ def require_compiler() -> None:
     toolkits = find_toolkits()
     fix = f"{export_command(visibility_settings(toolkits[0]))}, or {install}" if toolkits else install
     raise DeviceError(
-        f"no kernel can be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
+        f"kernels cannot be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
         where="device: gpu",
         fix=f"{fix}, or run with --device cpu; `gpupipe doctor` checks the whole machine",
     )

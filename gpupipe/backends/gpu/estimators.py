@@ -1,7 +1,7 @@
-"""Estimators on a GPU: the class of cuML, of XGBoost or of our own for each of scikit-learn's, parameter by parameter.
+"""Estimators on a GPU: the cuML, XGBoost or gpupipe class for each scikit-learn class, parameter by parameter.
 
-The table is data: no library of the GPU is imported before `create`. What a class cannot do is refused with the reason
-and the nearest legal value; what changes nothing in the result is dropped, and the reason stands here.
+The table is data: no GPU library is imported before `create`. Unsupported values are refused with the reason and the
+nearest supported value; parameters that do not change the result are dropped, with the reason in the table.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ def _only(value: Any, why: str, nearest: str = "") -> ParameterRule:
     return ParameterRule(allowed=(value,), why=why, nearest=nearest)
 
 
-# Results stay on the device whatever was given.
+# Results stay on the device for any input.
 _CUML = {"output_type": "cupy"}
-_DIRECT = ParameterRule(why="nothing is drawn at random")
-_THREADS = ParameterRule(why="the device has its own")
-_NON_NEGATIVE = _only(False, "it has no solver with a sign constraint", "false")
+_DIRECT = ParameterRule(why="it is deterministic")
+_THREADS = ParameterRule(why="the device has its own parallelism")
+_NON_NEGATIVE = _only(False, "no solver supports sign constraints", "false")
 
 _LOGISTIC = {
     **_same("C l1_ratio tol fit_intercept max_iter"),
     "solver": ParameterRule(
         allowed=("auto", "lbfgs", "newton-cg", "newton-cholesky", "sag", "saga"),
-        why="all minimise the same loss, and its quasi-Newton method does; liblinear would penalise the intercept too",
+        why="they minimise the same loss, as its quasi-Newton solver does; liblinear would penalise the intercept too",
         nearest="lbfgs",
     ),
-    "dual": _only(False, "that is a form of liblinear's", "false"),
-    "intercept_scaling": _only(1, "that is a setting of liblinear's", "1"),
+    "dual": _only(False, "it is a formulation of liblinear", "false"),
+    "intercept_scaling": _only(1, "it is a setting of liblinear", "1"),
     "random_state": _DIRECT,
 }
 _LINEAR = {
     **_same("fit_intercept"),
     "copy_X": ParameterRule(why="it never writes to the matrix"),
-    "tol": _only(1e-10, "it drops directions by a threshold of its own", "1e-10"),
+    "tol": _only(1e-10, "it drops directions by a fixed threshold", "1e-10"),
     "positive": _NON_NEGATIVE,
 }
 _RIDGE = {
@@ -53,7 +53,7 @@ _RIDGE = {
         "solver",
         values=(("cholesky", "auto"), ("lsqr", "lsmr"), ("sparse_cg", "lsmr"), ("sag", "auto"), ("saga", "auto")),
         allowed=("auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga"),
-        why="lbfgs is there for sign constraints, which it has not",
+        why="lbfgs is for sign constraints, which it does not support",
         nearest="auto",
     ),
     "positive": _NON_NEGATIVE,
@@ -61,14 +61,12 @@ _RIDGE = {
 }
 _LASSO = {
     **_same("alpha fit_intercept max_iter"),
-    "tol": ParameterRule("tol", scale=10.0),  # the same accuracy by its own measure: as cuml.accel translates it
-    "precompute": ParameterRule(why="how the Gram matrix is held changes no result"),
-    "selection": ParameterRule(
-        "selection", allowed=("cyclic",), why="its random order cannot be seeded", nearest="cyclic"
-    ),
+    "tol": ParameterRule("tol", scale=10.0),  # equivalent accuracy in cuML's measure, as cuml.accel translates it
+    "precompute": ParameterRule(why="a precomputed Gram matrix does not change the result"),
+    "selection": ParameterRule("selection", allowed=("cyclic",), why="its random order has no seed", nearest="cyclic"),
     "positive": _NON_NEGATIVE,
-    "random_state": ParameterRule(why="only the random order of columns would draw"),
-    "copy_X": ParameterRule(why="it copies what it writes to"),
+    "random_state": ParameterRule(why="only the random order of columns uses it"),
+    "copy_X": ParameterRule(why="it never writes to the matrix"),
 }
 _FOREST = {
     **_same("n_estimators max_depth min_samples_split min_samples_leaf max_features bootstrap random_state"),
@@ -88,15 +86,15 @@ _FOREST = {
         "max_samples",
         values=((None, 1.0),),
         refused_types=(int,),
-        why="it takes a share of the rows, not their number",
-        nearest="a share between 0 and 1",
+        why="it takes a fraction of the rows, not their number",
+        nearest="a fraction between 0 and 1",
     ),
-    "min_weight_fraction_leaf": _only(0.0, "its leaves know no weights", "0"),
+    "min_weight_fraction_leaf": _only(0.0, "its leaves have no weights", "0"),
     "min_impurity_decrease": _only(
-        0.0, "it measures the decrease within the node, not as a part of the whole tree", "0"
+        0.0, "it measures the decrease within the node, not relative to the whole tree", "0"
     ),
     "ccp_alpha": _only(0.0, "it does not prune", "0"),
-    "monotonic_cst": _only(None, "it has no such constraints"),
+    "monotonic_cst": _only(None, "it does not support constraints"),
     "n_jobs": _THREADS,
 }
 _FOREST_NOTES = ("cuML's random forest splits a column at up to 128 quantiles, scikit-learn's at any value",)
@@ -105,11 +103,11 @@ _NEIGHBORS = {
     "metric": ParameterRule(
         "metric",
         allowed=("minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "canberra"),
-        why="it has no such distance",
+        why="it does not support this distance",
         nearest="minkowski",
     ),
     "algorithm": ParameterRule("algorithm", values=tuple((name, "brute") for name in ("auto", "ball_tree", "kd_tree"))),
-    "leaf_size": ParameterRule(why="it builds no tree: it compares every pair, and finds the same neighbours"),
+    "leaf_size": ParameterRule(why="it compares all pairs without a tree, and finds the same neighbours"),
     "n_jobs": _THREADS,
 }
 _BOOSTING = _same(
@@ -120,19 +118,19 @@ _BOOSTING = _same(
     " random_state n_jobs"
 )
 
-# scikit-learn's (or XGBoost's) class name → what stands for it on the device
+# scikit-learn's (or XGBoost's) class name → its replacement on the device
 ESTIMATORS: dict[str, GpuEstimator] = {
     "LogisticRegression": GpuEstimator(
         "cuml.linear_model:LogisticRegression",
         _LOGISTIC,
-        # Pure L1 and pure L2 are the ends of elasticnet; scipy's lbfgs remembers ten steps, not five.
+        # Pure L1 and L2 are limits of elasticnet; SciPy's lbfgs stores 10 steps, cuML's default is 5.
         {**_CUML, "penalty": "elasticnet", "lbfgs_memory": 10},
         float64_solvers=("newton-cholesky",),
-        notes=("cuML solves logistic regression by a quasi-Newton method, whatever the solver",),
+        notes=("cuML solves logistic regression with a quasi-Newton method for every solver",),
     ),
     "LinearRegression": GpuEstimator(
         "gpupipe.backends.gpu.least_squares:LeastSquares", _LINEAR, dtype="float64", by_blocks=True,
-        notes=("least squares on the GPU tells collinear columns from independent ones down to 1e-6, scaled alike",),
+        notes=("least squares on the GPU treats scaled columns as collinear below a relative difference of 1e-6",),
     ),
     "Ridge": GpuEstimator("cuml.linear_model:Ridge", _RIDGE, _CUML, dtype="float64"),
     "Lasso": GpuEstimator("cuml.linear_model:Lasso", _LASSO, _CUML, dtype="float64"),
@@ -140,7 +138,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     "RandomForestClassifier": GpuEstimator(
         "cuml.ensemble:RandomForestClassifier",
         {**_FOREST, "class_weight": _only(None, "it draws the same weights for every tree", "balanced")},
-        {**_CUML, "n_bins": 128, "n_streams": 1},  # trees of several streams are not reproducible
+        {**_CUML, "n_bins": 128, "n_streams": 1},  # trees from several streams are not reproducible
         notes=_FOREST_NOTES,
     ),
     "RandomForestRegressor": GpuEstimator(
@@ -156,7 +154,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
             "algorithm": ParameterRule(why="lloyd and elkan find the same clusters"),
         },
         _CUML,
-        notes=("cuML's k-means draws other first centres, and its tol is not scaled by the variance of the columns",),
+        notes=("cuML's k-means draws different initial centres, and its tol is not scaled by the columns' variance",),
     ),
     "PCA": GpuEstimator(
         "cuml.decomposition:PCA",
@@ -164,7 +162,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
             "n_components": ParameterRule(
                 "n_components",
                 refused_types=(float, str),
-                why="it takes a number of components, not a share of the variance",
+                why="it takes a number of components, not a fraction of the variance",
                 nearest="a whole number",
             ),
             "whiten": ParameterRule("whiten"),
@@ -187,27 +185,27 @@ _USE_XGBOOST = EstimatorRefusal(
     "cuML has no histogram gradient boosting with scikit-learn's parameters", "use the model xgboost"
 )
 _CALIBRATED = EstimatorRefusal(
-    "cuML's LinearSVC has no probabilities, and they are calibrated across folds by scikit-learn",
+    "cuML's LinearSVC has no probabilities; scikit-learn calibrates them across folds",
     "use the model logistic_regression",
 )
 _INSTALL_XGBOOST = (
     "pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then pip install 'gpupipe[cuda13]' "
     "('gpupipe[cuda12]' for a driver of CUDA 12)"
 )
-# scikit-learn's class name → why nothing stands for it on the device
+# scikit-learn's class name → the reason that it has no replacement on the device
 NO_TWIN: dict[str, EstimatorRefusal] = {
     "HistGradientBoostingClassifier": _USE_XGBOOST,
     "HistGradientBoostingRegressor": _USE_XGBOOST,
     "LinearSVC": _CALIBRATED,
     "CalibratedClassifierCV": _CALIBRATED,
     "OwnEstimator": EstimatorRefusal(
-        "an estimator of your own is scikit-learn's and trains on the host", "fallback: allow"
+        "a custom estimator is a scikit-learn object and trains on the host", "fallback: allow"
     ),
 }
 
 
 def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
-    """Return why the device cannot train an estimator with these parameters, or None where it can.
+    """Return the reason that the device cannot train an estimator with these parameters, or None if it can.
 
     Parameters
     ----------
@@ -223,14 +221,14 @@ def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
     row = ESTIMATORS[name]
     found = row.refusals(params)
     if not found and row.library == "xgboost" and not _xgboost_knows_cuda():
-        found = [EstimatorRefusal("the XGBoost that is installed was built without CUDA", _INSTALL_XGBOOST)]
+        found = [EstimatorRefusal("the installed XGBoost was built without CUDA", _INSTALL_XGBOOST)]
     if not found:
         return None
     return EstimatorRefusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
 
 
 def create(name: str, params: Mapping[str, Any]) -> Any:
-    """Return an unfitted estimator of cuML or XGBoost that computes on the device.
+    """Return an unfitted estimator that computes on the device.
 
     Raises
     ------
@@ -241,7 +239,7 @@ def create(name: str, params: Mapping[str, Any]) -> Any:
     """
     refused = refusal(name, params)
     if refused is not None:
-        raise DeviceError(f"the GPU cannot do this: {refused.what}", where=name, fix=refused.fix)
+        raise DeviceError(f"not supported on the GPU: {refused.what}", where=name, fix=refused.fix)
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
     if row.library == "xgboost":

@@ -1,4 +1,4 @@
-"""Ordinary least squares on a GPU, whose memory is bounded by a block of rows.
+"""Ordinary least squares on a GPU, with memory bounded by a block of rows.
 
 cuML 26.10 solves it by a Jacobi SVD of the whole float64 matrix (``algorithm="svd"``), which takes three copies of it,
 or by normal equations without scaling or refinement (``"eig"``), which are not stable on a full one-hot encoding.
@@ -20,16 +20,16 @@ from gpupipe.typing import Array, ArrayNamespace
 from gpupipe.units import MIB
 
 BLOCK_BYTES = 128 * MIB  # of float64 rows at a time
-LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows while they are made
+LIVE_BLOCKS = 3  # the rows, the weighted rows, and the next rows
 
 
 class LeastSquares:
-    """Linear regression by corrected normal equations, with the parameters and attributes of scikit-learn's.
+    """Linear regression by corrected normal equations, with scikit-learn's parameters and attributes.
 
-    Means, centred products and one step of iterative refinement take a pass over the rows each, in float64. The
-    equations of the columns are solved on the host by LAPACK: their size does not depend on the rows. Of coefficients
-    that fit equally well, those of least length are returned, as by scikit-learn. Collinearity is distinguished from
-    independence down to 1e-6, in columns that are centred and scaled to unit length.
+    Means, centred products and one step of iterative refinement take one pass over the rows each, in float64. The
+    equations are solved on the host with LAPACK: their size does not depend on the number of rows. Of coefficients that
+    fit equally well, those of minimum norm are returned, as in scikit-learn. Columns, centred and scaled to unit
+    length, are treated as collinear below a relative difference of 1e-6.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class LeastSquares:
 
     def __init__(self, *, fit_intercept: bool = True, xp: ArrayNamespace | None = None) -> None:
         self.fit_intercept = fit_intercept
-        self._xp = xp  # None, not the module of CuPy: modules cannot be pickled
+        self._xp = xp  # None instead of the CuPy module: modules cannot be pickled
 
     def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         """Fit to a matrix.
@@ -53,7 +53,7 @@ class LeastSquares:
         Parameters
         ----------
         X : array of float32 or float64, shape (n, d)
-            Never written to or copied as a whole.
+            Neither written to nor copied as a whole.
         y : array of float64, shape (n,)
         sample_weight : array of float64, shape (n,), optional
 
@@ -94,13 +94,13 @@ class LeastSquares:
         n_rows, n_columns = X.shape
         step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))
         for low in range(0, n_rows, step):
-            # Columns are contiguous in X: casting its transpose reads and writes neighbours together.
+            # Columns of X are contiguous: casting its transpose gives coalesced reads and writes.
             rows = X.T[:, low : low + step].astype("float64", order="C").T
             weights = self._arrays().ones(len(rows)) if sample_weight is None else sample_weight[low : low + step]
             yield rows, y[low : low + step], weights
 
 
 def working_bytes(n_rows: int, n_columns: int) -> int:
-    """Return the device memory that a fit takes beside its float32 matrix: blocks, target and weights, products."""
+    """Return the device memory of a fit in addition to its float32 matrix: blocks, target, weights and products."""
     rows = 8 * n_rows * n_columns
     return LIVE_BLOCKS * min(BLOCK_BYTES, rows) + 2 * 8 * n_rows + 3 * 8 * n_columns**2

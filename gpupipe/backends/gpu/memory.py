@@ -1,9 +1,9 @@
-"""Set-up of the device's memory: one allocator for every library, and what is free of it.
+"""Device memory: one allocator for all libraries, and free memory.
 
-cuDF, CuPy, cuML and Numba allocate through RMM, and PyTorch does where it has not allocated before. RMM's default here
-is the device's default memory pool of the driver, the only pool that XGBoost's wheels can use; two pools would compete
-for the same memory, each keeping what it has freed. Data is also ordered here when it is handed to another library:
-kernels run on the default stream, whatever CuPy's current stream is.
+cuDF, CuPy, cuML and Numba allocate through RMM, and so does PyTorch unless it has allocated before. RMM's default here
+is the driver's default memory pool, the only pool that XGBoost's wheels can use; two pools would compete for memory,
+each caching what it has freed. This module also orders data that is handed to another library: kernels run on the
+default stream, whatever CuPy's current stream is.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from gpupipe.backends.base import DeviceOptions
 
-STEP = 256  # bytes: the sizes of pools are multiples of it
-KEEP_ALL = 2**64 - 1  # release threshold, bytes: RMM's own default; the driver's is 0, which unmaps at every wait
+STEP = 256  # bytes: pool sizes are multiples of it
+KEEP_ALL = 2**64 - 1  # release threshold in bytes: RMM's default; the driver's is 0, which unmaps at every wait
 
 
 def set_up(options: DeviceOptions) -> None:
     """Set the device's allocator for this process, with statistics.
 
     It is set once: freeing existing arrays through another allocator would corrupt memory. A process that already has
-    one, gpupipe's or that of a dask-cuda worker, keeps it.
+    an allocator, from gpupipe or dask-cuda, keeps it.
     """
     import cupy
     import rmm
@@ -28,7 +28,7 @@ def set_up(options: DeviceOptions) -> None:
 
     found = rmm.mr.get_current_device_resource()
     if not isinstance(found, rmm.mr.StatisticsResourceAdaptor):
-        nobodys = type(found) is rmm.mr.CudaMemoryResource  # what RMM begins with
+        nobodys = type(found) is rmm.mr.CudaMemoryResource  # RMM's initial resource
         rmm.mr.set_current_device_resource(rmm.mr.StatisticsResourceAdaptor(_resource(options) if nobodys else found))
         cupy.cuda.set_allocator(rmm_cupy_allocator)
     if options.spill:
@@ -40,8 +40,8 @@ def set_up(options: DeviceOptions) -> None:
 def free_bytes(limit: int | None) -> int:
     """Return the bytes that can still be allocated on the device, at most `limit`.
 
-    The driver counts what its pool has reserved as taken; the part of it that no array uses is added. What one of
-    RMM's own pools (``allocator: pool`` or ``managed``, or a dask-cuda worker's) holds unused is unknown and not added.
+    The driver counts the memory reserved by its pool as used; the unused part of it is added. Unused memory of RMM's
+    own pools (``allocator: pool`` or ``managed``, or that of a dask-cuda worker) is unknown and not added.
     """
     import rmm
 
@@ -58,8 +58,8 @@ def free_bytes(limit: int | None) -> int:
 def share_with_xgboost() -> bool:
     """Make XGBoost allocate from the same memory in this thread; return False if it keeps its own allocator.
 
-    Conda's builds know RMM. The wheels do not, but can use the device's default pool, which RMM uses unless another
-    ``allocator`` was chosen. XGBoost's settings are per thread: call it in the thread that trains.
+    Conda builds support RMM. Wheels do not, but can use the device's default pool, which RMM uses unless another
+    ``allocator`` was chosen. XGBoost's settings are per thread: call this in the thread that trains.
     """
     import xgboost
 
@@ -80,10 +80,10 @@ def torch_allocator() -> Any:
 
 
 def as_cupy(array: Any) -> Any:
-    """Return an array of the device, of any library, as one of CuPy over the same memory.
+    """Return a device array of any library as a CuPy array on the same memory.
 
-    By DLPack, CuPy's current stream waits for what makes it; without, by ``__cuda_array_interface__``, the host does
-    where the array names its stream.
+    With DLPack, CuPy's current stream waits for the producer. With ``__cuda_array_interface__``, the host waits if the
+    array has a stream.
     """
     import cupy
 
@@ -93,14 +93,14 @@ def as_cupy(array: Any) -> Any:
 
 
 def wait_for_kernels() -> None:
-    """Have CuPy's current stream, which copies and hands over, wait for what the default stream has to do."""
+    """Make CuPy's current stream, which copies and hands over, wait for the default stream."""
     import cupy
 
     cupy.cuda.get_current_stream().wait_event(cupy.cuda.Stream.null.record())
 
 
 def finish() -> None:
-    """Wait, on the host, for what CuPy's current stream was told to do."""
+    """Wait on the host for CuPy's current stream."""
     import cupy
 
     cupy.cuda.get_current_stream().synchronize()
@@ -112,15 +112,15 @@ def _resource(options: DeviceOptions) -> Any:
     limit, initial = options.limit, _whole(options.initial_pool)
     if options.allocator in ("pool", "managed"):
         upstream = rmm.mr.ManagedMemoryResource() if options.allocator == "managed" else rmm.mr.CudaMemoryResource()
-        if initial is None and limit is not None:  # by itself RMM begins with half of what is free, and refuses more
-            initial = _whole(min(limit, rmm.mr.available_device_memory()[0] // 2))  # than the limit
+        if initial is None and limit is not None:  # RMM's default is half of the free memory, and it raises
+            initial = _whole(min(limit, rmm.mr.available_device_memory()[0] // 2))  # if that exceeds the limit
         return rmm.mr.PoolMemoryResource(upstream, initial_pool_size=initial, maximum_pool_size=_whole(limit))
     resource = _default_pool(initial) if options.allocator == "async" else rmm.mr.CudaMemoryResource()
     return resource if limit is None else rmm.mr.LimitingResourceAdaptor(resource, limit)
 
 
 def _default_pool(initial: int | None) -> Any:
-    """Return the device's default pool as a resource of RMM; it begins with `initial` bytes."""
+    """Return the device's default pool as an RMM resource with `initial` bytes."""
     import rmm
     from cuda.bindings.runtime import cudaMemPool_t
     from cupy.cuda import runtime
@@ -129,7 +129,7 @@ def _default_pool(initial: int | None) -> Any:
     runtime.memPoolSetAttribute(pool, runtime.cudaMemPoolAttrReleaseThreshold, KEEP_ALL)
     resource = rmm.mr.CudaAsyncViewMemoryResource(cudaMemPool_t(pool))
     if initial is not None:
-        resource.deallocate(resource.allocate(initial), initial)  # the pool keeps it
+        resource.deallocate(resource.allocate(initial), initial)  # the pool caches it
     return resource
 
 

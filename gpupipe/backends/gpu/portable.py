@@ -1,4 +1,4 @@
-"""Estimators that were fitted on a GPU, as scikit-learn objects that predict the same on the host."""
+"""Conversion of estimators fitted on a GPU to scikit-learn objects that predict the same on the host."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ ToHost = Callable[[Any], Any]
 
 
 def to_scikit_learn(name: str, estimator: Any, to_host: ToHost) -> Any:
-    """Return what predicts on the host as `estimator` does on the device.
+    """Return a scikit-learn estimator that predicts on the host as `estimator` does on the device.
 
     Parameters
     ----------
     name : str
-        The class name of scikit-learn that `estimator` stands for.
+        The scikit-learn class name that `estimator` replaces.
     estimator : object
-        The fitted estimator of cuML.
+        The fitted cuML estimator.
     to_host : callable
-        Turns a device array into a NumPy array; a NumPy array or a number may be given.
+        Converts a device array, a NumPy array or a number to NumPy.
 
     Returns
     -------
     object
-        A fitted scikit-learn estimator; of linear models only ``coef_`` and ``intercept_``, all that is kept of them.
+        A fitted scikit-learn estimator; linear models have ``coef_`` and ``intercept_`` only, which the artifact
+        stores.
     """
     if hasattr(estimator, "coef_"):
         return SimpleNamespace(coef_=to_host(estimator.coef_), intercept_=to_host(estimator.intercept_))
@@ -34,7 +35,7 @@ def to_scikit_learn(name: str, estimator: Any, to_host: ToHost) -> Any:
 
 
 def gaussian_nb(estimator: Any, to_host: ToHost) -> Any:
-    """Return scikit-learn's Gaussian naive Bayes with what cuML's has learned; cuML itself has no such conversion."""
+    """Return cuML's Gaussian naive Bayes as scikit-learn's; cuML has no such conversion."""
     import numpy as np
     from sklearn.naive_bayes import GaussianNB
 

@@ -1,4 +1,4 @@
-"""Translation of estimators of scikit-learn to those of a device: the rows of `estimators.ESTIMATORS`."""
+"""Translation of scikit-learn estimators to those of a device: the rows of `estimators.ESTIMATORS`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class ParameterRule:
     Attributes
     ----------
     name : str
-        The parameter of the device's estimator that takes the value; "" where none does: it is dropped.
+        The parameter of the device's estimator; "" if there is none and the parameter is dropped.
     values : tuple of pairs
-        Value here and value there; a value that is not named goes as it is.
+        Value and its translation; other values are passed unchanged.
     allowed : tuple, optional
-        The values that can be had on the device; None: all.
+        The values that the device supports; None: all.
     refused_types : tuple of types
-        Values of just these types cannot be had.
+        Values of exactly these types are unsupported.
     scale : float
-        What a number is multiplied with.
+        The factor of a number.
     why : str
-        Why it is dropped, or why other values are refused.
+        The reason that the parameter is dropped or other values are refused.
     nearest : str
-        What comes nearest to a value that is refused, as it is written in the configuration; "" : leave it out.
+        The nearest supported value, in the syntax of the configuration; "": remove the parameter.
     note : str
-        What is said in the run's report when the parameter is given and not None.
+        A line of the run's report if the parameter is given and not None.
     """
 
     name: str = ""
@@ -48,13 +48,13 @@ class ParameterRule:
     note: str = ""
 
     def accepts(self, value: Any) -> bool:
-        """Return whether the device can do what `value` asks for."""
+        """Return whether the device supports `value`."""
         if type(value) in self.refused_types:
             return False
         return self.allowed is None or any(_same(value, other) for other in self.allowed)
 
     def translate(self, value: Any) -> Any:
-        """Return `value` as the device's estimator takes it."""
+        """Return `value` as the device's estimator expects it."""
         if self.scale != 1.0:
             return self.scale * value
         return next((there for here, there in self.values if _same(value, here)), value)
@@ -62,26 +62,26 @@ class ParameterRule:
 
 @dataclass(frozen=True)
 class GpuEstimator:
-    """The estimator of a device that stands for one of scikit-learn's or XGBoost's.
+    """The device estimator that replaces one of scikit-learn or XGBoost.
 
     Attributes
     ----------
     path : str
         ``"module:class"``.
     params : mapping of str to ParameterRule
-        By scikit-learn's name.
+        By scikit-learn's parameter name.
     fixed : mapping of str to value
-        Parameters that are always passed, whatever the configuration says.
+        Parameters that are always passed.
     dtype : {"float32", "float64"}
-        What the matrix is made before training. float64: of a copy, for the reason that holds on the host too.
+        The dtype of the matrix in training. float64: a copy, for the same reason as on the host.
     by_blocks : bool
-        Whether the estimator casts rows to `dtype` itself, block by block: then the matrix is not copied.
+        Whether the estimator casts rows to `dtype` itself, block by block, so that the matrix is not copied.
     float64_solvers : tuple of str
-        Values of ``solver`` with which the host computes in float64, and so the device.
+        Values of ``solver`` for which the host, and therefore the device, computes in float64.
     takes_missing : bool
-        Whether NaN is understood, in training and in prediction.
+        Whether NaN is allowed in training and prediction.
     notes : tuple of str
-        In what its result differs from the host's, for the report.
+        Differences from the results of the host, for the report.
     """
 
     path: str
@@ -95,7 +95,7 @@ class GpuEstimator:
 
     @property
     def library(self) -> str:
-        """The library's name, as it is imported."""
+        """The import name of the library."""
         return self.path.partition(":")[0].partition(".")[0]
 
     @property
@@ -104,21 +104,21 @@ class GpuEstimator:
         return frozenset(param.name for param in self.params.values() if param.name) | frozenset(self.fixed)
 
     def dtype_for(self, params: Mapping[str, Any]) -> str:
-        """Return the dtype of the matrix that these parameters are to be trained on."""
+        """Return the dtype of the training matrix for these parameters."""
         return "float64" if params.get("solver") in self.float64_solvers else self.dtype
 
     def translate(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments for the class; `params` must not be refused."""
+        """Return the keyword arguments for the class; `params` must be supported."""
         found = {name: (self.params[name], value) for name, value in params.items()}
         given = {param.name: param.translate(value) for param, value in found.values() if param.name}
         return given | dict(self.fixed)
 
     def refusals(self, params: Mapping[str, Any]) -> list[EstimatorRefusal]:
-        """Return one refusal for each parameter that the device cannot honour."""
+        """Return one refusal for each unsupported parameter."""
         return [refusal for name, value in params.items() if (refusal := self._refusal(name, value)) is not None]
 
     def notes_on(self, params: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return in what the result differs from the host's, given these parameters."""
+        """Return the differences from the results of the host for these parameters."""
         given = (self.params[name].note for name, value in params.items() if value is not None)
         return (*self.notes, *(note for note in given if note))
 
@@ -127,13 +127,13 @@ class GpuEstimator:
         title = f"{owner}'s {self.path.partition(':')[2]}"
         param = self.params.get(name)
         if param is None:
-            return EstimatorRefusal(f"{title} has no {name}", f"leave out {name}")
+            return EstimatorRefusal(f"{title} has no {name}", f"remove {name}")
         if param.accepts(value):
             return None
-        fix = f"{name}: {param.nearest}" if param.nearest else f"leave out {name}"
-        return EstimatorRefusal(f"{title} cannot honour {name}: {value!r} ({param.why})", fix)
+        fix = f"{name}: {param.nearest}" if param.nearest else f"remove {name}"
+        return EstimatorRefusal(f"{title} does not support {name}: {value!r} ({param.why})", fix)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, True and 1 being two values."""
+    """Return whether two values are equal; True and 1 are different."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

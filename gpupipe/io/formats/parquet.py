@@ -54,7 +54,7 @@ def read_groups(
             try:
                 table = _read(handle, probe, names, dictionaries, "us", groups)
             except (OSError, NotImplementedError) as error:
-                # pyarrow 26.0 also raises OSError for corrupt files, so check the message of pyarrow.
+                # A message of pyarrow 26.0, which also raises OSError for corrupt files.
                 if not dictionaries or "ot yet implemented" not in str(error):
                     raise
                 dictionaries = []  # Arrow reads DELTA-encoded strings only without a dictionary

@@ -1,7 +1,7 @@
-"""XGBoost, trained on partitions that lie in files: it is shown one after the other and keeps bins, no numbers.
+"""XGBoost training on partitions in files: one at a time is in memory, and XGBoost keeps bins instead of numbers.
 
-Bins are a byte a cell. Where even they do not fit into memory, XGBoost keeps them in files of its own ("external
-memory") and reads these again for every level of every tree.
+A bin takes one byte per cell. If the bins do not fit in memory either, XGBoost keeps them in files ("external memory")
+and reads them for every level of every tree.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ def fit_out_of_core(
 ) -> FittedModel:
     """Train XGBoost on a matrix in files.
 
-    Edges of bins come from a sketch that is merged partition by partition, so trees may differ in their last splits
-    from those of a matrix that is there as a whole.
+    Bin edges come from a sketch that is merged partition by partition, so trees may differ in their last splits from
+    those of a matrix in memory.
 
     Raises
     ------
     ConfigError
         If XGBoost refuses the parameters.
     DataError
-        If fewer than two classes are among the rows.
+        If the rows have fewer than 2 classes.
     """
     _, codes, weights, classes = prepare_rows(model, X, y, context)
     assert codes is not None
     target, weights = codes.astype(np.float32), None if weights is None else weights.astype(np.float32)
-    del codes  # a row more or less in memory is what this is about
+    del codes  # holding a second copy of rows would defeat the purpose
     params = keyword_arguments(model, X, context, context.backend.n_threads)
     settings = _settings(model.build(context, params), len(classes))
     with explain_errors(model, X, context), TemporaryDirectory(dir=workers.store.folder) as folder:
@@ -52,7 +52,7 @@ def fit_out_of_core(
 
 
 def _train(model: XGBoost, settings: dict[str, Any], made: _Matrices, context: FitContext) -> xgboost.Booster:
-    """Return the Booster. The matrices end with this call: their files must go before the folder does."""
+    """Return the Booster. The matrices are local, so that their files are deleted before the folder."""
     resources = context.resources
     rounds = BoostingRounds(model.n_estimators, model.early_stopping_rounds is not None, resources.safe_point)
     held = model.draw_validation_rows(len(made.y), context.seed)
@@ -71,7 +71,7 @@ def _train(model: XGBoost, settings: dict[str, Any], made: _Matrices, context: F
 
 
 def _settings(estimator: Any, n_classes: int) -> dict[str, Any]:
-    """Return what XGBoost's own estimator gives to its training."""
+    """Return the training parameters of XGBoost's scikit-learn estimator."""
     params: dict[str, Any] = estimator.get_xgb_params()
     if estimator.eval_metric is not None:
         params["eval_metric"] = estimator.eval_metric
@@ -81,7 +81,7 @@ def _settings(estimator: Any, n_classes: int) -> dict[str, Any]:
 
 
 class _Matrices:
-    """Makes XGBoost's matrices of some rows."""
+    """Builder of XGBoost matrices from selected rows."""
 
     def __init__(
         self, X: PartitionedMatrix, y: Array, weights: Array | None, kinds: Any, n_bins: int, context: FitContext,
@@ -102,7 +102,7 @@ class _Matrices:
 
 
 class _Partitions(xgboost.DataIter):  # type: ignore[misc]
-    """Shows XGBoost one partition after the other."""
+    """Data iterator that passes one partition at a time to XGBoost."""
 
     def __init__(self, made: _Matrices, mask: Array | None, prefix: str | None) -> None:
         self.made, self.mask, self.at = made, mask, 0
@@ -110,11 +110,11 @@ class _Partitions(xgboost.DataIter):  # type: ignore[misc]
         super().__init__(cache_prefix=prefix)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Restart from the first partition."""
         self.at = 0
 
     def next(self, input_data: Any) -> bool:
-        """Show the next partition that has rows; return whether there was one."""
+        """Pass the next partition that has rows; return whether there was one."""
         while self.at < len(self.spans):
             part, rows = self.made.X.partitions[self.at], slice(*self.spans[self.at])
             self.at += 1

@@ -1,4 +1,4 @@
-"""File-backed values: arrays and Arrow tables are written as they are in memory, and memory-mapped when loaded."""
+"""File-backed values: arrays and Arrow tables written in their memory layout and memory-mapped when loaded."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gpupipe.backends.cpu.memory import ALIGNMENT
 from gpupipe.errors import LimitError
 from gpupipe.units import GIB, KIB
 
-KEPT_IN_MEMORY = 64 * KIB  # bytes that are no file's worth
+KEPT_IN_MEMORY = 64 * KIB  # bytes; smaller values stay in memory
 
 
 class FileStore:
-    """A folder of values that only this process writes and reads; see `FileBackedValue`.
+    """Folder of values that only this process writes and reads; see `FileBackedValue`.
 
     Parameters
     ----------
     folder : Path
-        Of this store alone.
+        Used by this store only.
 
     Attributes
     ----------
     n_bytes, peak_bytes : int
-        On the disk now, and at most.
+        Current and peak use of the disk.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,14 +40,14 @@ class FileStore:
         self.n_bytes = self.peak_bytes = self._n_files = 0
 
     def save(self, value: Any) -> FileBackedValue | None:
-        """Return `value` written to a file, None if it is too small for one.
+        """Return `value` written to a file, or None if it is too small.
 
-        The file is there as long as the result is referred to. What is read from it cannot be written to.
+        The file exists as long as the result is referenced. Arrays loaded from it are read-only.
 
         Raises
         ------
         LimitError
-            If the disk has no room for it.
+            If the disk is full.
         """
         buffers: list[pickle.PickleBuffer] = []
         head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
@@ -64,7 +64,7 @@ class FileStore:
         return kept
 
     def _write(self, path: Path, raw: Sequence[memoryview]) -> tuple[tuple[int, int], ...]:
-        """Write buffers one behind the other; return where each begins and ends."""
+        """Write buffers in sequence; return the start and the end of each."""
         spans = []
         try:
             with path.open("wb", buffering=0) as file:
@@ -83,10 +83,10 @@ class FileStore:
             return error
         free = shutil.disk_usage(self.folder).free
         return LimitError(
-            f"the disk is full: {n_bytes / GIB:.2f} GiB more, beside {self.n_bytes / GIB:.2f} GiB, are to be kept "
-            f"there, and {free / GIB:.2f} GiB are free",
+            f"the disk is full: {n_bytes / GIB:.2f} GiB are needed in addition to {self.n_bytes / GIB:.2f} GiB in use; "
+            f"{free / GIB:.2f} GiB are free",
             where=str(self.folder),
-            fix="make room, name an --output on a larger disk, or raise limits.memory: less is then kept on the disk",
+            fix="free space, set --output to a larger disk, or raise limits.memory to keep less on disk",
         )
 
     def _forget(self, path: Path, n_bytes: int) -> None:
@@ -96,20 +96,20 @@ class FileStore:
 
 @dataclass(frozen=True, eq=False)
 class FileBackedValue:
-    """A value in a file.
+    """Value in a file.
 
     Attributes
     ----------
     path : Path
     spans : tuple of (int, int)
-        The bytes of its pickled head, and of each of the buffers that the head refers to.
+        The byte ranges of its pickled header and of the buffers that the header refers to.
     """
 
     path: Path
     spans: tuple[tuple[int, int], ...]
 
     def load(self) -> Any:
-        """Return the value; its arrays are read-only maps of the file, which stay valid when that is gone."""
+        """Return the value; its arrays are read-only maps of the file, which stay valid after its deletion."""
         with self.path.open("rb") as file:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         head, *buffers = [whole[start:stop] for start, stop in self.spans]
@@ -117,7 +117,7 @@ class FileBackedValue:
 
 
 def _write_all(file: int, part: memoryview) -> None:
-    """Write a buffer of any size: one call writes 2 GiB at most."""
+    """Write a buffer of any size in calls of at most 2 GiB."""
     flat = part.cast("B")
     ends = [*range(0, flat.nbytes, GIB), flat.nbytes]
     for start, stop in pairwise(ends):

@@ -1,7 +1,7 @@
 """Out-of-core workers: this process, with one partition in memory at a time and all results in files.
 
-A run whose rows do not fit into memory uses them as a cluster of one worker: partitions, statistics and interpreters
-are those of any other cluster, and so are the results, to the bit.
+A run whose rows exceed memory uses them as a cluster of one worker: partitions, statistics and interpreters are those
+of any other cluster, and results are equal to the bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "this process"
 
 @dataclass(frozen=True, eq=False)
 class _FileHandle(ResultHandle[Result]):
-    """A result in a file, or a small one in memory."""
+    """Result in a file, or in memory if it is small."""
 
     value: Any
 
@@ -35,18 +35,18 @@ class _FileHandle(ResultHandle[Result]):
 
 
 class OutOfCoreWorkers(Workers):
-    """This process, which runs one task at a time with all its threads. See `out_of_core_workers`.
+    """This process as a worker that runs one task at a time with all threads; see `out_of_core_workers`.
 
     Parameters
     ----------
     backend : Backend
     store : FileStore
     reason : str
-        Why the rows are not kept in memory, in words.
+        The reason that rows are not kept in memory.
     """
 
     n_workers = n_threads = 1
-    label = "one partition at a time, the others on the disk"
+    label = "one partition at a time, the others on disk"
 
     def __init__(self, backend: Backend, store: FileStore, reason: str = "") -> None:
         self.backend, self.store, self.reason = backend, store, reason
@@ -58,7 +58,7 @@ class OutOfCoreWorkers(Workers):
         each: Iterable[Sequence[Any]],
         labels: Sequence[str],
     ) -> list[ResultHandle[Result]]:
-        """See `Workers.map`: tasks run at once, one after the other, and errors are raised here."""
+        """See `Workers.map`: tasks run immediately, one after the other, and errors are raised here."""
         handles: list[ResultHandle[Result]] = []
         for arguments, label in zip(each, labels, strict=True):
             self._progress = pass_progress(label, len(handles), len(labels))
@@ -71,7 +71,7 @@ class OutOfCoreWorkers(Workers):
         return [handle.load() for handle in handles if isinstance(handle, _FileHandle)]
 
     def put(self, value: Any) -> ResultHandle[Any]:
-        """See `Workers.put`; the value stays in memory, where it is already."""
+        """See `Workers.put`; the value stays in memory."""
         return _FileHandle(value)
 
     def usage(self) -> list[WorkerUsage]:
@@ -89,23 +89,23 @@ class OutOfCoreWorkers(Workers):
         saved = self.store.save(result)
         handle: _FileHandle[Result] = _FileHandle(result if saved is None else saved)
         del result
-        pa.default_memory_pool().release_unused()  # Arrow would keep what was read beside the next partition
+        pa.default_memory_pool().release_unused()  # Arrow would cache this memory while the next partition is read
         self._tasks, self._seconds = self._tasks + 1, self._seconds + time.perf_counter() - start
         return handle
 
 
 @contextmanager
 def out_of_core_workers(backend: Backend, reason: str, folder: Path) -> Iterator[OutOfCoreWorkers]:
-    """Yield workers that keep their results in a new folder, which is removed on exit.
+    """Yield workers that keep results in a new folder, which is removed on exit.
 
     Parameters
     ----------
     backend : Backend
         The host's.
     reason : str
-        Why the rows are not kept in memory.
+        The reason that rows are not kept in memory.
     folder : Path
-        Where the new folder is made.
+        Parent of the new folder.
     """
     with TemporaryDirectory(prefix=PREFIX, dir=folder) as name:
         yield OutOfCoreWorkers(backend, FileStore(Path(name)), reason)

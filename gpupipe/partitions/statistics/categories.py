@@ -21,7 +21,7 @@ from gpupipe.typing import Array
 
 Item = TypeVar("Item")
 
-AT_ONCE = 8  # tables that a worker adds up: each of them has to come to it
+AT_ONCE = 8  # tables merged by one task: each is sent to its worker
 
 
 class PartitionedCounter:
@@ -48,7 +48,7 @@ class PartitionedCounter:
     def groups(
         self, seed: int, n_folds: int, target: Target | None
     ) -> tuple[Sequence[ResultHandle[Array]], Sequence[ResultHandle[Array]]]:
-        """Return the fold of each row, and the number of its fold and class, where the rows are.
+        """Return the fold of each row, and the index of its fold and class, on the workers.
 
         See `CategoryCounter.groups`.
 
@@ -60,14 +60,14 @@ class PartitionedCounter:
         n_classes = 0 if target is None else target.n_classes
         values = [None] * len(self.table.partitions) if target is None else target.values
         each, given = [self.table.bounds[:-1], values], (seed, n_folds, n_classes)
-        # Each is soon computed, and a task that takes one of two results would cost more.
+        # Cheap to compute: a further task that selects one of two results would cost more.
         fold, group = (self.table.map(_group, at, *given, each=each, label="folds").partitions for at in (0, 1))
         return fold, group
 
     def targets(
         self, columns: Sequence[CategoryExpr], target: Target, group: Sequence[ResultHandle[Array]], n_folds: int
     ) -> list[Tables]:
-        """See `CategoryCounter.targets`; of classes the tables are merged as a tree, sums in the order of the rows."""
+        """See `CategoryCounter.targets`; counts of classes are merged as a tree, sums in the order of the rows."""
         lighter, n_classes, workers = _lighter(columns), target.n_classes, self.table.workers
 
         def count(backend: Backend, table: Table, values: Array, group: Array) -> list[list[Tables]]:
@@ -87,7 +87,7 @@ class PartitionedCounter:
 
 
 def tree_reduce(function: Callable[..., Item], values: PartitionedValues[Item]) -> ResultHandle[Item]:
-    """Return the result of a function of any number of values, over all partitions: of some at a time, and of those."""
+    """Reduce the values of all partitions with a function of several values, in a tree."""
     handles: Sequence[ResultHandle[Item]] = values.partitions
     while len(handles) > 1:
         groups = [handles[at : at + AT_ONCE] for at in range(0, len(handles), AT_ONCE)]
@@ -96,7 +96,7 @@ def tree_reduce(function: Callable[..., Item], values: PartitionedValues[Item]) 
 
 
 def _lighter(columns: Sequence[CategoryExpr]) -> list[CategoryExpr]:
-    """Return the columns without what only the driver looks at."""
+    """Return the columns without the fields that only the driver uses."""
     return [replace(column, labels=(), remap=None) for column in columns]
 
 
@@ -116,5 +116,5 @@ def _group(
 
 
 def _added(backend: Backend, *found: list[list[Tables]]) -> list[list[Tables]]:
-    """Return for each column its tables added up in order, as the only one of a list."""
+    """Return for each column a list with the sum of its tables, added in order."""
     return [[add_tables(part for parts in tables for part in parts)] for tables in zip(*found, strict=True)]

@@ -12,17 +12,17 @@ from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 from gpupipe_kernels.formulas.hashes import mix
 
-Counted = tuple[Array, Array]  # the values of some rows, each once and in order, and rows of each
+Counted = tuple[Array, Array]  # distinct sorted values of some rows, and their counts
 
-MOST_SENT = 2**20  # values that come to the driver at a time
+MOST_SENT = 2**20  # values gathered by the driver at a time
 
 
 def mode(table: PartitionedTable, column: NumberColumn) -> float:
-    """Return the most frequent value of a column, the least of several; 0 of an empty one.
+    """Return the most frequent value of a column, the smallest of several; 0 for an empty column.
 
-    Each worker counts its own values and keeps the counts. A value that is as frequent as the most frequent one of a
-    single partition has its share of that in one partition at least: others are not sent. Of many values some come at
-    a time, by a hash, so that all counts of a value come together.
+    Each worker counts its own values and keeps the counts. Let m be the largest count in a single partition. A value
+    with at least m rows in total has at least m / n_partitions rows in some partition; other values are not sent. Many
+    values are gathered in batches by a hash, so that all counts of a value are in one batch.
     """
     counted = table.map(_counted, column, label="values")
     extents = counted.compute(lambda _, own: (len(own[0]), int(own[1].max(initial=0))), label="values")
@@ -40,13 +40,13 @@ def mode(table: PartitionedTable, column: NumberColumn) -> float:
 
 def _counted(backend: Backend, table: Table, column: NumberColumn) -> Counted:
     (x,) = read_columns(backend, table, [column])
-    x = x[~backend.xp.isnan(x)] + 0.0  # of two zeros that without a sign
+    x = x[~backend.xp.isnan(x)] + 0.0  # of the two zeros, the positive one
     values, counts = backend.xp.unique(x, return_counts=True)
     return backend.to_host(values), backend.to_host(counts)
 
 
 def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns: int) -> Array:
-    """Return the values that occur in at least `least` rows, of one of the turns."""
+    """Return the values of one batch that occur in at least `least` rows."""
     values, counts = counted
     bits = values.view(f"uint{8 * values.itemsize}").astype(np.uint64)
     hashed = mix((bits ^ bits >> np.uint64(32)).astype(np.uint32))
@@ -55,7 +55,7 @@ def _frequent(backend: Backend, counted: Counted, least: int, turn: int, n_turns
 
 
 def _counts_of(backend: Backend, counted: Counted, asked: Array) -> Array:
-    """Return the rows of each of some values."""
+    """Return the counts of the given values."""
     values, counts = counted
     if not len(values):
         return np.zeros(len(asked), np.int64)

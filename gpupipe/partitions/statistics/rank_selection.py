@@ -19,24 +19,27 @@ from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 BITS_A_PASS = 12
-BITS_OF_MANY = 8  # for more than FEW_RANKS prefixes, whose edges would be many
+BITS_OF_MANY = 8  # for more than FEW_RANKS prefixes, which would have too many edges
 FEW_RANKS = 16
 
 
 def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[int], dtype: str) -> dict[int, float]:
-    """Return the values of some ranks, from 0 on, of the values of a column that are not null.
+    """Return the non-null values of a column at the given ranks, counted from 0.
 
     Parameters
     ----------
     dtype : {"float32", "float64"}
-        Of the column.
+        The dtype of the column.
     """
     keys = table.map(sort_keys, column, label="ordered values")
     if table.n_rows <= FEW_VALUES:
         together = np.sort(np.concatenate(table.workers.gather(keys.partitions)))
         return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
     n_bits = 8 * np.dtype(dtype).itemsize
-    known, left = dict.fromkeys(ranks, 0), n_bits  # the first bits of each rank's key; how many are not known
+    known, left = (
+        dict.fromkeys(ranks, 0),
+        n_bits,
+    )  # the known leading bits of each rank's key; the number of unknown bits
     while left:
         prefixes = sorted(set(known.values()))
         step = min(left, BITS_A_PASS if len(prefixes) <= FEW_RANKS else BITS_OF_MANY)
@@ -54,27 +57,27 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
 
 
 def _counts(keys: PartitionedValues[Array], edges: Sequence[Array]) -> Sequence[Array]:
-    """Return how many keys of all partitions are below each edge of several lists."""
+    """Return the number of keys, over all partitions, below each edge of several lists."""
     together = np.concatenate(edges)
     found = keys.compute(lambda _, own: np.searchsorted(own, together), label="ranks")
     return np.split(np.add.reduce(found), np.cumsum([len(part) for part in edges])[:-1])
 
 
 def sort_keys(backend: Backend, table: Table, column: NumberColumn) -> Array:
-    """Return the values of a column that are not null as integers of the same order, sorted, on the host."""
+    """Return the non-null values of a column as order-preserving integers, sorted, on the host."""
     (x,) = read_columns(backend, table, [column])
     return np.sort(keys_of(backend.to_host(x[~backend.xp.isnan(x)])))
 
 
 def keys_of(x: Array) -> Array:
-    """Return floats without NaN as unsigned integers of as many bits that are in the same order."""
-    bits = (x + 0.0).view(f"uint{8 * x.itemsize}")  # of two zeros that without a sign
+    """Return floats without NaN as order-preserving unsigned integers of the same width."""
+    bits = (x + 0.0).view(f"uint{8 * x.itemsize}")  # of the two zeros, the positive one
     sign = bits.dtype.type(1 << (8 * x.itemsize - 1))
     return np.where(bits & sign, ~bits, bits | sign)
 
 
 def value_of(key: int, dtype: str) -> float:
-    """Return the number that `keys_of` makes `key` of."""
+    """Return the number whose key is `key`: the inverse of `keys_of`."""
     n_bits = 8 * np.dtype(dtype).itemsize
     sign = 1 << (n_bits - 1)
     bits = key ^ sign if key & sign else key ^ (2 * sign - 1)

@@ -30,7 +30,7 @@ from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.reduce.engine import ReductionEngine
 
 Item = TypeVar("Item")
-MOST_SENT = 2**20  # values of a bracket of all partitions: 8 MiB; with more of them, only how many there are is sent
+MOST_SENT = 2**20  # values of a bracket over all partitions: 8 MiB; of more, only the count is sent
 
 
 class PartitionedReducer(Reducer):
@@ -44,7 +44,7 @@ class PartitionedReducer(Reducer):
         The host of the driver.
     engine : ReductionEngine
 
-    Columns are of `NumberColumn`: what stands for an array where the rows are on workers.
+    Columns are `NumberColumn`, which replaces an array if the rows are on workers.
     """
 
     def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
@@ -88,7 +88,7 @@ class PartitionedReducer(Reducer):
         shares: Sequence[float],
         inside: Sequence[Sequence[Bracket]],
     ) -> list[list[float]]:
-        """See `Reducer.select_quantiles`; what no bracket holds is looked for where it lies."""
+        """See `Reducer.select_quantiles`; values outside all brackets are selected on the workers."""
 
         def select(at: int) -> list[float]:
             column, n = columns[at], self.table.n_rows - nulls[at]
@@ -112,7 +112,7 @@ class PartitionedReducer(Reducer):
         return self._joined(reduce_partition, "moments")
 
     def reduce_program(self, program: Program, table: Any) -> list[list[PassResult]]:
-        """See `Reducer.reduce_program`; `table` is the one of this reducer."""
+        """See `Reducer.reduce_program`; `table` is the table of this reducer."""
         return self._joined(
             lambda backend, table: _reducer(backend, table).reduce_program(program, table),
             "moments of computed columns",
@@ -127,13 +127,13 @@ class PartitionedReducer(Reducer):
         )
 
     def _joined(self, reduce: Callable[[Backend, Table], list[list[Item]]], label: str) -> list[list[Item]]:
-        """Return for each column the list of what its parts have, over all partitions."""
+        """Return for each column the list of its results in all partitions."""
         found = transpose_results(self.table.compute(reduce, label=label))
         return [[part for parts in partitions for part in parts] for partitions in found]
 
 
 def transpose_results(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
-    """Return for each column what the partitions have, given for each partition what the columns have."""
+    """Transpose the results of columns by partition to results of partitions by column."""
     return [list(parts) for parts in zip(*found, strict=True)]
 
 
@@ -146,7 +146,7 @@ def _first_values(backend: Backend, table: Table, rows: slice, columns: list[Num
 
 
 def _sendable(parts: list[PassResult], most: int) -> list[PassResult]:
-    """Return the same without the values of those brackets that have more than `most`."""
+    """Return the brackets without the values of those that have more than `most`."""
     many = [
         sum(len(b.values) for b in inside) > most for inside in zip(*(part.brackets for part in parts), strict=True)
     ]

@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 @make_statistics.register(PartitionedTable)
 class PartitionedStatistics(Statistics):
-    """Reductions over the rows of a table in partitions.
+    """Training statistics of a partitioned table.
 
     Equal to `gpupipe.features.statistics.training.Statistics` to the last bit: counts are integers, floats are summed
     in blocks that do not depend on partition boundaries, and quantiles are selected by rank. So neither the partitions
@@ -41,26 +41,26 @@ class PartitionedStatistics(Statistics):
     table : PartitionedTable
         The training rows; its partitions are aligned first.
     backend : Backend
-        Of the driver, whose host puts together what the workers find.
+        The backend of the driver, whose host merges the results of workers.
     target : Target, optional
-        Its values on the host, of all rows.
+        The target of all rows, on the host.
     seed : int
-        Of the fold that each row belongs to.
+        Seed of the folds.
 
     Attributes
     ----------
     table : PartitionedTable
-        Aligned, without the levels that no row holds, and with the hashed columns that were added.
+        Aligned, without unused levels, and with the hashed columns that were added.
     """
 
     table: PartitionedTable  # type: ignore[assignment]
 
     def __init__(self, table: PartitionedTable, backend: Backend, target: Target | None, seed: int) -> None:
-        # What is left to reduce here is little, and sooner done than compiled loops are loaded.
+        # Little is left to reduce on the driver; loading compiled loops would take longer.
         super().__init__(table.align(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
         if target is not None:
             n = target.n_classes
-            values = target.values.astype(code_storage(n)) if n else target.values  # less to send, and to hold
+            values = target.values.astype(code_storage(n)) if n else target.values  # less to send and to hold
             own = self.table.split_rows(values)
             sent = self.table.map(lambda backend, _, own: backend.to_device(own), each=[own], label="the target")
             self.target = Target(sent.partitions, n)

@@ -85,8 +85,8 @@ class Console:
         """Announce when the run will stop; called from another thread than that of the run."""
         if self._display is not None:
             innermost = self._open[-1:]
-            when = f"after {innermost[0].name}, or an epoch or round of it" if innermost else "before the next stage"
-            self._display.announce(f"stopping {when}; again to stop now")
+            step = f"after {innermost[0].name} or its current epoch or round" if innermost else "before the next stage"
+            self._display.announce(f"stopping {step}; interrupt again to stop now")
 
     def finished(self, rows: Sequence[LeaderboardRow], metrics: Mapping[str, Any], run_directory: Path | str) -> None:
         """Show the leaderboard and the run directory, and print the JSON document.

@@ -100,21 +100,21 @@ def test_every_choice_of_every_field_is_taken_or_refused_by_name(
 
 
 REFUSED: list[tuple[str, str, dict[str, Any], str, str]] = [
-    ("random_forest", "binary", {"monotonic_cst": {"a": 1}}, "monotonic_cst: [1, 0]", "leave out monotonic_cst"),
-    ("random_forest", "binary", {"max_samples": 100}, "max_samples: 100", "max_samples: a share between 0 and 1"),
+    ("random_forest", "binary", {"monotonic_cst": {"a": 1}}, "monotonic_cst: [1, 0]", "remove monotonic_cst"),
+    ("random_forest", "binary", {"max_samples": 100}, "max_samples: 100", "max_samples: a fraction between 0 and 1"),
     ("random_forest", "binary", {"class_weight": "balanced_subsample"}, "every tree", "class_weight: balanced"),
     ("random_forest", "regression", {"criterion": "absolute_error"}, "absolute errors", "criterion: squared_error"),
     ("random_forest", "regression", {"min_impurity_decrease": 0.1}, "within the node", "min_impurity_decrease: 0"),
     ("logistic_regression", "binary", {"solver": "liblinear"}, "penalise the intercept", "solver: lbfgs"),
     ("linear_regression", "regression", {"positive": True}, "sign constraint", "positive: false"),
-    ("linear_regression", "regression", {"tol": 1e-6}, "threshold of its own", "tol: 1e-10"),
+    ("linear_regression", "regression", {"tol": 1e-6}, "by a fixed threshold", "tol: 1e-10"),
     ("ridge", "regression", {"solver": "lbfgs", "positive": True}, "sign constraint", "solver: auto; positive: false"),
-    ("lasso", "regression", {"selection": "random"}, "cannot be seeded", "selection: cyclic"),
-    ("knn", "binary", {"metric": "hamming"}, "no such distance", "metric: minkowski"),
-    ("pca", "embedding", {"n_components": 0.9}, "share of the variance", "n_components: a whole number"),
-    ("pca", "embedding", {"n_components": "mle"}, "share of the variance", "n_components: a whole number"),
+    ("lasso", "regression", {"selection": "random"}, "has no seed", "selection: cyclic"),
+    ("knn", "binary", {"metric": "hamming"}, "not support this distance", "metric: minkowski"),
+    ("pca", "embedding", {"n_components": 0.9}, "fraction of the variance", "n_components: a whole number"),
+    ("pca", "embedding", {"n_components": "mle"}, "fraction of the variance", "n_components: a whole number"),
     ("hist_gradient_boosting", "binary", {}, "no histogram gradient boosting", "use the model xgboost"),
-    ("linear_svc", "binary", {}, "calibrated", "use the model logistic_regression"),
+    ("linear_svc", "binary", {}, "calibrates", "use the model logistic_regression"),
 ]
 
 
@@ -127,7 +127,7 @@ def test_what_the_device_cannot_do_is_refused_with_the_nearest_legal_value(
     assert refused is not None
     assert what in refused.what
     assert fix in refused.fix
-    with pytest.raises(DeviceError, match="the GPU cannot do this") as error:
+    with pytest.raises(DeviceError, match="not supported on the GPU") as error:
         create(estimator, params)
     assert error.value.exit_code == 4
     assert error.value.fix == refused.fix

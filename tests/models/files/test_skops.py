@@ -21,7 +21,7 @@ from tests.models.folder_files import load_fitted
 DESCRIPTION = {"library": "scikit-learn", "task": "binary", "feature_names": [], "n_classes": 2, "classes": [0, 1]}
 
 
-def test_an_estimator_of_an_unknown_class_is_not_loaded(tmp_path: Path) -> None:
+def test_an_estimator_of_a_type_that_is_not_allowed_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "estimator.skops"
     skops.io.dump(make_pipeline(SVC()).fit([[0], [1]], [0, 1]), path)  # skops itself would trust it
     with pytest.raises(ArtifactError, match=r"not allowed: sklearn\.svm\._classes\.SVC"):
@@ -52,7 +52,7 @@ def test_a_way_of_building_that_our_models_do_not_need_is_refused(tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", pickle.dumps({"a": 1})])
-def test_a_file_that_is_not_a_skops_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_skops_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "estimator.skops").write_bytes(content)
     with pytest.raises(ArtifactError, match="not a skops file"):
         load_fitted(tmp_path, DESCRIPTION)

@@ -227,7 +227,7 @@ def test_an_estimator_of_the_user_is_trained_on_the_host_or_refused(
     (tmp_path / "mine.py").write_text("from sklearn.ensemble import ExtraTreesClassifier as make\n")
     data, use = tables["binary"], f"{tmp_path}/mine.py:make"
     if device.fallback == "forbid":
-        with pytest.raises(DeviceError, match="an estimator of your own is scikit-learn's"):
+        with pytest.raises(DeviceError, match="a custom estimator is a scikit-learn object"):
             _fit("estimator", data, device, use=use)
         return
     fitted = _fit("estimator", data, device, use=use)
@@ -250,9 +250,7 @@ def test_a_parameter_that_the_device_lacks_is_honoured_on_the_host_or_refused(
         assert fitted.portable().estimator.criterion == "absolute_error"
 
 
-def test_a_forest_that_meets_missing_values_leaves_the_device_or_is_refused(
-    device: StandIn, tables: dict[str, Any]
-) -> None:
+def test_a_forest_with_missing_values_falls_back_or_is_refused(device: StandIn, tables: dict[str, Any]) -> None:
     data = tables["binary"]
     X = data.X.copy(order="F")
     X[3, 1] = np.nan
@@ -327,7 +325,7 @@ def test_weights_reach_the_device_with_the_matrix_s_dtype(device: StandIn, table
 
 
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
-def test_what_the_library_refuses_of_the_data_is_a_configuration_error(device: StandIn, tables: dict[str, Any]) -> None:
+def test_data_that_the_library_rejects_is_a_configuration_error(device: StandIn, tables: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="cannot train KMeans on"):
         _fit("kmeans", tables["clustering"], device, n_clusters=100_000)
 

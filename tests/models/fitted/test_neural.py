@@ -214,7 +214,7 @@ DAMAGES = {
     "grown": lambda path: path.write_bytes(path.read_bytes() + b"\0"),
     "pickle": replaced(b"\x80\x04\x95" + b"\0" * 64),
     "a header of 2 to the 60 bytes": replaced(struct.pack("<Q", 1 << 60) + b"{}"),
-    "a header that is not JSON": replaced(struct.pack("<Q", 8) + b"[[[[[[[["),
+    "a malformed header": replaced(struct.pack("<Q", 8) + b"[[[[[[[["),
     "a tensor less": tensors(lambda found: found.pop(HEAD)),
     "a tensor more": tensors(lambda found: found.update(more=torch.zeros(3))),
     "a tensor of another shape": tensors(lambda found: found.update({HEAD: found[HEAD].T})),
@@ -234,7 +234,7 @@ def test_a_damaged_file_of_weights_is_refused_by_name(damage: str, tmp_path: Pat
         load_fitted(tmp_path, description)
 
 
-def test_the_refusal_says_which_tensor_is_wrong_and_how(tmp_path: Path) -> None:
+def test_the_message_names_the_tensor_with_expected_and_found_shape(tmp_path: Path) -> None:
     description = save(fitted("mlp", "multiclass"), tmp_path)
     DAMAGES["a tensor of another shape"](tmp_path / WEIGHTS)
     with pytest.raises(
@@ -253,7 +253,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("change", HOSTILE, ids=str)
-def test_an_architecture_that_no_network_has_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+def test_an_impossible_architecture_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     description = save(fitted("mlp", "multiclass"), tmp_path)
     values = json.loads((tmp_path / NAME).read_text())
     values["network"].update(change)
@@ -278,14 +278,14 @@ NO_ARCHITECTURES = [b"", b"null", b"[" * 100_000, b"{}", b'{"format": "gpupipe-n
 
 
 @pytest.mark.parametrize("raw", NO_ARCHITECTURES)
-def test_a_file_that_is_not_an_architecture_is_refused(raw: bytes, tmp_path: Path) -> None:
+def test_a_malformed_architecture_is_refused(raw: bytes, tmp_path: Path) -> None:
     description = save(fitted("mlp", "binary"), tmp_path)
     (tmp_path / NAME).write_bytes(raw)
     with pytest.raises(ArtifactError, match=r"architecture\.json"):
         load_fitted(tmp_path, description)
 
 
-def test_an_architecture_file_of_many_blanks_is_not_read(tmp_path: Path) -> None:
+def test_a_large_architecture_file_is_not_parsed(tmp_path: Path) -> None:
     description = save(fitted("mlp", "binary"), tmp_path)
     with (tmp_path / NAME).open("ab") as file:
         file.write(b" " * (32 << 20))

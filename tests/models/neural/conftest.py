@@ -90,7 +90,7 @@ def curve() -> Callable[[Progress], list[float]]:
 
 @pytest.fixture
 def short_of_memory() -> Callable[..., AbstractContextManager[None]]:
-    """Return a context manager in which networks raise PyTorch's out-of-memory error for more than `n_rows` rows."""
+    """Return a function that makes every network raise PyTorch's out-of-memory error above a number of rows."""
 
     @contextmanager
     def short(n_rows: int, after: int = 0) -> Iterator[None]:

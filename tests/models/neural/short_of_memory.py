@@ -1,6 +1,6 @@
 """Train twice: without a limit, and in an address space too small for a batch; print the batch size and last loss.
 
-Run it as a separate process: the limit applies to all of it.
+It runs in a separate process, since the limit applies to the whole process.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bytes(small, tmp_path: Path
     assert torch.equal(done.head.weight, whole.head.weight)
 
 
-def test_a_batch_size_reduced_for_memory_is_kept_on_resume(small, tmp_path: Path, short_of_memory) -> None:
+def test_a_resumed_training_keeps_the_micro_batch(small, tmp_path: Path, short_of_memory) -> None:
     small = small.but(kind="mlp", dropout=0.2)
     with short_of_memory(20):
         whole, _ = small.run()
@@ -106,14 +106,14 @@ class Rows:
         self.y = (self.X[:, 0] > 0).astype(float)
 
     def fit(self, resume: bool) -> str:
-        """Train, and return the notes."""
+        """Train and return the notes."""
         resources = Resources(1, self.folder / "state.pt", resume)
         context = FitContext(CpuBackend(), "binary", 7, 2, {}, ["a", "b", "c"], resources=resources)
         model = Mlp(epochs=4, batch_size=85, width=8, depth=1)
         return "; ".join(fit(model, self.X, self.y, context).notes)
 
 
-def test_resuming_is_reported(tmp_path: Path) -> None:
+def test_a_resumed_training_is_noted(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
     assert "resume" not in rows.fit(resume=False)  # to the end: all 4 epochs are kept
     assert "resumed after epoch 4" in rows.fit(resume=True)
@@ -124,7 +124,7 @@ def test_resuming_is_reported(tmp_path: Path) -> None:
     assert "started from scratch: no checkpoint" in rows.fit(resume=True)
 
 
-def test_the_learning_rate_resumes_at_its_last_value(small, tmp_path: Path) -> None:
+def test_a_resumed_training_keeps_the_learning_rate_schedule(small, tmp_path: Path) -> None:
     found: list[float] = []
     hook = register_optimizer_step_pre_hook(lambda optimizer, *_: found.append(optimizer.param_groups[0]["lr"]))
     try:

@@ -58,7 +58,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
         shared = [job.run(processes) for job in jobs]
         whole, _ = steady.but(epochs=4).run(processes)
         steady.but(epochs=2).run(processes, kept)
-        resumed, on = steady.but(epochs=4).run(processes, kept)  # rank 0 broadcasts the epoch to resume at
+        resumed, on = steady.but(epochs=4).run(processes, kept)  # rank 0 broadcasts the checkpoint
     for job, (network, progress) in zip(jobs, shared, strict=True):
         alone, expected = job.run()
         assert curve(progress) == pytest.approx(curve(expected), rel=1e-4)
@@ -70,7 +70,7 @@ def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tm
 
 @linux
 @pytest.mark.parametrize("error", [DataError("a damaged file"), KeyboardInterrupt(), RuntimeError("a bug")])
-def test_a_local_error_is_raised_and_ends_the_other_ranks(error: BaseException) -> None:
+def test_an_error_on_rank_0_is_raised_and_ends_the_other_ranks(error: BaseException) -> None:
     with pytest.raises(type(error)) as raised, open_group(2, 1, CPU):
         both = [os.getpid(), *_followers(os.getpid())]
         assert len(both) == 2
@@ -118,7 +118,7 @@ def test_a_process_that_cannot_start_ends_the_training_with_its_words(monkeypatc
 
 
 @linux
-def test_workers_end_when_the_driver_is_killed(tmp_path: Path) -> None:
+def test_the_other_ranks_end_when_rank_0_is_killed(tmp_path: Path) -> None:
     script = (
         "import torch; from gpupipe.models.neural.ranks.group import open_group\n"
         "with open_group(2, 1, torch.device('cpu')): print('together', flush=True); input()"

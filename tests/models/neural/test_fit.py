@@ -97,7 +97,7 @@ def test_hard_columns_spoil_nothing(kind: type) -> None:
 
 @pytest.mark.parametrize("name", list(QUICK))
 @pytest.mark.parametrize("columns", [slice(0, 3), slice(3, 5)])
-def test_tables_without_numbers_or_without_categories_are_accepted(name: str, columns: slice) -> None:
+def test_numbers_or_categories_may_be_absent(name: str, columns: slice) -> None:
     X, y = _rows()
     part = np.asfortranarray(X[:, columns])
     context = _context(part, categorical={0: 5, 1: 5} if columns.start else {})
@@ -185,12 +185,12 @@ def test_too_little_memory_for_a_single_row_is_a_limit(short_of_memory) -> None:
         fit(Mlp(**TINY), X, y, _context(X))
 
 
-def test_the_model_records_how_it_was_trained(short_of_memory) -> None:
+def test_the_notes_describe_the_training(short_of_memory) -> None:
     X, y = _rows()
     with short_of_memory(30):
         fitted = fit(Mlp(epochs=3, batch_size=100, **TINY), X, y, _context(X))
     assert "3 epochs in batches of 100 rows, float32; best epoch" in fitted.notes[0]
-    assert "in parts of 25 rows" in fitted.notes[1]
+    assert "micro-batches of 25 rows" in fitted.notes[1]
     assert [set(epoch) for epoch in fitted.history] == [{"training", "validation"}] * 3
 
 

@@ -109,7 +109,7 @@ try:
 except ConfigError as error:
     sys.exit(str(error))
 prediction = model.predict(np.load(folder / "X.npy"))
-np.save(folder / "given.npy", prediction.value if prediction.probability is None else prediction.probability)
+np.save(folder / "given.npy", prediction.output)
 print(model.library, model.notes, sys.modules["torch"], "onnx" in sys.modules)
 """
 
@@ -122,7 +122,7 @@ def serve(saved: Saved, folder: Path, X: Any, without: str) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_without_pytorch_onnx_runtime_predicts_the_same_and_is_reported(saved: Saved, tmp_path: Path) -> None:
+def test_without_pytorch_onnx_runtime_serves_the_same_with_a_note(saved: Saved, tmp_path: Path) -> None:
     X = rows(saved.model, 5000)
     done = serve(saved, tmp_path, X, "torch")
     assert done.returncode == 0, done.stderr
@@ -168,7 +168,7 @@ def test_a_file_of_another_network_differs_and_is_refused(
     assert not (tmp_path / NAME).exists()
 
 
-def test_the_compared_rows_cover_every_bin_every_id_and_values_outside(one: Saved) -> None:
+def test_the_trial_rows_have_every_bin_every_id_and_values_outside(one: Saved) -> None:
     X = onnx_file.trial_rows(one.model.estimator)
     assert X.shape == (384, 5) and X.dtype == np.float32
     np.testing.assert_array_equal(X, onnx_file.trial_rows(one.model.estimator))
@@ -237,13 +237,13 @@ def test_a_graph_that_fails_on_rows_is_a_fault_of_the_model(one: Saved) -> None:
     model.graph.initializer.add(name="elsewhere", data_type=7, dims=[1], int64_data=[7])
     model.graph.output.add(name="unused").type.tensor_type.elem_type = 1
     session = open_session(model.SerializeToString(), NAME)
-    with pytest.raises(ValueError, match=r"ONNX Runtime fails: .*Reshape"):
+    with pytest.raises(ValueError, match=r"ONNX Runtime failed: .*Reshape"):
         scores(session, np.zeros((3, 5)), 1)
-    with pytest.raises(ValueError, match=r"gives float32 of shape \(3, 1\) for 3 rows"):
+    with pytest.raises(ValueError, match=r"got float32 of shape \(3, 1\)"):
         scores(open_session((one.folder / NAME).read_bytes(), NAME), np.zeros((3, 5)), 2)
 
 
-def test_a_file_with_external_weights_is_refused(one: Saved, tmp_path: Path) -> None:
+def test_a_file_with_weights_in_another_file_is_refused(one: Saved, tmp_path: Path) -> None:
     model = onnx.load(one.folder / NAME)
     (tmp_path / "model").mkdir()
     (tmp_path / "secret").write_bytes(bytes(1 << 16))

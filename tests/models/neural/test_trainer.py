@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def _numbers_in_bins(numbers, edges):
-    """Return the fraction of each bin that each value has passed, one value and one bin at a time."""
+    """Reference encoding, one value and one bin at a time."""
     shares = torch.zeros(len(numbers), numbers.shape[1], len(edges) - 1, dtype=torch.float64)
     for i, row in enumerate(numbers.tolist()):
         for j, value in enumerate(row):
@@ -175,7 +175,7 @@ def test_a_seed_gives_the_same_bytes_and_another_seed_others(small, kind: str) -
     assert not torch.equal(one["head.weight"], other["head.weight"])
 
 
-def test_every_epoch_but_the_last_is_a_safe_point_after_its_checkpoint(small, tmp_path: Path) -> None:
+def test_every_epoch_but_the_last_ends_with_a_checkpoint_and_a_safe_point(small, tmp_path: Path) -> None:
     kept = tmp_path / "name.pt"
     points: list[tuple[str, bool]] = []
     small.run(None, Checkpoint(kept), lambda where: points.append((where, kept.is_file())))

@@ -69,7 +69,7 @@ def collect_undecodable_rows() -> Iterator[list[UnicodeDecodeError]]:
 
 def is_undecodable(error: BaseException | None) -> bool:
     """Return True if the error is a decoding error of Arrow or of a Python codec."""
-    # pyarrow 26.0 raises ArrowInvalid for all malformed files, so check the message of pyarrow.
+    # A message of pyarrow 26.0, which raises ArrowInvalid for all malformed files.
     return isinstance(error, UnicodeError) or "invalid UTF8" in str(error)
 
 

@@ -131,7 +131,7 @@ def _explain_failure(ranks: list[LocalRank], mine: Rendezvous) -> Iterator[None]
     except RuntimeError as error:
         if not is_out_of_memory(error) and (failure := _await(lambda: _failure(ranks), TO_FAIL)):
             raise failure from error
-        if "imed out" in str(error):  # message of Gloo or NCCL: neither has an error class for timeouts
+        if "imed out" in str(error):  # a message of Gloo or NCCL, which have no error class for timeouts
             raise GpupipeError(
                 f"a process of the training did not answer within {mine.seconds:.0f} s",
                 where=f"--nproc {mine.size}",
