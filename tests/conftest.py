@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 

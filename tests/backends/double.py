@@ -1,4 +1,4 @@
-"""A stand-in for the GPU's backend that computes on the host: what CuPy refuses, it refuses.
+"""A test double of the GPU backend that computes on the host and refuses what CuPy refuses.
 
 It proves that code written for both backends keeps its arrays on the device: they do not become NumPy's by themselves,
 they do not mix with those, and only what the snapshot of CuPy's API has can be called, with its parameters alone. It

@@ -1,4 +1,4 @@
-"""Meters, on counters that are files, and on a driver that says what the environment says."""
+"""Energy meters, on counters in files and on a driver that reports values from the environment."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_counter_that_runs_over_goes_on(tmp_path: Path) -> None:
     assert meter.joules() == 4
 
 
-def test_counters_that_are_not_there_or_not_readable_are_said(tmp_path: Path) -> None:
+def test_missing_and_unreadable_counters_are_reported(tmp_path: Path) -> None:
     with pytest.raises(EnergyUnavailable, match="no energy counters of its processors"):
         RaplMeter(tmp_path)
     file = _zone(tmp_path, "0", "package-0", 1)

@@ -48,7 +48,7 @@ def test_figures_are_shown_and_no_work_is_not_a_failure(capsys: pytest.CaptureFi
     ]
     text = text_of({"kills": runs})
     assert text.splitlines() == [
-        "kills: 1 of 2 right; left 1 old, 1 new; exit codes 2 × -9; 2 stages taken up", "  killed: other metrics",
+        "kills: 1 of 2 right; left 1 old, 1 new; exit codes 2 × -9; 2 stages resumed", "  killed: other metrics",
     ]  # fmt: skip
     with pytest.raises(SystemExit) as ended:
         main(["--help"])

@@ -55,7 +55,7 @@ def gpupipe_process() -> Callable[..., CompletedProcess[str]]:
 
 @pytest.fixture
 def churn(tmp_path: Path) -> Path:
-    """A small right configuration."""
+    """A small valid configuration."""
     path = tmp_path / "churn.yaml"
     path.write_text(
         "source: {generate: churn, target: churned}\n"

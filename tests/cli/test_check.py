@@ -1,4 +1,4 @@
-"""``gpupipe check``, through real processes."""
+"""``gpupipe check``, in real processes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ report: {enabled: false}
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRun:
-    """A run that nothing disturbs, and its configuration."""
+    """An undisturbed run, and its configuration."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(SMALL % 5)
     assert main(["run", str(folder / "small.yaml"), "--output", str(folder / "run"), "--quiet"]) == 0
@@ -81,7 +81,7 @@ def test_predictions_that_do_not_fit_leave_no_file(
 
 
 def run_until(text: str, config: Path, output: Path) -> tuple[subprocess.Popen[str], str]:
-    """Start a run; return it once it has said something."""
+    """Start a run; return it once it has printed a text."""
     command = [sys.executable, "-m", "gpupipe", "run", str(config), "--output", str(output)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None

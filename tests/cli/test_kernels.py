@@ -1,4 +1,4 @@
-"""``gpupipe kernels``, mostly through real processes."""
+"""``gpupipe kernels``, mostly in real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of the command line, through real processes."""
+"""Behaviour common to all commands, in real processes."""
 
 from __future__ import annotations
 

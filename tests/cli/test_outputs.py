@@ -1,4 +1,4 @@
-"""Outputs that point at inputs: every command refuses them, and leaves every file as it was."""
+"""Outputs that would overwrite inputs: every command refuses them and leaves all files unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def there(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The working directory, which must stay as it is."""
+    """The working directory, which must not change."""
     monkeypatch.chdir(workplace)
     before = contents(workplace)
     yield workplace

@@ -1,4 +1,4 @@
-"""``gpupipe run`` and ``gpupipe predict`` as a user calls them."""
+"""``gpupipe run`` and ``gpupipe predict`` on the command line."""
 
 from __future__ import annotations
 

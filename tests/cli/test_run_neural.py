@@ -1,4 +1,4 @@
-"""``gpupipe run`` with networks: interrupted and resumed, side by side, and shared by processes."""
+"""``gpupipe run`` with networks: interrupted and resumed, several at once, and trained by several processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _finish(process: subprocess.Popen[str]) -> str:
 
 
 def _until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Wait for a condition, while the process runs."""
+    """Wait for a condition while the process runs."""
     deadline = time.monotonic() + 120
     while not (found := condition()):
         assert process.poll() is None, process.communicate()

@@ -1,4 +1,4 @@
-"""Commands whose streams, disk, memory or paths fail: the right exit code, and no "bug of gpupipe"."""
+"""Commands whose streams, disk, memory or paths fail: the right exit code, never reported as a bug."""
 
 from __future__ import annotations
 

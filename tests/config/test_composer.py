@@ -1,4 +1,4 @@
-"""YAML text to a marked tree."""
+"""Composition of YAML text into a tree with source locations."""
 
 from __future__ import annotations
 

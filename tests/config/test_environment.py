@@ -1,4 +1,4 @@
-"""Replacing ${NAME} in a text."""
+"""Substitution of ${NAME} in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event tables in a configuration: what ops take from their table and from the rows' cut-off, and what is refused."""
+"""Event tables in a configuration: defaults of ops from their table and the rows' cut-off, and errors."""
 
 from __future__ import annotations
 

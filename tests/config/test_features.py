@@ -1,4 +1,4 @@
-"""The features section: one op per item, in any of its forms."""
+"""The ``features:`` section: one op per item, in any of its forms."""
 
 from __future__ import annotations
 

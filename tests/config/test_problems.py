@@ -1,4 +1,4 @@
-"""pydantic's findings, in our words and at their places; with small settings of the tests' own."""
+"""Translation of pydantic's errors into located messages, on small example settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration that a run directory keeps."""
+"""The resolved configuration in a run directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schema, against what the loader accepts."""
+"""The JSON Schema, compared with the loader."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def greedy(backend: Backend) -> None:
 
 
 def crying_out(backend: Backend) -> None:
-    """Print as Python and as C do, and die."""
+    """Print from Python and from C, and die."""
     print("a line on stdout", flush=True)
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     killed(backend)
@@ -82,7 +82,7 @@ def killed(backend: Backend) -> None:
 
 
 def killed_once(backend: Backend, witness: str, result: Any) -> Any:
-    """Die when run for the first time, of which the file `witness` tells; return `result` the second time."""
+    """Die on the first run, which creates the file `witness`; return `result` on the second."""
     if not Path(witness).exists():
         Path(witness).touch()
         killed(backend)
@@ -123,7 +123,7 @@ def busy_for(backend: Backend, seconds: float) -> float:
 
 
 class CudfImport(WorkerPlugin):
-    """A plugin that looks up `numpy.row_stack` as ``import cudf`` does, in a process whose NumPy is given without."""
+    """A plugin that looks up `numpy.row_stack` as ``import cudf`` does, in a process whose NumPy lacks it."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(np).pop("row_stack", None)

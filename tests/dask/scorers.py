@@ -1,4 +1,4 @@
-"""Models of the tests that end the process which scores with them: functions that the workers can import."""
+"""Models that kill the process that scores with them; workers can import them."""
 
 from __future__ import annotations
 

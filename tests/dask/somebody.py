@@ -35,7 +35,7 @@ class Somebody:
 
 @contextmanager
 def started(folder: Path, n_workers: int, *, paths: list[str] | None = None) -> Iterator[Somebody]:
-    """Start a scheduler, and workers without nannies, which import from `paths` (by default what we do)."""
+    """Start a scheduler and workers without nannies, which import from `paths` (default: ours)."""
     file = folder / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths or sys.path))}
 

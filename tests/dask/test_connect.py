@@ -1,4 +1,4 @@
-"""From the ``cluster:`` section to workers, and back: clusters started, found, not there, or of another kind."""
+"""Connection to the cluster of the ``cluster:`` section: started, found, unreachable or incompatible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DASK = [sys.executable, "-m", "dask"]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Somebody]:
-    """A scheduler that runs, with a worker."""
+    """A running scheduler with one worker."""
     with started(tmp_path_factory.mktemp("running"), 1) as running:
         yield running
 
@@ -82,7 +82,7 @@ def test_a_local_cluster_leaves_no_processes_or_files() -> None:
 
 
 def test_plugins_of_a_worker_find_row_stack_in_numpy() -> None:
-    """dask-cuda's import cuDF there, which fails without."""
+    """dask-cuda's plugins import cuDF on the worker, which fails without it."""
     from distributed import Client, LocalCluster
 
     with (

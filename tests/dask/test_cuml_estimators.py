@@ -1,4 +1,4 @@
-"""The table of estimators that the GPUs of a cluster train: that of one GPU, whole, or refused with a remedy."""
+"""The table of estimators that a GPU cluster trains: it covers the table of one GPU or refuses with a remedy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_model_is_trained_as_it_comes_or_refused_with_a_remedy(name: str, task
 
 @pytest.mark.parametrize(("name", "task"), TOGETHER)
 def test_nothing_of_the_solver_s_own_defaults_is_left(name: str, task: str) -> None:
-    """Those of coordinate descent, for one, are not scikit-learn's."""
+    """Those of coordinate descent, for example, differ from scikit-learn's."""
     row = ESTIMATORS[given(name, task)[0]]
     assert set(row.translate(given(name, task)[1])) == row.passed
 

@@ -1,4 +1,4 @@
-"""Workers that die, starve or stand still: the same answer, or a clear error within the deadline; never a hang."""
+"""Workers that die, run out of memory or hang: the same result, or a clear error within the deadline."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def small(**settings: object) -> ClusterSettings:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     with connect(small(), "cpu") as workers:
         yield workers
 
 
 @pytest.fixture
 def two(workers: DaskWorkers) -> DaskWorkers:
-    """The same, once both are up."""
+    """The same workers, once both are running."""
     end = time.monotonic() + SECONDS_AT_MOST
     while len(workers.usage()) < 2:
         assert time.monotonic() < end, "a worker was not started again"
@@ -71,7 +71,7 @@ def expected() -> float:
 
 
 def kill_workers(workers: DaskWorkers, *which: int) -> None:
-    """End processes of workers as the system does that has no memory left."""
+    """Kill worker processes as the kernel does when memory runs out."""
     pids = workers.client.run(os.getpid)
     for address in [sorted(pids)[i] for i in which]:
         os.kill(pids[address], signal.SIGKILL)

@@ -22,14 +22,14 @@ from tests.dask import chores
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=120, retries=1)
     with connect(settings, "cpu") as workers:
         yield workers
 
 
 def collective(*functions: object) -> list[object]:
-    """Do what cuml.dask does: a task on each worker, which waits for the others; wait for all, then look at them."""
+    """Act as cuml.dask: submit a task to each worker that waits for the others, wait for all, then check them."""
     client = default_client()
     client.wait_for_workers(len(functions), timeout=100)  # one that was lost is started again
     addresses = sorted(client.scheduler_info()["workers"])
@@ -42,7 +42,7 @@ def collective(*functions: object) -> list[object]:
 
 
 def settle() -> None:
-    """Wait until every nanny knows that its worker runs: one that is killed before is not restarted (Dask 2026.8)."""
+    """Wait until every nanny has registered its worker: one killed before is not restarted (Dask 2026.8)."""
     while set(default_client().run(chores.status, nanny=True).values()) != {"running"}:
         time.sleep(0.02)  # a nanny sends no notification
 

@@ -1,4 +1,4 @@
-"""Networks that workers train together: as good as one machine's, and trained to the end when a worker dies."""
+"""Networks trained jointly by workers: as good as on one machine, and completed when a worker dies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def context(task: str = "binary", **resources: Any) -> FitContext:
 
 
 def rows(n: int = 3001, task: str = "binary") -> tuple[Any, Any]:
-    """Three numbers, two categories, one of whose ids no row has, and a target that all of them say something of."""
+    """Three numbers, two categories (one with an unused id), and a target that depends on all of them."""
     draw = np.random.default_rng(1)
     numbers, ids = draw.normal(size=(n, 3)), draw.integers(0, 5, (n, 2))
     score = numbers[:, 0] - numbers[:, 1] ** 2 + 2 * (ids[:, 0] == 3) + 0.5 * draw.normal(size=n)
@@ -62,7 +62,7 @@ def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
     with connect(settings, "cpu") as workers:
@@ -71,7 +71,7 @@ def two() -> Iterator[DaskWorkers]:
 
 @pytest.fixture
 def both(two: DaskWorkers) -> DaskWorkers:
-    """The same, once both are up."""
+    """The same workers, once both are running."""
     end = time.monotonic() + SECONDS_AT_MOST
     while len(two.usage()) < 2:
         assert time.monotonic() < end, "a worker was not started again"
@@ -85,7 +85,7 @@ def auc(model: FittedModel) -> float:
 
 
 class Shown:
-    """Keeps the last report of a training."""
+    """Recorder of the last report of a training."""
 
     def __init__(self) -> None:
         self.last: ProgressReport | None = None

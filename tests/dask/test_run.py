@@ -1,4 +1,4 @@
-"""The main job on workers is the main job on one machine, whatever the number of partitions: to the last bit."""
+"""Runs on workers: bit-identical to a run on one machine, for any number of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster, real processes of this machine, do what `InlineWorkers` does."""
+"""Workers of a Dask cluster, in local processes: they behave as `InlineWorkers`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.inline_workers import InlineWorkers
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
-    """Two processes, started where the current folder has modules that they must not import."""
+    """Two processes, started in a folder with modules that they must not import."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)

@@ -1,4 +1,4 @@
-"""Set-up of a device's memory against stand-ins for RMM, CuPy's runtime and XGBoost, over a pool that counts bytes.
+"""Set-up of device memory, on test doubles of RMM, CuPy's runtime and XGBoost over a pool that counts bytes.
 
 The names of the real libraries are checked by `tests/tools/gpu_api`, the real allocator by `tests/gpu/test_memory.py`.
 """

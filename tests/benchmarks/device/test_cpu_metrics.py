@@ -1,4 +1,4 @@
-"""CPU metrics in advance: found for the same work wherever its tables are stored, and never for other work."""
+"""CPU metrics computed in advance: found for the same work wherever its tables are stored, and for no other work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison from end to end: the part that runs on the host, and the words for the figures."""
+"""The end-to-end comparison: the part that runs on the host, and the text of its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of two devices, with the host on both sides: it finds what differs, and nothing where nothing does."""
+"""The comparison of two devices, with the host as both: it finds every difference and reports no false ones."""
 
 from __future__ import annotations
 

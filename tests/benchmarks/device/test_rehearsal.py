@@ -1,4 +1,4 @@
-"""The rehearsal of the GPU tests runs: it is what finds a typing error in them before a GPU machine does."""
+"""The rehearsal of the GPU tests, which finds misspelt names before they fail on a GPU machine."""
 
 from __future__ import annotations
 

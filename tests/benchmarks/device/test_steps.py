@@ -1,4 +1,4 @@
-"""The steps for a GPU machine, as far as they run without one."""
+"""Steps for a GPU machine, as far as they run without a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step that runs tests/gpu: its command line, and what it saves of a run that is cut off."""
+"""The step that runs tests/gpu: its command line, and the results it saves when it is interrupted."""
 
 from __future__ import annotations
 

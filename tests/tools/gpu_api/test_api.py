@@ -52,7 +52,7 @@ def test_the_parameters_of_an_estimator_are_known(api: Api) -> None:
     assert {"n_clusters", "max_iter", "random_state", "output_type"} <= (api.parameters("cuml.cluster:KMeans") or set())
 
 
-def test_unknown_parameters_are_none(api: Api) -> None:
+def test_unknown_parameters_give_none(api: Api) -> None:
     assert api.parameters("cuml.cluster:KMeans.set_params") is None
 
 
