@@ -1,4 +1,4 @@
-"""Markers of tests: which start processes or a cluster, need public tables, or take long.
+"""Markers of tests that start processes or a cluster, need public tables, or are slow.
 
 `process` and `data` follow from the code and the fixtures of a test, `cluster` from its file. `slow` cannot be derived:
 `SLOW` lists the files, folders and tests that ``--fast`` deselects, because they take more than about half a second.

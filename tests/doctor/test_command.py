@@ -1,4 +1,4 @@
-"""``gpupipe doctor`` and the check of ``rapids doctor``, through real processes."""
+"""``gpupipe doctor`` and the check of ``rapids doctor``, in real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each import in a real process: fake packages that fail as real ones do."""
+"""Import checks, each in a real process, with fake packages that fail as real ones do."""
 
 from __future__ import annotations
 

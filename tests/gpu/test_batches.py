@@ -1,4 +1,4 @@
-"""Mini-batches on a device: the same rows in the same order as on the host, sliced there or streamed to it."""
+"""Mini-batches on a device, sliced there or streamed to it: the same rows in the same order as on the host."""
 
 from __future__ import annotations
 

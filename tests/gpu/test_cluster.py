@@ -1,4 +1,4 @@
-"""A cluster of this machine's GPUs does what one process does on one; the checks are those of clusters on the CPU."""
+"""A cluster of this machine's GPUs, compared with one process; the checks are those of CPU clusters."""
 
 from __future__ import annotations
 

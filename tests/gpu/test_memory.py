@@ -1,4 +1,4 @@
-"""A device that is too small: parts of the rows, or exit code 3; never another answer."""
+"""A device with too little memory: rows in batches, or exit code 3, never a different result."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def run_command(command: Any, folder: Path, rows: int, *more: str) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(command: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """The same work on a table, and on one of twice its size."""
+    """The same run on a table, and on one with twice as many rows."""
     folder = tmp_path_factory.mktemp("runs")
     return {rows: run_command(command, folder, rows) for rows in (100_000, 200_000)}
 

@@ -1,4 +1,4 @@
-"""Tables read by cuDF are the host's tables to the last bit: schema, levels, codes, nulls, order of rows."""
+"""Tables read by cuDF: bit-identical to the host's in schema, levels, codes, nulls and row order."""
 
 from __future__ import annotations
 

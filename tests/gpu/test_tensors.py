@@ -1,4 +1,4 @@
-"""Hand-overs of device memory: what `tests/tensors` asks of the host's, and what only a device has."""
+"""Hand-overs of device memory: the checks of `tests/tensors`, and those that only a device has."""
 
 from __future__ import annotations
 
