@@ -1,4 +1,4 @@
-"""The rules for images that a linter of Dockerfiles does not know; hadolint, in CI, holds the others."""
+"""Rules for container images in addition to those of hadolint, which runs in CI."""
 
 from __future__ import annotations
 

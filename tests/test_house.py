@@ -1,4 +1,4 @@
-"""The rules of the house that a program can check."""
+"""House rules that a program can check."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_changelog_knows_this_version() -> None:
 
 
 def test_a_module_named_in_a_text_exists() -> None:
-    """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
+    """Renamed modules would otherwise remain in comments, messages and commands, where no import fails."""
     texts = {*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")}
     texts -= {ROOT / "CHANGELOG.md", ROOT / "docs" / "changelog.md"}  # it says what was
     files = [*MODULES, *PROGRAMS, *texts]
@@ -161,7 +161,7 @@ def test_modules_are_named_after_things() -> None:
 
 
 def test_a_family_of_modules_is_a_folder() -> None:
-    """More than three files of a folder with one prefix are a folder that was not made."""
+    """More than three files with one prefix belong in a folder."""
     families: dict[str, set[str]] = {}
     for module in MODULES:
         prefix = f"{name_of(module.parent)}/{module.stem.split('_')[0]}"

@@ -1,4 +1,4 @@
-"""Work in proportion to the columns of a table: 20,000 are ordinary in genomics.
+"""Work proportional to the number of columns of a table: 20,000 are ordinary in genomics.
 
 Nothing is timed: the function calls of whole commands are counted at three widths. If each column adds as much as the
 one before, the step from 2n to 4n columns adds twice as many calls as the step from n to 2n; if each column is compared

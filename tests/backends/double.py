@@ -1,9 +1,9 @@
 """A test double of the GPU backend that computes on the host and refuses what CuPy refuses.
 
-It proves that code written for both backends keeps its arrays on the device: they do not become NumPy's by themselves,
-they do not mix with those, and only what the snapshot of CuPy's API has can be called, with its parameters alone. It
-proves nothing of a GPU, of CuPy's results, or of cuDF, of which it has none. The kernels run in Numba's simulator, so
-it is for processes that are started with ``NUMBA_ENABLE_CUDASIM=1``.
+It shows that code written for both backends keeps its arrays on the device: they are never converted to NumPy
+implicitly or mixed with NumPy's, and only functions and parameters of the CuPy API snapshot can be called. It shows
+nothing about a real GPU, CuPy's results, or cuDF, which it lacks. Kernels run in Numba's simulator, so start the
+process with ``NUMBA_ENABLE_CUDASIM=1``.
 
 >>> backend = DeviceDouble()
 >>> x = backend.to_device(np.arange(3.0))

@@ -72,7 +72,7 @@ def churn_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def churn(churn_file: Path) -> Config:
-    """The quickstart configuration, read from a file."""
+    """A churn configuration that reads a file."""
     return load_config(CONFIGS / "bench_churn.yaml", environment={"CHURN_FILE": str(churn_file)})
 
 

@@ -1,4 +1,4 @@
-"""Linear models that pass over partitions: scikit-learn's minimum, reached without its matrix."""
+"""Linear models fitted partition by partition: they reach scikit-learn's minimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and matrices in partitions: the rows of the table, whatever the partitions."""
+"""Tables and matrices in partitions: the same rows for any partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs on the double of a device: `test_on_device.py` starts them where kernels are simulated."""
+"""Checks of whole runs on the device double, run by `test_on_device.py` in Numba's simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in a notebook: one output, updated in place, that tells how the run went."""
+"""Display of a run in a notebook: one output, updated in place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with Console() as console, Timeline([console]).stage("read <b>", Place("cpu")):
 
 
 class Recorder(NotebookClient):
-    """Runs a notebook, and keeps each message about what is displayed."""
+    """A notebook client that records each display message."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Progress of a stage: the estimate of what is left, and what a log shows of a run without a terminal."""
+"""Progress of a stage: the estimate of the remaining time, and the log of a run without a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of ``data:`` in a run, and in what serves its model: on one machine, and on workers."""
+"""Rules of ``data:`` in a run and in scoring, on one machine and on workers."""
 
 from __future__ import annotations
 

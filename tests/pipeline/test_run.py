@@ -1,4 +1,4 @@
-"""The main job: what it leaves, what it reaches, what it refuses."""
+"""Runs: output files, scores and errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The value of a secret variable is in no output of a command, wherever a configuration uses it.
+"""Secret variables: their values appear in no output of a command, wherever a configuration uses them.
 
-Not only the value: no piece of it of six characters, however it is escaped.
+The same applies to any six consecutive characters of a value, however they are escaped.
 """
 
 from __future__ import annotations

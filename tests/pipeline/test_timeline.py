@@ -148,7 +148,7 @@ def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path
 
 
 class Metered(CpuBackend):
-    """A backend's figures, as a device would give them."""
+    """A backend with the measurements of a device."""
 
     name = "gpu"
 

@@ -1,4 +1,4 @@
-"""Ops fitted to a table, and all that comes of it in bits."""
+"""Fit ops to a table, and compare the outcomes bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of feature ops that suit a table: every op there is, with drawn settings."""
+"""Hypothesis strategies for lists of feature ops that suit a table, with drawn settings."""
 
 from __future__ import annotations
 

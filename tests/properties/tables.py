@@ -1,4 +1,4 @@
-"""Tables of every kind of column, at the limits of each. Hypothesis draws which columns, how many rows, and a seed."""
+"""Hypothesis strategies for tables with every kind of column and extreme values; drawn: columns, row count, seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features do not depend on how rows and columns happen to lie, or on how many threads or workers look at them."""
+"""Independence of features from the order of rows and columns, chunks, and the number of threads and workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs: seeds reproduce bytes, no test row is learned from, and a model serves what it said in its run."""
+"""Properties of whole runs: reproducible bytes, no leakage from test rows, and models that repeat their predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that gpupipe uses of RAPIDS exists in the oldest and the newest release that its extras allow."""
+"""The RAPIDS API that gpupipe uses: it exists in the oldest and the newest release that the extras allow."""
 
 from __future__ import annotations
 
