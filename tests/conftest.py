@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# The reader of the product, but for files whose names ask for something else.
+# The product's reader, except for files whose names request another behaviour.
 STRANGE_READER = """
 import os, pickle, signal
 from gpupipe.children import serve
@@ -65,7 +65,7 @@ def data_dir(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture
 def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Yield a folder for the current one, with modules that no process of ours may import."""
+    """Yield a working directory with modules that gpupipe's processes must not import."""
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)
     yield folder
@@ -74,7 +74,7 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def strange_reader(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have isolated files tried by a reader that crashes on ``crash.csv``; return where it notes what it is asked."""
+    """Use a reader that crashes on ``crash.csv`` for isolated files; return the log of its requests."""
     folder = tmp_path_factory.mktemp("reader")
     log = folder / "asked"
     (folder / "gpupipe_strange_reader.py").write_text(STRANGE_READER.format(log=str(log)))
@@ -99,7 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no module whose tests are all left out."""
+    """Skip importing modules whose tests are all deselected."""
     return True if config.getoption("--fast") and is_left_out(collection_path, config.rootpath) else None
 
 

@@ -1,6 +1,6 @@
-"""How many examples Hypothesis draws: few and always the same ones, or as many as a profile says.
+"""The number of examples that Hypothesis draws: a few fixed ones, or as many as a profile sets.
 
-``--hypothesis-profile=fast`` draws at most 10 for each test, ``--hypothesis-profile=thorough`` draws 1,000, of its own.
+``--hypothesis-profile=fast`` draws at most 10 for each test, ``--hypothesis-profile=thorough`` draws 1,000 random ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hypothesis import settings
 
 
 def examples(n: int, **more: Any) -> settings:
-    """Return settings of `n` examples, always the same ones; of a profile that was asked for, as many as it says."""
+    """Return settings for `n` fixed examples, or for the number that the requested profile sets."""
     asked, usual = settings().max_examples, settings.get_profile("default").max_examples
     if asked > usual:
         return settings(**more)

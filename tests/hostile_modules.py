@@ -1,4 +1,4 @@
-"""Modules for a current folder that no process of ours may import from."""
+"""Modules in a working directory that gpupipe's processes must not import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of this process, for tests that need no cluster."""
+"""Workers in this process, for tests that need no cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Markers of tests: which start processes or a cluster, need public tables, or take long.
+"""Markers of tests that start processes or a cluster, need public tables, or are slow.
 
 `process` and `data` follow from the code and the fixtures of a test, `cluster` from its file. `slow` cannot be derived:
-`SLOW` lists the files, folders and tests that ``--fast`` leaves out, because they take more than about half a second.
+`SLOW` lists the files, folders and tests that ``--fast`` deselects, because they take more than about half a second.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ SLOW = (
     "tests/test_doctests.py::test_the_examples_of_an_optional_library_are_right",
     "tests/test_house.py::test_everything_public_has_a_docstring",
     "tests/test_house.py::test_python_is_started_in_one_place",
-    "tests/test_house.py::test_what_a_text_calls_a_module_of_ours_is_there",
+    "tests/test_house.py::test_a_module_named_in_a_text_exists",
     "tests/test_units.py::test_a_formatted_size_is_one_that_is_parsed",
 )
 

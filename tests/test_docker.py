@@ -1,4 +1,4 @@
-"""The rules for images that a linter of Dockerfiles does not know; hadolint, in CI, holds the others."""
+"""Rules for container images in addition to those of hadolint, which runs in CI."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_base_has_a_version(file: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_versions_are_in_one_place(file: Path) -> None:
     declared = arguments_of(file, "ARG")
-    assert set(declared) <= set(VERSIONS)  # no ARG has a default of its own
+    assert set(declared) <= set(VERSIONS)  # no ARG has another default
     written = [rest for name, rest in instructions(file) if name in ("FROM", "RUN", "ENV")]
     assert [rest for rest in written if re.search(r"\d+\.\d+", rest)] == []
 
@@ -104,7 +104,7 @@ def test_compose_gives_the_gpus_to_what_computes_on_them(service: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_an_image_runs_as_nobody_special(file: Path) -> None:
+def test_an_image_runs_as_an_unprivileged_user(file: Path) -> None:
     users = arguments_of(file, "USER")
     assert users and int(users[-1]) >= 1000
     assert f"--uid {users[-1]} " in " ".join(arguments_of(file, "RUN"))
@@ -198,7 +198,7 @@ def test_the_scheduler_that_a_command_of_compose_names_is_a_service(address: str
 
 
 @pytest.mark.parametrize("name", [n for n, s in COMPOSE["services"].items() if "build" not in s])
-def test_a_service_of_a_cluster_is_of_an_image_that_is_built_and_starts_only_when_asked_for(name: str) -> None:
+def test_a_cluster_service_uses_a_built_image_and_starts_only_on_request(name: str) -> None:
     service = COMPOSE["services"][name]
     assert service["image"] in BUILT
     assert service["profiles"] == ["gpu-cluster" if name.startswith("gpu-") else "cluster"]
@@ -225,7 +225,7 @@ def test_the_page_names_what_is_there() -> None:
 
 
 def test_the_batch_job_starts_a_scheduler_and_workers_runs_on_them_and_leaves_nothing(tmp_path: Path) -> None:
-    """In place of ``srun``, ``dask`` and ``gpupipe``, what writes down how it was called."""
+    """Replacements of ``srun``, ``dask`` and ``gpupipe`` that record their arguments."""
     tools = {
         "srun": 'echo "$@" > workers.txt',
         "dask": 'echo "$@" > scheduler.txt; echo "{}" > "${@: -1}"',

@@ -1,4 +1,4 @@
-"""Examples in docstrings: they run, and every public name has one."""
+"""Docstring examples: they run, and every public name has one."""
 
 from __future__ import annotations
 

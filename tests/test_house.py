@@ -1,4 +1,4 @@
-"""The rules of the house that a program can check."""
+"""House rules that a program can check."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_the_kernels_folder_is_no_package() -> None:
+def test_the_kernels_folder_is_not_a_package() -> None:
     """With an __init__.py it would hide Hugging Face's `kernels`, which transformers imports."""
     assert not (ROOT / "kernels" / "__init__.py").exists()
 
 
-def test_the_tests_are_no_package() -> None:
+def test_the_tests_are_not_a_package() -> None:
     assert not list(ROOT.glob("tests/**/__init__.py"))
 
 
@@ -103,8 +103,8 @@ def test_the_changelog_knows_this_version() -> None:
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
-    """A module that moves leaves its old name in comments, messages and commands, where no import would fail."""
+def test_a_module_named_in_a_text_exists() -> None:
+    """Renamed modules would otherwise remain in comments, messages and commands, where no import fails."""
     texts = {*ROOT.glob("*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("*/*/*.md")}
     texts -= {ROOT / "CHANGELOG.md", ROOT / "docs" / "changelog.md"}  # it says what was
     files = [*MODULES, *PROGRAMS, *texts]
@@ -122,7 +122,7 @@ def test_what_a_text_calls_a_module_of_ours_is_there() -> None:
 
 @cache
 def exists(name: str) -> bool:
-    """Return whether a dotted name is a module of ours, or a name in one; no module is imported, some need a GPU."""
+    """Return whether a dotted name is one of our modules, or a name in one, without imports: some need a GPU."""
     package, *parts = name.split(".")
     place = ROOT / "kernels" / package if package == "gpupipe_kernels" else ROOT / package
     while parts and (place / parts[0]).is_dir():
@@ -161,7 +161,7 @@ def test_modules_are_named_after_things() -> None:
 
 
 def test_a_family_of_modules_is_a_folder() -> None:
-    """More than three files of a folder with one prefix are a folder that was not made."""
+    """More than three files with one prefix belong in a folder."""
     families: dict[str, set[str]] = {}
     for module in MODULES:
         prefix = f"{name_of(module.parent)}/{module.stem.split('_')[0]}"

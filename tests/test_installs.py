@@ -1,4 +1,4 @@
-"""Every extra of pyproject.toml can be installed on every Python that gpupipe promises.
+"""Installation of every extra of pyproject.toml on every supported Python.
 
 uv resolves them against the package index, as pip would on that Python: markers included, from wheels alone, without
 installing anything. Downloads are metadata, no packages. The index is pip's (``index-url``), else PyPI. By hand, for

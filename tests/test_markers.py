@@ -1,4 +1,4 @@
-"""The lists of slow tests and of those with a cluster name tests that are there."""
+"""The lists of slow tests and of cluster tests: every listed test exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages are for people: no code depends on their wording, only on classes and attributes."""
+"""Independence of the code from the wording of messages: only classes and attributes decide."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
-PARTS = {"what", "where", "fix"}  # of an error of ours
-NOTES = {"note", "warning"}
+PARTS = {"what", "where", "fix"}  # of a GpupipeError
+NOTES = {"note", "warning"}  # prose: allow remark (a name in the code)
 SEARCHES = {
     "startswith",
     "endswith",

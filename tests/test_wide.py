@@ -1,4 +1,4 @@
-"""Work in proportion to the columns of a table: 20,000 are ordinary in genomics.
+"""Work proportional to the number of columns of a table: 20,000 are ordinary in genomics.
 
 Nothing is timed: the function calls of whole commands are counted at three widths. If each column adds as much as the
 one before, the step from 2n to 4n columns adds twice as many calls as the step from n to 2n; if each column is compared
@@ -61,7 +61,7 @@ def write_table(folder: Path, width: int) -> None:
 
 
 def calls_of(folder: Path, width: int) -> dict[str, dict[str, int]]:
-    """Return the calls of each function, for each command on a table of so many columns."""
+    """Return the calls of each function, for each command on a table of `width` columns."""
     folder = folder / str(width)
     folder.mkdir()
     write_table(folder, width)
@@ -101,7 +101,7 @@ def test_importance_is_measured_for_the_columns_that_the_model_relies_on(tmp_pat
     genes = generator.normal(size=(300, 150))
     table = {f"gene_{i}": genes[:, i] for i in range(150)}
     table |= {"target": genes[:, 140] - 2 * genes[:, 149], "scaled": 1e-6 * genes[:, 149]}
-    for models in (["ridge"], [{"knn": {"n_neighbors": 9}}]):  # with coefficients, and without a measure of its own
+    for models in (["ridge"], [{"knn": {"n_neighbors": 9}}]):  # with coefficients, and without an importance measure
         run = gp.Pipeline(
             source=pa.table(table), target="target", models=models, evaluate={"importance": {"columns": 4}},
             features=[{"standardize": "@numeric"}], output=str(tmp_path),

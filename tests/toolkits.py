@@ -1,4 +1,4 @@
-"""A machine on which numba-cuda finds none of its libraries, and toolkits for it; for tests in child processes."""
+"""A machine without libraries for numba-cuda, and toolkits for it, for tests in child processes."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _kills(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"{i:<6}{moment:>10}  {run['stage']:<34}{run['outcome']:<10}{run['seconds']:9.1f}")
         lines += [f"        {line}" for line in run["said"].splitlines()]
     counts = ", ".join(f"{n} {outcome}" for outcome, n in found["counts"].items())
-    return [*lines, f"{found['runs']} runs: {counts}; {found['left_behind']} processes left behind"]
+    return [*lines, f"{found['runs']} runs: {counts}; {found['left_behind']} processes remaining"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

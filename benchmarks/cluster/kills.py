@@ -59,7 +59,7 @@ class KilledRun:
     killed : bool
         False if the run was done before.
     left : int
-        Processes that it left behind.
+        Processes that it did not end.
     said : str
         The last lines on stderr, of a run that did not end right.
     """

@@ -90,7 +90,7 @@ def _load(path: Path) -> dict[str, StepResult]:
     try:
         return {row["name"]: StepResult(**row) for row in json.loads(path.read_text(encoding="utf8"))}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"these are no results: {error}", where=str(path), fix="give another --out") from None
+        raise DataError(f"not a valid results file: {error}", where=str(path), fix="choose another --out") from None
 
 
 def replace(path: Path, text: str) -> None:

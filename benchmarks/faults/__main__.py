@@ -56,7 +56,7 @@ def text_of(found: Mapping[str, Sequence[FaultOutcome]]) -> str:
         left = ", ".join(f"{n} {what}" for what, n in Counter(run.left for run in runs).items())
         codes = ", ".join(f"{n} × {code}" for code, n in sorted(Counter(run.code for run in runs).items()))
         taken = sum(run.taken_up for run in runs)
-        lines.append(f"{name}: {right} of {len(runs)} right; left {left}; exit codes {codes}; {taken} stages taken up")
+        lines.append(f"{name}: {right} of {len(runs)} right; left {left}; exit codes {codes}; {taken} stages resumed")
         lines += [f"  {run.what}: {problem}" for run in runs for problem in run.problems]
     return "\n".join(lines)
 

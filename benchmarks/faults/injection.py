@@ -44,7 +44,7 @@ def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) 
         left, problems = reference.left(final, old)
         taken, more = reference.resumed(final)
         ended.append(_ended(f"killed after {moment:.2f} s", process.returncode, left, taken, problems + more))
-        told(f"kill {i + 1} of {n}: {ended[-1].outcome}, {left}, {taken} stages taken up")
+        told(f"kill {i + 1} of {n}: {ended[-1].outcome}, {left}, {taken} stages resumed")
     return ended
 
 
@@ -71,7 +71,7 @@ def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: T
                 resize(ROOM_TO_RESUME)
             taken, again = reference.resumed(final)
         ended.append(_ended(f"{n_bytes:,} bytes free", process.returncode, left, taken, problems + again))
-        told(f"full {i + 1} of {n}: {ended[-1].outcome}, exit {process.returncode}, {left}, {taken} stages taken up")
+        told(f"full {i + 1} of {n}: {ended[-1].outcome}, exit {process.returncode}, {left}, {taken} stages resumed")
     return ended
 
 

@@ -1,4 +1,4 @@
-"""A machine with an NVIDIA driver, or with half of one, for tests that run anywhere."""
+"""A simulated machine with an NVIDIA driver, complete or broken, for tests that run anywhere."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A stand-in for the GPU's backend that computes on the host: what CuPy refuses, it refuses.
+"""A test double of the GPU backend that computes on the host and refuses what CuPy refuses.
 
-It proves that code written for both backends keeps its arrays on the device: they do not become NumPy's by themselves,
-they do not mix with those, and only what the snapshot of CuPy's API has can be called, with its parameters alone. It
-proves nothing of a GPU, of CuPy's results, or of cuDF, of which it has none. The kernels run in Numba's simulator, so
-it is for processes that are started with ``NUMBA_ENABLE_CUDASIM=1``.
+It shows that code written for both backends keeps its arrays on the device: they are never converted to NumPy
+implicitly or mixed with NumPy's, and only functions and parameters of the CuPy API snapshot can be called. It shows
+nothing about a real GPU, CuPy's results, or cuDF, which it lacks. Kernels run in Numba's simulator, so start the
+process with ``NUMBA_ENABLE_CUDASIM=1``.
 
 >>> backend = DeviceDouble()
 >>> x = backend.to_device(np.arange(3.0))
@@ -60,7 +60,7 @@ def _note_transfer(what: str) -> None:
 
 @cache
 def _signature(text: str) -> inspect.Signature | None:
-    """Return the signature in a line of the snapshot; None where nobody tells it."""
+    """Return the signature in a line of the snapshot; None if it is unknown."""
     if not text.startswith("def ("):
         return None
     parameters = text.removeprefix("def (").rpartition(") -> ")[0] or text.removeprefix("def (").removesuffix(")")
@@ -260,7 +260,7 @@ class DeviceDouble(GpuBackend):
     def __init__(self, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         if not is_simulated():
             raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
-        # The simulator's main thread polls the others: it is to let go soon, or they wait most of the time.
+        # The simulator's main thread polls the others: it must release the GIL soon, or they wait most of the time.
         sys.setswitchinterval(1e-4)
         self.reason, self.options = "a double, for tests", options
         self.n_threads = machine.n_threads()

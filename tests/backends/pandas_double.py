@@ -1,4 +1,4 @@
-"""A stand-in for a device's dataframe library, on the host: pandas instead of cuDF.
+"""A test double of a device's dataframe library: pandas instead of cuDF.
 
 It proves what `gpupipe.io.device` and `gpupipe.table.device` decide, and nothing of cuDF.
 """

@@ -87,7 +87,7 @@ def test_users_kernels_are_called_by_the_numpy_interpreter(backend: CpuBackend) 
     np.testing.assert_array_equal(matrix, [[-1], [-2]])
 
 
-def test_a_stage_says_which_engines_were_chosen_in_it(backend: CpuBackend) -> None:
+def test_a_stage_records_the_engines_chosen_in_it(backend: CpuBackend) -> None:
     backend.open_stage()
     backend.choose_engine("keyed", 10**9)
     backend.open_stage()
@@ -146,5 +146,5 @@ def test_map_raises_the_first_failure_in_the_order_of_the_items(monkeypatch: pyt
         CpuBackend().map(fail, range(8))
 
 
-def test_memory_figures_are_of_this_machine(backend: CpuBackend) -> None:
+def test_memory_figures_describe_this_machine(backend: CpuBackend) -> None:
     assert 0 < backend.memory().available <= backend.memory().total

@@ -1,4 +1,4 @@
-"""The double of a device refuses what CuPy refuses; what it lets through computes as NumPy."""
+"""Tests of the device double: it refuses what CuPy refuses, and computes everything else as NumPy does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meters, on counters that are files, and on a driver that says what the environment says."""
+"""Energy meters, on counters in files and on a driver that reports values from the environment."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_counter_that_runs_over_goes_on(tmp_path: Path) -> None:
     assert meter.joules() == 4
 
 
-def test_counters_that_are_not_there_or_not_readable_are_said(tmp_path: Path) -> None:
+def test_missing_and_unreadable_counters_are_reported(tmp_path: Path) -> None:
     with pytest.raises(EnergyUnavailable, match="no energy counters of its processors"):
         RaplMeter(tmp_path)
     file = _zone(tmp_path, "0", "package-0", 1)
@@ -94,7 +94,7 @@ def test_without_counters_power_is_added_up_over_time(drivers: Any, run_python: 
         ({"GPUPIPE_FORCE_CPU": "1"}, "GPUPIPE_FORCE_CPU is set"),
     ],
 )
-def test_a_driver_that_measures_nothing_is_said(
+def test_a_driver_without_measurements_is_reported(
     drivers: Any, run_python: Any, environment: dict[str, str], words: str
 ) -> None:
     assert words in run_python(READ_TWICE.format(n=1), LD_LIBRARY_PATH=drivers["complete"], **environment)

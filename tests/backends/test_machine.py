@@ -47,7 +47,7 @@ def test_a_v2_quota_is_read_in_cores(fake: FakeMachine) -> None:
     assert fake.quota() == 1.5
 
 
-def test_a_v2_quota_of_max_is_no_limit(fake: FakeMachine) -> None:
+def test_a_v2_quota_of_max_means_unlimited(fake: FakeMachine) -> None:
     fake.write("proc/self/cgroup", "0::/")
     fake.write("cgroup/cpu.max", "max 100000")
     assert fake.quota() is None
@@ -67,7 +67,7 @@ def test_a_v1_quota_is_read_in_cores(fake: FakeMachine) -> None:
     assert fake.quota() == 0.5
 
 
-def test_a_v1_quota_of_minus_one_is_no_limit(fake: FakeMachine) -> None:
+def test_a_v1_quota_of_minus_one_means_unlimited(fake: FakeMachine) -> None:
     fake.write("proc/self/cgroup", "2:cpu:/")
     fake.write("cgroup/cpu/cpu.cfs_quota_us", "-1")
     fake.write("cgroup/cpu/cpu.cfs_period_us", "100000")
@@ -159,7 +159,7 @@ def test_the_environment_overrides_the_threads(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("value", ["0", "-2", "many", "1.5"])
-def test_a_thread_count_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_an_invalid_thread_count_is_an_error(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("GPUPIPE_THREADS", value)
     with pytest.raises(ConfigError, match=r"expected a whole number above 0 in GPUPIPE_THREADS"):
         n_threads()

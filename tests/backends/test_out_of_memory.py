@@ -1,4 +1,4 @@
-"""Out of memory is not the end: rows are split, the answer is the same bytes, and it is said."""
+"""Recovery from out-of-memory errors: rows are split, the result has the same bytes, and a note reports it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def model(tmp_path_factory) -> Path:
 
 
 def predict(model: Path, megabytes: int) -> list[str]:
-    """Predict 300,000 rows in a process that may allocate so many megabytes more (0: any number)."""
+    """Predict 300,000 rows in a process that may allocate `megabytes` more (0: no limit)."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"}
     code = PREDICT.format(rows=ROWS)
     command = [sys.executable, "-c", code, str(model), str(megabytes)]

@@ -1,4 +1,4 @@
-"""The stand-in for a device's dataframe library."""
+"""Tests of the pandas double of a device's dataframe library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our own stages, in this process."""
+"""Stages of gpupipe's own runs, in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables and configurations of the tests of ``gpupipe bench``."""
+"""Tables and configurations shared with the tests of ``gpupipe bench``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mini-batches beside PyTorch's loaders: all give the same rows, and the table of how fast."""
+"""Mini-batches compared with PyTorch's loaders: all yield the same rows, and a table shows their speed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_command_prints_a_table_and_writes_every_figure(tmp_path: Path) -> N
     assert PANDAS in done.stdout
 
 
-def test_on_a_gpu_the_table_says_how_long_it_is_between_steps() -> None:
+def test_on_a_gpu_the_table_shows_the_time_between_steps() -> None:
     figures = {
         "rows": 2000, "columns": 3, "batch_size": 256, "device": "a GPU", "torch": "2.13", "torch_threads": 2,
         "machine": {"load_average": [0.5]}, "seconds_of_the_copy": 0.1, "rows_per_second": {GPUPIPE: 2e7, PLAIN: 1e5},

@@ -1,4 +1,4 @@
-"""Several processes of one machine: equal features, memory under a limit, and runs of which a worker is killed."""
+"""Benchmark of several processes on one machine: equal features, a memory limit, and runs with a killed worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_all_implementations_make_the_same_features(tmp_path: Path) -> None:
     assert "equal: gpupipe to the last bit" in done.stdout
 
 
-def test_what_workers_held_under_a_limit_is_told(tmp_path: Path) -> None:
+def test_peak_worker_memory_under_a_limit_is_reported(tmp_path: Path) -> None:
     done, figures = bench(tmp_path, "--rows", "3000", "--memory", "1GiB", "--format", "parquet")
     uses = figures["limited"]["workers"]
     assert len(uses) == 2 and figures["limited"]["lost"] == 0
@@ -94,4 +94,4 @@ def test_the_table_of_kills_shows_what_a_run_said_that_was_refused() -> None:
     lines = text_of({**MACHINE, "kills": kills}).splitlines()
     assert lines[3].split() == ["1", "1.5", "s", "read", "right", "4.0"]
     assert lines[5].strip() == "Cluster error: gone"
-    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 processes left behind"
+    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 processes remaining"

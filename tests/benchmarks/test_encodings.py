@@ -1,4 +1,4 @@
-"""One-hot against codes."""
+"""The comparison of one-hot encoding with codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the measurement of faults calls right and wrong. Its runs are made by hand: they take minutes."""
+"""The verdicts of the fault benchmark. The outcomes are made by hand: real ones take minutes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reference(tmp_path: Path) -> ReferenceRun:
     return ReferenceRun(tmp_path / "config.yaml", run, 1.0)
 
 
-def test_the_old_result_the_new_one_and_nothing_are_told_from_a_mixture(
+def test_the_old_result_the_new_one_and_none_are_distinguished_from_a_mixture(
     reference: ReferenceRun, tmp_path: Path
 ) -> None:
     final = tmp_path / "run"
@@ -41,14 +41,14 @@ def test_a_traceback_another_exit_code_and_a_long_message_are_problems() -> None
     assert problems_of_error(1, "Traceback\n" * 20, [3])[1:] == ["a traceback", "more than a screen"]
 
 
-def test_figures_are_shown_and_nothing_to_do_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_shown_and_no_work_is_not_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     runs = [
         FaultOutcome("killed", RIGHT, -9, "old", 2),
         FaultOutcome("killed", WRONG, -9, "new", 0, ("other metrics",)),
     ]
     text = text_of({"kills": runs})
     assert text.splitlines() == [
-        "kills: 1 of 2 right; left 1 old, 1 new; exit codes 2 × -9; 2 stages taken up", "  killed: other metrics",
+        "kills: 1 of 2 right; left 1 old, 1 new; exit codes 2 × -9; 2 stages resumed", "  killed: other metrics",
     ]  # fmt: skip
     with pytest.raises(SystemExit) as ended:
         main(["--help"])

@@ -1,4 +1,4 @@
-"""The floor that the memory sets: what a program has to move, and that the figures can be had."""
+"""The lower bound set by memory bandwidth: the bytes a program must move, and the measurement."""
 
 from __future__ import annotations
 

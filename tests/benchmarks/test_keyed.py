@@ -1,4 +1,4 @@
-"""Keyed features beside pandas and polars: equal results, and the table of what they took."""
+"""Keyed features compared with pandas and polars: equal results, and a table of time and memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_implementations_make_the_same_columns(data_dir: Path, tmp_path: Pat
 
 
 @pytest.mark.data
-def test_copies_of_the_log_have_customers_of_their_own(data_dir: Path, tmp_path: Path) -> None:
+def test_copies_of_the_log_have_distinct_customers(data_dir: Path, tmp_path: Path) -> None:
     shop = 541_909
     write(data_dir, 2 * shop, tmp_path)
     events = read(tmp_path)
@@ -62,7 +62,7 @@ def test_a_column_that_is_not_equal_is_named() -> None:
     assert said.endswith("not equal: polars: running, std (1.0e-02)")
 
 
-def test_without_the_tables_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_tables_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("GPUPIPE_DATA", raising=False)
     assert main([]) == 2
     assert "GPUPIPE_DATA is not set" in capsys.readouterr().err

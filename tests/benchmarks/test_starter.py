@@ -1,4 +1,4 @@
-"""``python -m benchmarks.starter``: the references are told what to drop, and `init` is not."""
+"""``python -m benchmarks.starter``: the references receive the columns to drop, `init` finds them."""
 
 from __future__ import annotations
 

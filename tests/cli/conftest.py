@@ -1,4 +1,4 @@
-"""Run the command line: in this process, or as a user does in a process of its own."""
+"""Run the command line: in this process, or in a separate one as a user does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gpupipe_process() -> Callable[..., CompletedProcess[str]]:
 
 @pytest.fixture
 def churn(tmp_path: Path) -> Path:
-    """A small right configuration."""
+    """A small valid configuration."""
     path = tmp_path / "churn.yaml"
     path.write_text(
         "source: {generate: churn, target: churned}\n"

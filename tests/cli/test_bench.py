@@ -88,7 +88,7 @@ def test_ours_and_a_peer_run_in_turn_and_medians_are_compared(gpupipe: Gpupipe, 
 
 
 def check_medians(runner: dict[str, Any]) -> None:
-    """Compare the medians with the runs that the document holds, and the stages of each run with its totals."""
+    """Compare the medians with the runs in the document, and the stages of each run with its total."""
     runs = runner["runs"]
     assert len(runs) == 3
     assert runner["seconds"]["train"] == median(run["stages_s"]["train"] for run in runs)
@@ -142,7 +142,7 @@ def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> N
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--peer", "nobody.py"], 2, "there is no script nobody.py"),
+        (["--peer", "missing.py"], 2, "there is no script missing.py"),
         (["--rows", "many"], 2, "expected positive whole numbers"),
         (["--rows", "0"], 2, "expected positive whole numbers"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),

@@ -1,4 +1,4 @@
-"""``gpupipe check``, through real processes."""
+"""``gpupipe check``, in real processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_check_takes_overrides(gpupipe: Gpupipe, churn: Path) -> None:
     assert result.stdout.endswith("1 feature op; random_forest\n")
 
 
-def test_check_shows_every_mistake_that_the_rows_show(gpupipe: Gpupipe, churn: Path) -> None:
+def test_check_reports_every_error_found_in_the_rows(gpupipe: Gpupipe, churn: Path) -> None:
     result = gpupipe("check", "churn.yaml", "--set", "features=[{log1p: Agee}]", cwd=churn.parent)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == [
@@ -63,7 +63,7 @@ def test_a_table_that_is_absent_is_exit_code_5(gpupipe: Gpupipe, churn: Path) ->
     assert "no such file" in result.stderr and "--no-data" in result.stderr
 
 
-def test_check_shows_every_mistake_and_exits_with_2(gpupipe: Gpupipe, tmp_path: Path) -> None:
+def test_check_reports_every_error_and_exits_with_2(gpupipe: Gpupipe, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(
         "source: {generate: churn, tagret: churned}\nsead: 7\nfeatures:\n  - hash_bukcet: a\n"
     )

@@ -1,4 +1,4 @@
-"""Code that a configuration names: `check` and `plan` say that they ran it, and `--no-code` refuses it."""
+"""Code named in a configuration: `check` and `plan` report that they ran it, and `--no-code` refuses it."""
 
 from __future__ import annotations
 

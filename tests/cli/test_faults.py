@@ -1,4 +1,4 @@
-"""Runs to which something happens, as processes of their own: what was there stays, or what is new is whole."""
+"""Faults during runs in separate processes: the old result stays, or the new one is complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ report: {enabled: false}
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRun:
-    """A run that nothing disturbs, and its configuration."""
+    """An undisturbed run, and its configuration."""
     folder = tmp_path_factory.mktemp("small")
     (folder / "small.yaml").write_text(SMALL % 5)
     assert main(["run", str(folder / "small.yaml"), "--output", str(folder / "run"), "--quiet"]) == 0
@@ -40,7 +40,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> ReferenceRun:
 
 @contextmanager
 def files_of_at_most(n_bytes: int) -> Iterator[None]:
-    """Have the kernel refuse to let a file of this process grow beyond a size, as it does where a disk is full."""
+    """Limit the size of the files that this process writes: the kernel refuses more, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python does not see that a module was cut short
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
@@ -81,7 +81,7 @@ def test_predictions_that_do_not_fit_leave_no_file(
 
 
 def run_until(text: str, config: Path, output: Path) -> tuple[subprocess.Popen[str], str]:
-    """Start a run; return it once it has said something."""
+    """Start a run; return it once it has printed a text."""
     command = [sys.executable, "-m", "gpupipe", "run", str(config), "--output", str(output)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None
@@ -92,7 +92,7 @@ def run_until(text: str, config: Path, output: Path) -> tuple[subprocess.Popen[s
 
 
 def test_a_signal_stops_a_run_at_a_safe_point_and_a_second_one_ends_it(tmp_path: Path) -> None:
-    # More rounds than anybody waits for: only a signal ends this run.
+    # Practically endless: only a signal ends this run.
     config = tmp_path / "endless.yaml"
     config.write_text(SMALL % 10_000_000)
     process, _ = run_until("✓ features", config, tmp_path / "run")
@@ -157,7 +157,7 @@ class Heard:
             self.interrupts.listen(here)
 
 
-def test_the_first_signal_asks_and_is_told_once() -> None:
+def test_the_first_signal_requests_a_stop_and_is_reported_once() -> None:
     heard = Heard()
     heard.interrupts.check("before anything")
     heard.hear(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""``gpupipe init``, through real processes."""
+"""``gpupipe init``, in real processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starters follow the machine: hide its GPU."""
+    """Hide the machine's GPU: starter configurations depend on it."""
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
 
 

@@ -1,4 +1,4 @@
-"""``--isolate`` and ``isolate: true``, from the configuration to the model and the tables that it scores."""
+"""``--isolate`` and ``isolate: true``: the configuration, the model, and the tables that it scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gpupipe kernels``, mostly through real processes."""
+"""``gpupipe kernels``, mostly in real processes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_comparison_that_breaks_off_is_an_error_with_its_words(
 @pytest.mark.parametrize(
     ("name", "hint"), [("haversin", "did you mean 'haversine'?"), ("zzzzzz", "the kernels are arithmetic,")]
 )
-def test_a_kernel_that_is_not_there_is_a_mistake_with_a_hint(name: str, hint: str, gpupipe: Gpupipe) -> None:
+def test_a_missing_kernel_is_an_error_with_a_hint(name: str, hint: str, gpupipe: Gpupipe) -> None:
     result = gpupipe("kernels", "test", name)
     assert result.returncode == 2
     assert f"unknown kernel {name!r}" in result.stderr

@@ -1,4 +1,4 @@
-"""The frame of the command line, through real processes."""
+"""Behaviour common to all commands, in real processes."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def test_a_long_value_does_not_fill_the_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*args: object) -> None:
-        raise SchemaError(f"column 'a' holds {'x' * 100_000}", where="a.csv", fix="mend it")
+        raise SchemaError(f"column 'a' holds {'x' * 100_000}", where="a.csv", fix="fix it")
 
     monkeypatch.setattr("gpupipe.config.load_config", fail)
     assert main(["check", "any.yaml"]) == 5
     shown = capsys.readouterr().err
-    assert len(shown) < 1000 and shown.endswith("...\n  where: a.csv\n  to do: mend it\n")
+    assert len(shown) < 1000 and shown.endswith("...\n  where: a.csv\n  to do: fix it\n")
 
 
 def test_an_interruption_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

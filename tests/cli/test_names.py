@@ -1,4 +1,4 @@
-"""File names that are not UTF-8, as of old disks and archives: read, written, and shown as escapes."""
+"""File names that are not UTF-8, as on old disks and in archives: read, written, and shown escaped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMATS = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, itself of such a name."""
+    """The working directory, whose own name is not UTF-8."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     try:
         path.mkdir()

@@ -1,4 +1,4 @@
-"""Outputs that point at inputs: every command refuses them, and leaves every file as it was."""
+"""Outputs that would overwrite inputs: every command refuses them and leaves all files unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def there(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The working directory, which must stay as it is."""
+    """The working directory, which must not change."""
     monkeypatch.chdir(workplace)
     before = contents(workplace)
     yield workplace
@@ -78,7 +78,7 @@ def contents(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_walk_has_every_command_that_writes_where_it_is_told() -> None:
+def test_the_walk_has_every_command_that_writes_to_a_given_path() -> None:
     found = {}
     for name in COMMANDS:
         command: click.Command = import_module(f"gpupipe.cli.{name}").command
@@ -202,7 +202,7 @@ def test_bench_overwrites_nothing_that_it_reads(there: Path, capsys: pytest.Capt
     assert "the output would overwrite" in capsys.readouterr().err
 
 
-def test_outputs_beside_the_inputs_are_written(workplace: Path, tmp_path: Path) -> None:
+def test_outputs_next_to_the_inputs_are_written(workplace: Path, tmp_path: Path) -> None:
     for name in ("t.csv", "parts"):
         (shutil.copytree if name == "parts" else shutil.copy)(workplace / name, tmp_path / name)
     model = str(workplace / "r")
@@ -215,7 +215,7 @@ def test_outputs_beside_the_inputs_are_written(workplace: Path, tmp_path: Path) 
     assert main(["init", str(tmp_path / "parts"), "--target", "y", "-o", str(tmp_path / "parts/c.yaml")]) == 0
 
 
-def test_a_configuration_is_replaced_as_a_whole_behind_its_link_with_its_rights(
+def test_a_configuration_is_replaced_atomically_through_its_link_with_its_permissions(
     workplace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"

@@ -1,4 +1,4 @@
-"""``gpupipe plan`` as a user meets it."""
+"""``gpupipe plan`` on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user sees of a training that takes a while: on a terminal, and in a file."""
+"""Progress output of a long training, on a terminal and in a file."""
 
 from __future__ import annotations
 

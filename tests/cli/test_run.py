@@ -1,4 +1,4 @@
-"""``gpupipe run`` and ``gpupipe predict`` as a user calls them."""
+"""``gpupipe run`` and ``gpupipe predict`` on the command line."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_json_is_one_document_and_the_default_directory_is_below_output(gpupipe,
         (["--set", "features=[standardize: nothing]"], 2, "nothing"),
     ],
 )
-def test_a_mistake_is_one_screen_and_its_exit_code(gpupipe, small, tmp_path, arguments, code, words) -> None:
+def test_an_error_fits_one_screen_and_has_its_exit_code(gpupipe, small, tmp_path, arguments, code, words) -> None:
     done = gpupipe("run", small, *arguments, "--output", tmp_path / "out", "--quiet", cwd=tmp_path)
     assert done.returncode == code, done.stderr
     assert words in done.stderr
@@ -124,7 +124,7 @@ def test_a_killed_run_leaves_nothing_under_its_name(small: Path, tmp_path: Path,
     command = [sys.executable, "-m", "gpupipe", "run", str(small), "--output", str(tmp_path / "out")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, cwd=tmp_path, text=True) as process:
         assert process.stderr is not None
-        for _ in range(after):  # so many lines of progress have been printed
+        for _ in range(after):  # lines of progress
             process.stderr.readline()
         process.kill()
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""``gpupipe run`` with networks: interrupted and resumed, side by side, and shared by processes."""
+"""``gpupipe run`` with networks: interrupted and resumed, several at once, and trained by several processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _finish(process: subprocess.Popen[str]) -> str:
 
 
 def _until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    """Wait for a condition, while the process runs."""
+    """Wait for a condition while the process runs."""
     deadline = time.monotonic() + 120
     while not (found := condition()):
         assert process.poll() is None, process.communicate()
@@ -106,7 +106,7 @@ def test_two_processes_give_the_same_by_nproc_and_by_torchrun(
     ("setting", "code"),
     [("models=[mlp: {width: 0}]", 2), ("source.target=Chrun", 5)],
 )
-def test_the_exit_codes_of_mistakes_are_kept_with_nproc(small: Path, tmp_path: Path, setting: str, code: int) -> None:
+def test_exit_codes_are_the_same_with_nproc(small: Path, tmp_path: Path, setting: str, code: int) -> None:
     into = ("--output", tmp_path / "out", "--quiet")
     process = _start("gpupipe", "run", small, "--set", setting, "--nproc", 2, *into, cwd=tmp_path)
     _, said = process.communicate(timeout=300)

@@ -1,4 +1,4 @@
-"""``gpupipe schema``, through a real process."""
+"""``gpupipe schema``, in a real process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose streams, disk, memory or paths fail: the right exit code, and no "bug of gpupipe"."""
+"""Commands whose streams, disk, memory or paths fail: the right exit code, never reported as a bug."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_output_that_cannot_be_written_is_exit_3(arguments: list[str]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_run_that_nobody_can_see_is_complete(churn: Path, tmp_path: Path, closed: bool) -> None:
+def test_a_run_with_closed_streams_completes(churn: Path, tmp_path: Path, closed: bool) -> None:
     run = ["run", str(churn), "--output", str(tmp_path / "r"), "--json", "--set", "report.enabled=false"]
     run += [
         "--set",
@@ -62,7 +62,7 @@ def test_a_run_that_nobody_can_see_is_complete(churn: Path, tmp_path: Path, clos
     assert (tmp_path / "r" / "metrics.json").is_file()
 
 
-def test_a_name_that_is_no_text_is_shown_as_an_escape(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_is_shown_escaped(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path)
     try:
         os.mkdir(folder + b"/caf\xe9")
@@ -75,7 +75,7 @@ def test_a_name_that_is_no_text_is_shown_as_an_escape(tmp_path: Path) -> None:
     assert f"OK {tmp_path}/caf\\udce9/\\u0142.yaml" in done.stdout
 
 
-def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:
+def test_a_lack_of_address_space_is_reported(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("source: {path: t.csv, target: y}\n")
     done = run_with(["plan", str(config)], setup="ulimit -v 400000")
@@ -102,7 +102,7 @@ def test_a_process_without_address_space_says_so(tmp_path: Path) -> None:
         (RuntimeError("no"), 1, "a bug in gpupipe"),
     ],
 )
-def test_errors_of_the_system_are_no_bugs(
+def test_system_errors_are_not_reported_as_bugs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int, says: str
 ) -> None:
     def fail(*args: object, **options: object) -> None:

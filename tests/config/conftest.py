@@ -1,4 +1,4 @@
-"""Write a configuration, load it, and see what is said of it."""
+"""Write a configuration, load it, and return the problems found."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_sizes_are_written_with_their_unit(load: Load) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["local", "tcp://host:8786", "ucx://10.0.0.1:80", "tls://[::1]:8786"])
-def test_the_option_says_where_the_scheduler_is_and_leaves_the_rest(load: Load, scheduler: str) -> None:
+def test_the_option_replaces_the_scheduler_alone(load: Load, scheduler: str) -> None:
     cluster = load("cluster: {scheduler: 'tcp://other:1', workers: 3}\n", override_of(scheduler)).cluster
     assert (cluster.scheduler, cluster.workers, cluster.scheduler_file) == (scheduler, 3, None)
 
@@ -37,7 +37,7 @@ def test_any_other_word_is_the_name_of_a_file_as_it_is(load: Load, name: str) ->
 
 
 @pytest.mark.parametrize("scheduler", ["tcp://host", "tcp://:8786", "tcp://host:port", "http://host:8786", "tpc://h:1"])
-def test_what_is_no_address_is_a_mistake_with_its_place(problems: Problems, scheduler: str) -> None:
+def test_an_invalid_address_is_an_error_with_its_location(problems: Problems, scheduler: str) -> None:
     (problem,) = problems(f"cluster:\n  scheduler: {scheduler}\n")
     assert problem.startswith("c.yaml:")
     assert f"expected a scheduler address such as tcp://host:8786, got {scheduler!r}" in problem
@@ -57,7 +57,7 @@ def test_what_is_no_address_is_a_mistake_with_its_place(problems: Problems, sche
         ("retries: -1", "cluster.retries"),
     ],
 )
-def test_a_mistake_is_told_with_its_field(problems: Problems, line: str, said: str) -> None:
+def test_an_error_names_its_field(problems: Problems, line: str, said: str) -> None:
     (problem,) = problems(f"cluster:\n  {line}\n")
     assert problem.startswith("c.yaml:")
     assert said in problem

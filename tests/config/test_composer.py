@@ -1,4 +1,4 @@
-"""YAML text to a marked tree."""
+"""Composition of YAML text into a tree with source locations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal(text: str) -> str:
     return str(caught.value)
 
 
-def test_every_value_knows_its_line_column_and_path() -> None:
+def test_every_value_has_its_line_column_and_path() -> None:
     root, problems = compose("a: 1\nb:\n  - é: [x, y]\n")
     word = child(child(child(child(root, "b"), 0), "é"), 1)
     assert (word.value, word.where, word.path) == ("y", "c.yaml:3:12", "b[0].é[1]")
@@ -42,7 +42,7 @@ def test_keys_are_always_text() -> None:
     }
 
 
-def test_a_key_given_twice_is_found_with_both_its_places_and_the_rest_is_read() -> None:
+def test_a_duplicate_key_is_reported_with_both_locations_and_reading_continues() -> None:
     root, problems = compose("a: 1\nb: {c: 1, c: 2}\na: 3\nd: 4\n")
     assert problems == [
         "c.yaml:2:11: b.c: given twice; first at c.yaml:2:5",
@@ -51,7 +51,7 @@ def test_a_key_given_twice_is_found_with_both_its_places_and_the_rest_is_read() 
     assert child(root, "d").value == 4
 
 
-def test_a_plain_word_is_read_anew_after_its_variable_is_known_and_a_quoted_one_is_not() -> None:
+def test_a_plain_scalar_is_resolved_after_interpolation_and_a_quoted_one_is_not() -> None:
     root, _ = compose('a: ${ROWS:1000}\nb: "${ROWS:1000}"\nc: ${FLAG}\n', FLAG="false")
     assert root.plain() == {"a": 1000, "b": "1000", "c": False}
 
@@ -94,7 +94,7 @@ def test_a_second_document_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"), [("", "nothing"), ("# only words\n", "nothing"), ("- a\n", "a list"), ("x", "'x'")]
 )
-def test_a_file_that_is_no_mapping_is_refused(text: str, kind: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_refused(text: str, kind: str) -> None:
     assert refusal(text).endswith(f"expected sections (source: ..., models: ...), got {kind}")
 
 
@@ -126,5 +126,5 @@ def test_a_tag_may_make_text_of_a_number() -> None:
     assert compose("a: !!str 12\n")[0].plain() == {"a": "12"}
 
 
-def test_a_control_character_is_no_crash() -> None:
+def test_a_control_character_does_not_crash_the_parser() -> None:
     assert refusal("a: \x00\n").startswith("c.yaml")

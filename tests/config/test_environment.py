@@ -1,4 +1,4 @@
-"""Replacing ${NAME} in a text."""
+"""Substitution of ${NAME} in a text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_an_unset_variable_is_a_problem_that_shows_the_way_out() -> None:
     ]
 
 
-def test_the_variable_of_the_public_tables_says_where_they_are_named() -> None:
+def test_the_variable_of_the_public_tables_refers_to_their_documentation() -> None:
     (problem,) = interpolate("${GPUPIPE_DATA}/adult.csv", {}).problems
     assert "GPUPIPE_DATA is not set" in problem
     assert "README" in problem
 
 
 @pytest.mark.parametrize("text", ["${}", "${9}", "${a b}", "${open", "${a-b}"])
-def test_what_is_no_reference_is_a_problem(text: str) -> None:
+def test_an_invalid_reference_is_a_problem(text: str) -> None:
     (problem,) = interpolate(text, {}).problems
     assert "${NAME}" in problem
 

@@ -1,4 +1,4 @@
-"""Event tables in a configuration: what ops take from their table and from the rows' cut-off, and what is refused."""
+"""Event tables in a configuration: defaults of ops from their table and the rows' cut-off, and errors."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_would_leak_or_cannot_be_made_is_refused(
         configured(op, entities, **tables)
 
 
-def test_a_source_of_events_reads_no_file_of_its_own() -> None:
+def test_a_source_of_events_reads_no_separate_file() -> None:
     with pytest.raises(ConfigError, match="path: the rows are built from table 'orders'"):
         parse_config({"source": {"entities": ENTITIES, "target": "y", "path": "x.csv"}, "tables": {"orders": ORDERS}})
     with pytest.raises(ConfigError, match="name the column that holds the label"):

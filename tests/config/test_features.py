@@ -1,4 +1,4 @@
-"""The features section: one op per item, in any of its forms."""
+"""The ``features:`` section: one op per item, in any of its forms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_ops_keep_their_order(load: Load) -> None:
     assert [type(op).__name__ for op in config.features] == ["Standardize", "Impute", "Standardize"]
 
 
-def test_an_empty_list_is_no_feature_at_all(load: Load) -> None:
+def test_an_empty_list_means_no_features(load: Load) -> None:
     assert load("features: []\n").features == ()
 
 

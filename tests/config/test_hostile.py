@@ -1,4 +1,4 @@
-"""Configurations made to hurt: each is a mistake with its place, found at once."""
+"""Malicious configurations: each is an error with its location, found quickly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_text_that_would_hurt_is_a_mistake(name: str, tmp_path: Path) -> None:
+def test_a_malicious_text_is_an_error(name: str, tmp_path: Path) -> None:
     text, message = TEXTS[name]
     path = tmp_path / "c.yaml"
     path.write_text(text, encoding="utf-8")
@@ -39,7 +39,7 @@ def test_a_text_that_would_hurt_is_a_mistake(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "pwned").exists()
 
 
-def test_bytes_that_are_no_text_and_a_file_without_an_end_are_mistakes(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_and_an_endless_file_are_errors(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_bytes(b"name: \xff\xfe\n")
     with pytest.raises(ConfigError, match="not UTF-8 text"):
         load_config(tmp_path / "c.yaml")

@@ -45,6 +45,6 @@ def test_limits_are_written_back_as_they_are_read(load: Load) -> None:
         ("{tiem: 2h}", "tiem"),
     ],
 )
-def test_what_is_no_limit_is_named(problems: Problems, limits: str, words: str) -> None:
+def test_an_invalid_limit_is_named(problems: Problems, limits: str, words: str) -> None:
     (problem,) = problems(f"limits: {limits}\n")
     assert words in problem

@@ -1,4 +1,4 @@
-"""A file to a configuration, or to every one of its mistakes."""
+"""Load a file into a configuration, or report all of its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_source_is_all_that_a_configuration_needs(load: Load) -> None:
     assert config.origin.path is not None and config.origin.path.name == "c.yaml"
 
 
-def test_five_mistakes_are_five_lines_at_once_in_the_order_of_the_file(problems: Problems) -> None:
+def test_five_errors_are_reported_together_in_file_order(problems: Problems) -> None:
     text = """\
 nmae: churn
 source:
@@ -47,7 +47,7 @@ models:
     assert len(problems(text)) == 5
 
 
-def test_mistakes_of_every_stage_come_together(problems: Problems) -> None:
+def test_errors_of_every_stage_are_reported_together(problems: Problems) -> None:
     found = problems("seed: ${NOPE}\nseed2: 1\nname: a\nname: b\n", "device=tpu", "split.test_size", "outptu=x")
     assert [line.split(": ", 1)[0] for line in found] == [
         "c.yaml:2:7",
@@ -80,7 +80,7 @@ def test_public_tables_without_their_folder_say_what_to_set(problems: Problems) 
     assert "README" in line
 
 
-def test_a_missing_source_is_a_mistake(problems: Problems) -> None:
+def test_a_missing_source_is_an_error(problems: Problems) -> None:
     assert problems("name: a # no source: here\n") == ["c.yaml:1:1: source: is required"]
 
 
@@ -90,7 +90,7 @@ def test_a_wrong_device_gets_the_choices(problems: Problems) -> None:
     ]
 
 
-def test_a_pool_that_begins_with_more_than_its_limit_is_a_mistake_at_the_limit(problems: Problems, load: Load) -> None:
+def test_an_initial_pool_above_its_limit_is_an_error_at_the_limit(problems: Problems, load: Load) -> None:
     assert problems("gpu: {initial_pool: 8GiB, limit: 4GiB}\n") == [
         "c.yaml:2:34: gpu.limit: expected at least initial_pool, 8,589,934,592 bytes; got 4,294,967,296"
     ]
@@ -113,7 +113,7 @@ def test_a_missing_file_with_nothing_near_leads_to_init(tmp_path: Path, monkeypa
     assert "gpupipe init" in caught.value.fix
 
 
-def test_a_folder_and_a_file_that_is_no_text_are_refused(tmp_path: Path) -> None:
+def test_a_folder_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="got the folder"):
         load_config(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00\x01")
@@ -121,12 +121,12 @@ def test_a_folder_and_a_file_that_is_no_text_are_refused(tmp_path: Path) -> None
         load_config(tmp_path / "a.yaml")
 
 
-def test_data_beside_the_configuration_is_found_from_anywhere(load: Load, tmp_path: Path) -> None:
+def test_data_next_to_the_configuration_is_found_from_anywhere(load: Load, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     assert load("source: {path: a.csv, target: y}\n").source.path == str(tmp_path / "a.csv")
 
 
-def test_windows_line_ends_and_a_byte_order_mark_are_no_matter(tmp_path: Path) -> None:
+def test_windows_line_endings_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes("\ufeffsource:\r\n  generate: churn\r\n  target: churned\r\n".encode())
     assert load_config(tmp_path / "a.yaml").source.target == "churned"
 
@@ -136,7 +136,7 @@ def test_a_mapping_is_a_configuration_too() -> None:
     assert (config.name, config.seed, config.models[0].name) == ("pipeline", 3, "xgboost")
 
 
-def test_the_mistakes_of_a_mapping_have_paths() -> None:
+def test_errors_in_a_mapping_have_paths() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"source": {"generate": "churn", "targte": "churned"}, "features": [{"standardize": [1]}]})
     assert caught.value.problems == (
@@ -145,7 +145,7 @@ def test_the_mistakes_of_a_mapping_have_paths() -> None:
     )
 
 
-def test_very_many_mistakes_are_one_screen() -> None:
+def test_very_many_errors_fit_one_screen() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"source": {"generate": "churn"}, "features": [{"no_such": "tenure"}] * 50})
     *shown, rest = caught.value.problems

@@ -1,4 +1,4 @@
-"""Settings that the model would contain."""
+"""Secrets in settings that the model would contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text_fields(model: Any) -> set[str]:
 
 
 def test_every_text_of_an_op_or_a_rule_is_checked_or_refused() -> None:
-    """A new field has to be decided on: it is checked to be a column, a date..., or the model may not take secrets."""
+    """Each new field must either be validated (as a column, a date, ...) or refuse secrets."""
     fields = {field for _, op in OPS.items() for field in text_fields(op)}
     assert fields - CHECKED_FIELDS == FREE
     assert fields >= CHECKED_FIELDS

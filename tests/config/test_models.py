@@ -1,4 +1,4 @@
-"""The models section: names, parameters, labels."""
+"""The ``models:`` section: names, parameters, labels."""
 
 from __future__ import annotations
 

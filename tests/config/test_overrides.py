@@ -1,4 +1,4 @@
-"""--set path=value."""
+"""Overrides with ``--set path=value``."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ TREES = st.recursive(
 def test_an_override_changes_what_it_names_and_nothing_else(
     tree: dict[str, Any], new: int, data: st.DataObject
 ) -> None:
-    """Against Python's own indexing of the plain tree."""
+    """The reference is Python's own indexing of the plain tree."""
     root, steps = build_tree(tree, "settings"), []
     parent: Any = tree
     while True:

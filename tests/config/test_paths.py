@@ -1,4 +1,4 @@
-"""Which file a relative path of a configuration means."""
+"""Resolution of relative paths in a configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpupipe.config.paths import resolve_path, resolve_paths
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder ``configs`` with two files, seen from an empty working directory beside it."""
+    """A folder ``configs`` with two files; the working directory is an empty sibling."""
     (tmp_path / "work").mkdir()
     (tmp_path / "configs" / "data").mkdir(parents=True)
     (tmp_path / "configs" / "data" / "a.csv").write_text("x\n1\n")
@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "configs"
 
 
-def test_a_file_beside_the_configuration_is_found(folder: Path) -> None:
+def test_a_file_next_to_the_configuration_is_found(folder: Path) -> None:
     assert resolve_path("data/a.csv", folder) == str(folder / "data/a.csv")
     assert resolve_path("data", folder) == str(folder / "data")
 

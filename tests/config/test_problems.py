@@ -1,4 +1,4 @@
-"""pydantic's findings, in our words and at their places; with small settings of the tests' own."""
+"""Translation of pydantic's errors into located messages, on small example settings."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_message_says_what_was_expected_and_what_was_found(line: str, message:
     assert problem.partition(": ")[2] == message
 
 
-def test_of_the_forms_of_a_value_the_one_that_was_meant_is_reported() -> None:
+def test_the_form_closest_to_the_value_is_reported() -> None:
     assert problems("inner:\n  edges: [1, x, 3, y]\n") == [
         "c.yaml:2:14: inner.edges[1]: expected a number, got 'x'",
         "c.yaml:2:20: inner.edges[3]: expected a number, got 'y'",
@@ -93,14 +93,14 @@ def test_a_missing_section_is_reported_at_the_file() -> None:
     assert problems("names: [a]\n") == ["c.yaml:1:1: inner: is required"]
 
 
-def test_mistakes_inside_named_sections_and_lists_have_their_place() -> None:
+def test_errors_in_named_sections_and_lists_have_locations() -> None:
     assert problems("inner: {}\nothers:\n  a: {}\n  b: {knid: mean}\nnames: [x, 5]\n") == [
         "c.yaml:4:7: others.b.knid: unknown key; did you mean 'kind'?",
         "c.yaml:5:12: names[1]: expected text, got 5",
     ]
 
 
-def test_a_section_that_is_no_mapping_is_said_to_be_none() -> None:
+def test_a_section_that_is_not_a_mapping_is_reported() -> None:
     assert problems("inner: 3\n") == ["c.yaml:1:8: inner: expected a mapping (key: value), got 3"]
 
 

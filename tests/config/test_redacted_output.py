@@ -1,4 +1,4 @@
-"""Errors of libraries, logs and warnings without the values of secret variables."""
+"""Redaction of secret values in library errors, logs and warnings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REDACTOR = Redactor({"T": TOKEN})
 
 
 class Stubborn(Exception):
-    """Like errors of many clients of services: the text is made of private state."""
+    """An error whose text is built from private state, as in many service clients."""
 
     def __init__(self, response: dict[str, str]) -> None:
         self.response = response

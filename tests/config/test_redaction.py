@@ -1,4 +1,4 @@
-"""Hiding values of secret variables in a text."""
+"""Redaction of the values of secret variables in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration that a run directory keeps."""
+"""The resolved configuration in a run directory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_variable_is_written_as_its_name_and_is_read_back(load: Load, tmp_path
         load_config(path, environment={})
 
 
-def test_a_variable_is_not_shown_in_a_mistake(problems: Callable[..., list[str]]) -> None:
+def test_a_variable_is_not_shown_in_an_error(problems: Callable[..., list[str]]) -> None:
     (found,) = problems("device: ${WHERE}\n", WHERE="s3cr3t-token")
     assert "s3cr3t" not in found
     assert "${WHERE}" in found

@@ -1,4 +1,4 @@
-"""Plain YAML words, by the rules of YAML 1.2."""
+"""Plain YAML scalars, by the rules of YAML 1.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON Schema, against what the loader accepts."""
+"""The JSON Schema, compared with the loader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_it_is_a_schema_of_draft_2020_12() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_every_configuration_of_ours_validates(path: Path) -> None:
+def test_every_shipped_configuration_validates(path: Path) -> None:
     root = Composer({"GPUPIPE_DATA": "/data"}, problems=[]).file(path.read_text(encoding="utf-8"), path.name)
     VALIDATOR.validate(root.plain())
 

@@ -1,4 +1,4 @@
-"""Online Retail by pandas: purchases, orders, customers and their labels, as the data set's README defines the task."""
+"""Online Retail in pandas: purchases, orders, customers and labels, as the data set's README defines the task."""
 
 from __future__ import annotations
 

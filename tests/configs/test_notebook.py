@@ -1,4 +1,4 @@
-"""The notebooks of `configs/` run from top to bottom, and show what they say."""
+"""The notebooks of `configs/`: they run from top to bottom, and their text matches their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""configs/online_retail.yaml: what it derives of customers' histories equals what pandas makes of the same lines."""
+"""configs/online_retail.yaml: features of customers' histories, compared with pandas on the same lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configurations of the public tables reach the best plain reference, on the very same folds."""
+"""Scores of the public tables' configurations: as good as the best plain reference on the same folds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers of the tests are given to do: functions that their processes can import."""
+"""Tasks for the workers in tests: functions that their processes can import."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def backend_number(backend: Backend) -> tuple[int, int]:
 
 
 def unreadable(backend: Backend, row: int, seconds: float = 0.0) -> None:
-    """Fail after so many seconds of work."""
+    """Raise an error after `seconds` of work."""
     busy_for(backend, seconds)
-    raise DataError("a field is missing", where=f"a.csv, row {row}", fix="mend it")
+    raise DataError("a field is missing", where=f"a.csv, row {row}", fix="fix it")
 
 
 def broken(backend: Backend) -> None:
@@ -64,14 +64,14 @@ def out_of_memory(backend: Backend) -> None:
 
 
 def greedy(backend: Backend) -> None:
-    """Take memory until somebody ends this process."""
+    """Allocate memory until this process is killed."""
     taken = []
     while True:
         taken.append(np.ones(1 << 20))
 
 
 def crying_out(backend: Backend) -> None:
-    """Print as Python and as C do, and die."""
+    """Print from Python and from C, and die."""
     print("a line on stdout", flush=True)
     os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
     killed(backend)
@@ -82,7 +82,7 @@ def killed(backend: Backend) -> None:
 
 
 def killed_once(backend: Backend, witness: str, result: Any) -> Any:
-    """Die when run for the first time, of which the file `witness` tells; return `result` the second time."""
+    """Die on the first run, which creates the file `witness`; return `result` on the second."""
     if not Path(witness).exists():
         Path(witness).touch()
         killed(backend)
@@ -94,13 +94,13 @@ def stuck(backend: Backend) -> None:
 
 
 def wanted(backend: Backend) -> None:
-    """Go on until nobody waits for this."""
+    """Run until the task is cancelled."""
     while not threading.Event().wait(0.01):
         require_not_cancelled("a training")
 
 
 def at_work(dask_worker: Any) -> int:
-    """Return how many tasks have a thread of a worker, also of those that nobody waits for."""
+    """Return the number of tasks that hold a thread of a worker, including cancelled ones."""
     return dask_worker.state.executing_count
 
 
@@ -108,14 +108,14 @@ _hoard: list[np.ndarray] = []
 
 
 def hoarded(backend: Backend, limit_bytes: int) -> None:
-    """Keep memory for good, of which nobody knows: more than lets a worker go on, less than ends it."""
+    """Leak memory: enough to pause a worker, too little for the nanny to kill it."""
     own = psutil.Process()
     while own.memory_info().rss < 0.88 * limit_bytes:
         _hoard.append(np.ones(1 << 18))
 
 
 def busy_for(backend: Backend, seconds: float) -> float:
-    """Compute for so many seconds of the processor."""
+    """Use `seconds` of CPU time."""
     end = time.process_time() + seconds
     while time.process_time() < end:
         np.sqrt(np.ones(1 << 16)).sum()
@@ -123,7 +123,7 @@ def busy_for(backend: Backend, seconds: float) -> float:
 
 
 class CudfImport(WorkerPlugin):
-    """A plugin that looks up `numpy.row_stack` as ``import cudf`` does, in a process whose NumPy is given without."""
+    """A plugin that looks up `numpy.row_stack` as ``import cudf`` does, in a process whose NumPy lacks it."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(np).pop("row_stack", None)

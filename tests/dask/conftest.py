@@ -1,4 +1,4 @@
-"""Fixtures of the partitions' tests, for tests that need no cluster."""
+"""Fixtures of the tests of partitions, for tests that need no cluster."""
 
 from tests.partitions.conftest import backend as backend
 from tests.partitions.conftest import divide as divide

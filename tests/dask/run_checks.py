@@ -1,6 +1,6 @@
-"""What a run on workers must have in common with the same run on one machine: everything that was learned and written.
+"""Checks that a run on workers learns and writes the same as a run on one machine.
 
-The checks of runs on the CPU and on GPUs.
+Used by the tests of runs on the CPU and on GPUs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOCAL = "cluster.scheduler=local"
 
 @dataclass(frozen=True)
 class Left:
-    """What a run leaves: its directory, and every set of features with the matrix of its training rows."""
+    """The outcome of a run: its directory, and every set of features with the matrix of its training rows."""
 
     run: Run
     learned: list[tuple[FittedFeatures, Array]]
@@ -59,7 +59,7 @@ def run_on(config: Path, output: Path, overrides: Sequence[str] = (), workers: W
 
 @contextmanager
 def _kept(learned: list[tuple[FittedFeatures, Array]]) -> Iterator[None]:
-    """Keep what is fitted and written while it is there: a run lets go of it."""
+    """Record the fitted features and their matrices before the run releases them."""
     made = training.training_matrix
 
     def kept(rows: training.TrainingSet, view: Any, backend: Backend) -> Any:

@@ -1,4 +1,4 @@
-"""Models of the tests that end the process which scores with them: functions that the workers can import."""
+"""Models that kill the process that scores with them; workers can import them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that is there once a process was ende
 
 
 class Dying:
-    """A model whose process is killed as it writes a file beside `folder`'s first part: half of it is there."""
+    """A model whose process is killed while it writes a file next to the first part in `folder`, half of it written."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.backend = model, model.backend

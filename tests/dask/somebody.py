@@ -1,4 +1,4 @@
-"""A scheduler and workers that somebody else has started: processes of Dask's own command line."""
+"""A scheduler and workers started outside gpupipe, with Dask's command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCAL = ["--host", "127.0.0.1"]
 
 @dataclass
 class Somebody:
-    """What was started: the file of the scheduler, and the processes."""
+    """The scheduler file and the processes of a cluster."""
 
     file: Path
     scheduler: subprocess.Popen[bytes]
@@ -35,7 +35,7 @@ class Somebody:
 
 @contextmanager
 def started(folder: Path, n_workers: int, *, paths: list[str] | None = None) -> Iterator[Somebody]:
-    """Start a scheduler, and workers without nannies, which import from `paths` (by default what we do)."""
+    """Start a scheduler and workers without nannies, which import from `paths` (default: ours)."""
     file = folder / "scheduler.json"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths or sys.path))}
 

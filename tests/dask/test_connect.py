@@ -1,4 +1,4 @@
-"""From the ``cluster:`` section to workers, and back: clusters started, found, not there, or of another kind."""
+"""Connection to the cluster of the ``cluster:`` section: started, found, unreachable or incompatible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DASK = [sys.executable, "-m", "dask"]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Somebody]:
-    """A scheduler that runs, with a worker."""
+    """A running scheduler with one worker."""
     with started(tmp_path_factory.mktemp("running"), 1) as running:
         yield running
 
@@ -68,7 +68,7 @@ def test_a_gpu_that_is_not_here_is_an_error_before_anything_is_started() -> None
     assert processes_below() == before
 
 
-def test_a_cluster_of_this_machine_leaves_nothing_behind() -> None:
+def test_a_local_cluster_leaves_no_processes_or_files() -> None:
     import dask
 
     before = processes_below()
@@ -82,7 +82,7 @@ def test_a_cluster_of_this_machine_leaves_nothing_behind() -> None:
 
 
 def test_plugins_of_a_worker_find_row_stack_in_numpy() -> None:
-    """dask-cuda's import cuDF there, which fails without."""
+    """dask-cuda's plugins import cuDF on the worker, which fails without it."""
     from distributed import Client, LocalCluster
 
     with (
@@ -102,7 +102,7 @@ def test_workers_of_a_failed_run_are_ended_too() -> None:
     assert processes_below() == before
 
 
-def test_an_address_that_nobody_answers_is_an_error_that_names_it() -> None:
+def test_an_unreachable_address_is_an_error_that_names_it() -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unheard.getsockname()[1]}"
@@ -120,7 +120,7 @@ def test_a_scheduler_without_workers_is_an_error_with_what_to_start(tmp_path: Pa
         assert caught.value.fix.startswith(f"start workers with `dask worker {alone.address}`")
 
 
-def test_as_many_workers_are_waited_for_as_are_asked_for(running: Somebody) -> None:
+def test_the_requested_number_of_workers_is_awaited(running: Somebody) -> None:
     settings = found(running.file, workers=2, deadline=2)
     with pytest.raises(ClusterError, match="has 1 of 2 workers"), connect(settings, "cpu"):
         pass
@@ -138,7 +138,7 @@ def test_a_dashboard_needs_what_draws_it(running: Somebody) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", "[]", '"tcp://a:1"', "not JSON"])
-def test_a_file_that_is_none_of_a_scheduler_is_a_mistake_of_the_configuration(tmp_path: Path, text: str | None) -> None:
+def test_an_invalid_scheduler_file_is_a_configuration_error(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "scheduler.json"
     if text is not None:
         file.write_text(text)
@@ -164,7 +164,7 @@ def test_other_versions_that_matter_are_an_error_that_names_both(package: str, v
     assert line in caught.value.what
 
 
-def test_other_versions_that_do_not_matter_are_none() -> None:
+def test_irrelevant_version_differences_are_ignored() -> None:
     versions.compare(HERE, {"tcp://a:1": {**HERE, "python": "3.11.2", "numpy": "2.4.0"}})
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a model whose rows lie on GPUs, as far as that is known without one."""
+"""Training on the workers' GPUs, as far as it can be tested without one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OnGpus(InlineWorkers):
-    """Workers of this process that are said to have GPUs, and may fall back."""
+    """Workers of this process that claim to have GPUs and may fall back."""
 
     device, reason = "gpu", "a claim"
 
@@ -112,7 +112,7 @@ def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy(
     assert caught.value.fix == "use the model logistic_regression, or set fallback: allow"
 
 
-def test_a_fallback_of_workers_is_told_once() -> None:
+def test_a_fallback_of_workers_is_reported_once() -> None:
     settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
     with connect(settings, "cpu") as started:
         workers = DaskWorkers(started.client, WorkerSettings("gpu", DeviceOptions(fallback="allow")), 20, direct=True)

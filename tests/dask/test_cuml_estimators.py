@@ -1,4 +1,4 @@
-"""The table of estimators that the GPUs of a cluster train: that of one GPU, whole, or refused with a remedy."""
+"""The table of estimators that a GPU cluster trains: it covers the table of one GPU or refuses with a remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = [
     for name in MODELS.names()
     if name != "estimator"
     for task in sorted(MODELS.get(name).tasks)
-    if name not in ("mlp", "resnet", "ft_transformer", "xgboost")  # these have ways of their own
+    if name not in ("mlp", "resnet", "ft_transformer", "xgboost")  # trained without cuml.dask
 ]
 TOGETHER = [(name, task) for name, task in CASES if MODELS.get(name)().estimator_name(task) in ESTIMATORS]
 
@@ -37,7 +37,7 @@ def test_every_estimator_of_one_gpu_is_in_the_table_or_has_its_reason() -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_row_says_each_thing_once(name: str) -> None:
+def test_a_row_states_each_fact_once(name: str) -> None:
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
     assert (module.rpartition(".")[0], class_name) == ("cuml.dask", name)
@@ -62,7 +62,7 @@ def test_a_model_is_trained_as_it_comes_or_refused_with_a_remedy(name: str, task
 
 @pytest.mark.parametrize(("name", "task"), TOGETHER)
 def test_nothing_of_the_solver_s_own_defaults_is_left(name: str, task: str) -> None:
-    """Those of coordinate descent, for one, are not scikit-learn's."""
+    """Those of coordinate descent, for example, differ from scikit-learn's."""
     row = ESTIMATORS[given(name, task)[0]]
     assert set(row.translate(given(name, task)[1])) == row.passed
 
@@ -125,4 +125,4 @@ def test_parameters_get_the_names_and_values_of_cuml_dask(
 
 @pytest.mark.parametrize("name", ["Ridge", "Lasso", "ElasticNet", "PCA"])
 def test_what_centres_a_matrix_in_place_gets_a_copy(name: str) -> None:
-    assert ESTIMATORS[name].dtype_for({}) == "float64"  # matrices of ours are float32
+    assert ESTIMATORS[name].dtype_for({}) == "float64"  # gpupipe's matrices are float32

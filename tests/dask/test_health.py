@@ -1,4 +1,4 @@
-"""Workers that die, starve or stand still: the same answer, or a clear error within the deadline; never a hang."""
+"""Workers that die, run out of memory or hang: the same result, or a clear error within the deadline."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def small(**settings: object) -> ClusterSettings:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     with connect(small(), "cpu") as workers:
         yield workers
 
 
 @pytest.fixture
 def two(workers: DaskWorkers) -> DaskWorkers:
-    """The same, once both are up."""
+    """The same workers, once both are running."""
     end = time.monotonic() + SECONDS_AT_MOST
     while len(workers.usage()) < 2:
         assert time.monotonic() < end, "a worker was not started again"
-        time.sleep(0.05)  # Dask's nannies tell nobody
+        time.sleep(0.05)  # Dask's nannies send no notification
     return workers
 
 
 def parts_of(workers: Workers) -> list[ResultHandle[np.ndarray]]:
-    """Return parts that lie on the workers, each of them made of one that was read there."""
+    """Return partitions on the workers, each derived from one that was read there."""
     factor = workers.put([3.0])
     read = [workers.submit(chores.numbers, i * 1000, i * 1000 + 1000, label=f"reading part {i}") for i in range(6)]
     return [workers.submit(chores.scaled, part, factor, label=f"scaling part {i}") for i, part in enumerate(read)]
@@ -71,7 +71,7 @@ def expected() -> float:
 
 
 def kill_workers(workers: DaskWorkers, *which: int) -> None:
-    """End processes of workers as the system does that has no memory left."""
+    """Kill worker processes as the kernel does when memory runs out."""
     pids = workers.client.run(os.getpid)
     for address in [sorted(pids)[i] for i in which]:
         os.kill(pids[address], signal.SIGKILL)
@@ -174,7 +174,7 @@ def test_a_worker_that_no_longer_answers_is_replaced() -> None:
                 os.kill(frozen, signal.SIGKILL)
 
 
-def test_the_end_of_a_scheduler_is_told_at_once(tmp_path: Path) -> None:
+def test_the_end_of_a_scheduler_is_reported_at_once(tmp_path: Path) -> None:
     with started(tmp_path, 1) as running:
         settings = small(scheduler=str(running.file), workers=1)
         with pytest.raises(ClusterError, match="the scheduler is gone"), connect(settings, "cpu") as workers:
@@ -183,7 +183,7 @@ def test_the_end_of_a_scheduler_is_told_at_once(tmp_path: Path) -> None:
             workers.gather([handle])
 
 
-def test_the_end_of_all_workers_is_told_at_the_deadline(tmp_path: Path) -> None:
+def test_the_end_of_all_workers_is_reported_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path, 2) as running:
         settings = small(scheduler=str(running.file), deadline=5)
         scheduler_error = r"no workers are left; .* were lost"
@@ -195,7 +195,7 @@ def test_the_end_of_all_workers_is_told_at_the_deadline(tmp_path: Path) -> None:
     assert caught.value.where == "adding up"
 
 
-def test_a_scheduler_that_does_not_answer_is_told_at_the_deadline(tmp_path: Path) -> None:
+def test_an_unresponsive_scheduler_is_reported_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path, 1) as running:
         settings = small(scheduler=str(running.file), workers=1, deadline=5)
         with (
@@ -213,7 +213,7 @@ def test_a_label_is_read_back_from_the_key_of_a_task() -> None:
     assert label_of("fit-12") == "fit-12"
 
 
-# The whole of a program: what it prints, how it ends, what it leaves behind.
+# A complete program: its output, its exit code, and the files and processes that remain.
 
 PROGRAM = """
 import os

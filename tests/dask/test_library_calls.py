@@ -1,4 +1,4 @@
-"""Calls of libraries that lead workers by themselves: lost workers and lone failures end in an answer or an error."""
+"""Library calls that submit their own tasks: lost workers and single failures end in a result or an error."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.dask import chores
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, deadline=120, retries=1)
     with connect(settings, "cpu") as workers:
         yield workers
 
 
 def collective(*functions: object) -> list[object]:
-    """Do what cuml.dask does: a task on each worker, which waits for the others; wait for all, then look at them."""
+    """Act as cuml.dask: submit a task to each worker that waits for the others, wait for all, then check them."""
     client = default_client()
     client.wait_for_workers(len(functions), timeout=100)  # one that was lost is started again
     addresses = sorted(client.scheduler_info()["workers"])
@@ -42,12 +42,12 @@ def collective(*functions: object) -> list[object]:
 
 
 def settle() -> None:
-    """Wait until every nanny knows that its worker runs: one that is killed before is not restarted (Dask 2026.8)."""
+    """Wait until every nanny has registered its worker: one killed before is not restarted (Dask 2026.8)."""
     while set(default_client().run(chores.status, nanny=True).values()) != {"running"}:
-        time.sleep(0.02)  # a nanny tells nobody
+        time.sleep(0.02)  # a nanny sends no notification
 
 
-def test_it_returns_what_the_call_returns_with_the_client_at_hand(workers: DaskWorkers) -> None:
+def test_it_returns_the_result_of_the_call_made_with_the_client(workers: DaskWorkers) -> None:
     first, second = call_library(workers, partial(collective, chores.process, chores.process), "training")
     assert first != second
 
@@ -82,7 +82,7 @@ def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_aga
 
     assert call_library(workers, call, "training") == 2 * sum(range(100))
     assert calls == [0, 1]
-    # Nobody is left with a task of the call before: it would never end there either.
+    # No worker still has a task of the previous call: it would never end there either.
     assert [key for key in workers.client.run_on_scheduler(chores.task_keys) if "stuck" in key] == []
 
 
@@ -99,7 +99,7 @@ def test_tasks_that_are_pinned_to_a_worker_lost_unseen_are_submitted_again(worke
     assert len(calls) == 2
 
 
-def test_a_call_that_loses_workers_every_time_is_an_error_that_says_so(workers: DaskWorkers) -> None:
+def test_a_call_that_loses_workers_every_time_is_an_error(workers: DaskWorkers) -> None:
     calls = []
 
     def call() -> None:
@@ -110,7 +110,7 @@ def test_a_call_that_loses_workers_every_time_is_an_error_that_says_so(workers: 
         address, pid = min(default_client().run(os.getpid).items())
         os.kill(pid, signal.SIGKILL)
         while address in default_client().scheduler_info()["workers"]:
-            time.sleep(0.02)  # the scheduler tells nobody
+            time.sleep(0.02)  # the scheduler sends no notification
         raise RuntimeError("a peer is gone")
 
     with pytest.raises(ClusterError, match=f"lost in all {ATTEMPTS} attempts") as caught:

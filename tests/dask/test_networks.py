@@ -1,4 +1,4 @@
-"""Networks that workers train together: as good as one machine's, and trained to the end when a worker dies."""
+"""Networks trained jointly by workers: as good as on one machine, and completed when a worker dies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def context(task: str = "binary", **resources: Any) -> FitContext:
 
 
 def rows(n: int = 3001, task: str = "binary") -> tuple[Any, Any]:
-    """Three numbers, two categories, one of whose ids no row has, and a target that all of them say something of."""
+    """Three numbers, two categories (one with an unused id), and a target that depends on all of them."""
     draw = np.random.default_rng(1)
     numbers, ids = draw.normal(size=(n, 3)), draw.integers(0, 5, (n, 2))
     score = numbers[:, 0] - numbers[:, 1] ** 2 + 2 * (ids[:, 0] == 3) + 0.5 * draw.normal(size=n)
@@ -62,7 +62,7 @@ def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[DaskWorkers]:
-    """Two processes, of which any may die: they are started again."""
+    """Two processes that are restarted when they die."""
     # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
     with connect(settings, "cpu") as workers:
@@ -71,11 +71,11 @@ def two() -> Iterator[DaskWorkers]:
 
 @pytest.fixture
 def both(two: DaskWorkers) -> DaskWorkers:
-    """The same, once both are up."""
+    """The same workers, once both are running."""
     end = time.monotonic() + SECONDS_AT_MOST
     while len(two.usage()) < 2:
         assert time.monotonic() < end, "a worker was not started again"
-        time.sleep(0.05)  # Dask's nannies tell nobody
+        time.sleep(0.05)  # Dask's nannies send no notification
     return two
 
 
@@ -85,7 +85,7 @@ def auc(model: FittedModel) -> float:
 
 
 class Shown:
-    """Keeps the last report of a training."""
+    """Recorder of the last report of a training."""
 
     def __init__(self) -> None:
         self.last: ProgressReport | None = None
@@ -118,7 +118,7 @@ def test_one_worker_learns_from_its_partition_the_bits_that_one_process_learns(t
     assert found.notes == expected.notes
 
 
-def test_what_cannot_be_trained_is_said_before_anything_is_sent(both: DaskWorkers) -> None:
+def test_unsupported_training_is_reported_before_data_is_sent(both: DaskWorkers) -> None:
     X, y = rows(100)
     with pytest.raises(DataError, match="the same class"):
         fit_network(Mlp(**TINY), divided(X, [50], both), np.zeros(100), context())
@@ -149,7 +149,7 @@ def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
         np.testing.assert_allclose(table[5].detach(), counts @ table[:6].detach().numpy() / counts.sum(), atol=0.02)
 
 
-def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskWorkers, tmp_path: Path) -> None:
+def test_a_training_that_loses_a_worker_resumes_after_its_last_epoch(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, model = divided(X, [1000, 2000], both), Mlp(**TINY | {"epochs": 60}, patience=None)
     pids = list(both.client.run(os.getpid).values())
@@ -169,7 +169,7 @@ def test_a_training_that_loses_a_worker_goes_on_after_its_last_epoch(both: DaskW
     assert auc(found) == pytest.approx(auc(fit(model, X, y, context())), abs=0.02)
 
 
-def test_a_lost_worker_of_a_crew_is_noticed_and_the_error_of_another_is_told(both: DaskWorkers) -> None:
+def test_a_lost_worker_is_noticed_and_the_error_of_another_is_reported(both: DaskWorkers) -> None:
     with Gang(both, list(both.health.workers), "training") as gang:
         with pytest.raises(DataError, match="a field is missing"):
             handles: list[Any] = [gang.submit(0, chores.process), gang.submit(1, chores.unreadable, 3)]
@@ -197,7 +197,7 @@ def await_tasks(workers: DaskWorkers, counts: list[int]) -> None:
         assert time.monotonic() < end, f"{found} tasks are at work"
 
 
-def test_an_error_of_one_worker_is_told_and_they_can_train_again(both: DaskWorkers, tmp_path: Path) -> None:
+def test_an_error_of_one_worker_is_reported_and_training_can_restart(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, before = divided(X, [1000], both), both.n_lost
     blocked = tmp_path / "state.pt"  # where the file is to be, a folder is

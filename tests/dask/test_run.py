@@ -1,4 +1,4 @@
-"""The main job on workers is the main job on one machine, whatever the number of partitions: to the last bit."""
+"""Runs on workers: bit-identical to a run on one machine, for any number of partitions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def one_file(folder: Path) -> None:
 
 
 def empty_files(folder: Path) -> None:
-    """Write files of which one has no rows, one all but none, and one no targets: its rows are left out."""
+    """Write files of which one has no rows, one few rows, and one no targets: its rows are dropped."""
     frame = frame_of()
     frame.loc[500:699, ["left", "paid"]] = np.nan
     for name, rows in {"a": (0, 499), "b": (0, -1), "c": (500, 699), "d": (700, 700), "e": (701, N)}.items():
@@ -191,7 +191,7 @@ def test_files_as_they_come(
     assert len(alone.predictions()) == (n_known if task == "folds" else pytest.approx(n_known / 5, abs=1))
 
 
-# The whole command, on processes of their own.
+# The whole command, on separate processes.
 
 SMALL = """\
 source: {generate: churn, rows: 3000, target: Churn, positive: "Yes", drop: [customerID]}

@@ -1,4 +1,4 @@
-"""Rows divided among workers: equal shares, in order, nothing lost; and each where most of its rows are."""
+"""Division of rows among workers: equal sizes, in order, complete, and placed where most of the rows are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers print stays out of the run's own output, and is shown when one of them is lost."""
+"""Worker output: kept out of the run's output, and shown when a worker is lost."""
 
 from __future__ import annotations
 

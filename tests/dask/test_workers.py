@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster, real processes of this machine, do what `InlineWorkers` does."""
+"""Workers of a Dask cluster, in local processes: they behave as `InlineWorkers`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.inline_workers import InlineWorkers
 
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
-    """Two processes, started where the current folder has modules that they must not import."""
+    """Two processes, started in a folder with modules that they must not import."""
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)
@@ -109,11 +109,11 @@ def test_the_backend_of_a_worker_is_made_once_with_its_share_of_the_cores(worker
     }  # fmt: skip
 
 
-def test_an_error_of_ours_arrives_as_itself(workers: DaskWorkers) -> None:
+def test_a_gpupipe_error_keeps_its_class_and_fields(workers: DaskWorkers) -> None:
     with pytest.raises(DataError) as caught:
         workers.gather([workers.submit(chores.unreadable, 12)])
-    assert (caught.value.exit_code, caught.value.where, caught.value.fix) == (5, "a.csv, row 12", "mend it")
-    assert str(caught.value) == "a field is missing\n  where: a.csv, row 12\n  to do: mend it"
+    assert (caught.value.exit_code, caught.value.where, caught.value.fix) == (5, "a.csv, row 12", "fix it")
+    assert str(caught.value) == "a field is missing\n  where: a.csv, row 12\n  to do: fix it"
 
 
 def test_of_several_errors_that_of_the_first_handle_is_raised_though_it_comes_last(workers: DaskWorkers) -> None:
@@ -148,7 +148,7 @@ def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
     assert workers.gather(asked) == [values.sum()] * 2
 
 
-def test_each_worker_says_what_it_has_done_and_holds(workers: DaskWorkers) -> None:
+def test_each_worker_reports_its_work_and_memory(workers: DaskWorkers) -> None:
     before = {use.address: use for use in workers.usage()}
     held = [workers.map(chores.numbers, [(0, 100_000)], [""], address)[0] for address in before]
     workers.gather(held)
@@ -194,7 +194,7 @@ def example(kind: type[GpupipeError]) -> GpupipeError:
 
 
 @pytest.mark.parametrize("kind", sorted(set(every_error(GpupipeError)), key=attrgetter("__name__")))
-def test_every_error_of_ours_survives_the_way(kind: type[GpupipeError]) -> None:
+def test_every_gpupipe_error_survives_pickling(kind: type[GpupipeError]) -> None:
     from distributed.protocol.pickle import dumps, loads
 
     error = example(kind)

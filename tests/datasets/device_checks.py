@@ -1,4 +1,4 @@
-"""Customers and lookups computed on the device double: run by `test_churn_on_device`, in the simulator."""
+"""Checks of customers and lookups on the device double, run by `test_churn_on_device` in Numba's simulator."""
 
 from __future__ import annotations
 

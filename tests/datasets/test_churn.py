@@ -1,4 +1,4 @@
-"""The churn generator: the same rows whatever the chunking, realistic values, files that hold the table."""
+"""The churn generator: the same rows for any chunking, realistic values, and files with the same table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The churn generator, and lines of JSON, on the double of a device; kernels are simulated from the start or never."""
+"""The churn generator and JSON lines on the device double, in a process that simulates kernels from its start."""
 
 from __future__ import annotations
 

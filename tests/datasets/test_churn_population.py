@@ -1,4 +1,4 @@
-"""The tables of the churn generator hold the laws that they stand for; what is drawn by them follows these."""
+"""Distributions of the churn generator: its lookup tables match the exact laws, and samples follow them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference pages that are generated from the code."""
+"""Reference pages generated from the code."""
 
 from __future__ import annotations
 

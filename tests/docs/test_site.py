@@ -1,4 +1,4 @@
-"""The built site: links lead somewhere, and no page scrolls sideways on a narrow screen.
+"""The built site: links resolve, and no page scrolls sideways on a narrow screen.
 
 ``GPUPIPE_DOCS_HTML`` is the folder of a build: after ``make docs``, run
 ``GPUPIPE_DOCS_HTML=build/docs pytest tests/docs``.

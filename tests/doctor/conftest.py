@@ -1,4 +1,4 @@
-"""Machines that are broken in chosen ways: real folders of metadata, real packages, a driver built from C."""
+"""Simulated broken machines: real metadata folders, real packages, and a driver built from C."""
 
 from __future__ import annotations
 

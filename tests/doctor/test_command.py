@@ -1,4 +1,4 @@
-"""``gpupipe doctor`` and the check of ``rapids doctor``, through real processes."""
+"""``gpupipe doctor`` and the check of ``rapids doctor``, in real processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(site: Any) -> Run:
 
 @pytest.fixture
 def broken(site: Any) -> None:
-    """Wheels of two CUDA versions, two CuPy, packages that abort and fail; the rest imports at once."""
+    """Wheels of two CUDA versions, two CuPy, packages that abort and fail; the remaining ones import at once."""
     site.add_gpupipe()
     site.add("cudf-cu12", "26.10.0")
     site.module("cudf", "import os; os.abort()")
@@ -124,7 +124,7 @@ def test_rapids_doctor_finds_the_check_which_raises_what_is_broken(run: Run, bro
     assert "to do: pip install --force-reinstall 'cudf-cu12==26.10.0'" in result.stdout
 
 
-def test_the_check_of_rapids_is_silent_where_all_is_well_and_warns_of_the_rest(
+def test_the_check_of_rapids_is_silent_if_all_is_well_and_warns_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     findings = [Finding("ok", "memory", "enough")]

@@ -42,7 +42,7 @@ def test_each_fix_is_a_command(gpu: GpuProbe) -> None:
     assert old.fix == "pip install 'nvidia-nvjitlink>=13.5,<14'"
 
 
-def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: GpuProbe) -> None:
+def test_nothing_is_reported_without_a_gpu_or_numba_cuda(gpu: GpuProbe) -> None:
     assert compiler_findings(Distributions(CU13), GpuProbe(False, "no NVIDIA driver", obstacle="no_driver")) == []
     assert compiler_findings(Distributions({"nvidia-nvvm": "13.5.37"}), gpu) == []
     assert compiler_findings(Distributions(NUMBA), gpu) == []

@@ -54,7 +54,7 @@ def test_a_wrong_number_of_threads_is_a_finding(said: Any, monkeypatch: pytest.M
     ("value", "level"),
     [("1", "ok"), ("1,2", "ok"), ("9999", "warning"), ("all", "warning"), ("0", "warning")],
 )
-def test_what_openmp_is_told_is_looked_at(said: Any, monkeypatch: pytest.MonkeyPatch, value: str, level: str) -> None:
+def test_openmp_variables_are_checked(said: Any, monkeypatch: pytest.MonkeyPatch, value: str, level: str) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert said()["OpenMP"].level == level
 

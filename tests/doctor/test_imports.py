@@ -1,4 +1,4 @@
-"""Each import in a real process: fake packages that fail as real ones do."""
+"""Import checks, each in a real process, with fake packages that fail as real ones do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_package_that_fails_is_reinstalled_and_doctor_lives_on(site: Any, said
     assert finding.fix == "pip install --force-reinstall 'cudf-cu13==26.10.2'"
 
 
-def test_a_package_without_metadata_comes_anew_with_the_extra(site: Any, said: Any, gpu: GpuProbe) -> None:
+def test_a_package_without_metadata_is_reinstalled_with_the_extra(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.module("cudf", "raise ImportError('half of it')")
     assert said(gpu)["cudf"].fix == "pip install 'gpupipe[cuda13]'"
 
@@ -65,7 +65,7 @@ def test_an_import_that_hangs_is_ended(site: Any, monkeypatch: pytest.MonkeyPatc
     assert try_imports(["endless"], 0.5) == ImportTrial("does not finish within 0.5 s")
 
 
-def test_xgboost_without_cuda_is_wrong_beside_a_gpu_only(site: Any, said: Any, gpu: GpuProbe) -> None:
+def test_xgboost_without_cuda_is_an_error_on_a_gpu_machine_only(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.add_gpupipe()
     site.add("xgboost-cpu", "3.4.0")
     site.add("cudf-cu13", "26.10.2")
@@ -83,7 +83,7 @@ def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gp
     assert {finding.found for finding in said(gpu).values()} == {"of unknown version; imports, built with CUDA"}
 
 
-def test_the_simulator_beside_gpu_packages_is_an_error(site: Any, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulator_with_gpu_packages_is_an_error(site: Any, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
     assert said() == {}
     site.add("cudf-cu13", "26.10.2")

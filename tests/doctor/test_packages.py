@@ -21,7 +21,7 @@ def test_no_gpu_package_is_fine_without_a_gpu(site: Any) -> None:
     assert said(site) == [Finding("ok", "GPU packages", "none is installed, and without a GPU none is needed")]
 
 
-def test_behind_a_broken_driver_packages_are_not_called_needless(site: Any) -> None:
+def test_packages_are_not_called_needless_if_the_driver_is_broken(site: Any) -> None:
     assert said(site, GpuProbe(False, "error 18", obstacle="nvml_18"))[0].found == "none is installed"
 
 
@@ -29,7 +29,7 @@ def test_a_whole_set_is_ok(site: Any) -> None:
     for name in ("cudf-cu13", "cuml-cu13", "rmm-cu13", "dask-cudf-cu13", "dask-cuda"):
         site.add(name, "26.10.0")
     site.add("cupy-cuda13x", "14.2.0")
-    site.add("nvidia-nccl-cu12", "2.30")  # PyTorch's, in a folder of its own
+    site.add("nvidia-nccl-cu12", "2.30")  # PyTorch's, in a separate folder
     assert said(site) == [Finding("ok", "GPU packages", "of one release, for CUDA 13")]
 
 

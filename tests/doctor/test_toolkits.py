@@ -1,4 +1,4 @@
-"""numba-cuda's own search, in real processes, over toolkits that lie where it looks and where it does not."""
+"""numba-cuda's own search, in real processes, over toolkits in folders that it searches and in others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_toolkit_that_is_not_searched_is_named_with_what_makes_it_visible(
     assert find(gpu, tmp_path).fix == f"export CUDA_HOME={toolkit} CUDA_PATH={toolkit}"
 
 
-def test_the_toolkit_of_nvcc_is_asked_for_where_nvcc_is_a_script_elsewhere(
+def test_the_toolkit_is_queried_from_an_nvcc_script_elsewhere(
     toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "somewhere", nvvm="lib")  # as those made of wheels
@@ -76,6 +76,6 @@ def test_what_makes_nothing_visible_is_not_proposed(
     assert (finding.found, finding.fix) == (MISSING, "pip install 'numba-cuda[cu13]==0.30.4'")
 
 
-def test_nothing_is_said_without_a_gpu_or_without_numba_cuda(gpu: GpuProbe) -> None:
+def test_nothing_is_reported_without_a_gpu_or_numba_cuda(gpu: GpuProbe) -> None:
     assert library_findings(INSTALLED, GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
     assert library_findings(Distributions({}), gpu, 60) == []

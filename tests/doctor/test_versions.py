@@ -53,14 +53,14 @@ def test_a_nightly_build_inside_the_window_is_fine(whole: Any) -> None:
     assert version_findings(whole.read()) == []
 
 
-def test_the_windows_of_the_gpu_concern_nobody_without_its_packages(whole: Any) -> None:
+def test_gpu_version_ranges_are_ignored_without_gpu_packages(whole: Any) -> None:
     whole.add("xgboost", "3.2.0")
     assert version_findings(whole.read()) == []
     whole.add("torch", "2.9.1")
     assert [finding.check for finding in version_findings(whole.read())] == ["torch"]
 
 
-def test_a_package_of_both_extras_is_told_once(whole: Any) -> None:
+def test_a_package_of_both_extras_is_reported_once(whole: Any) -> None:
     whole.add("cupy-cuda13x", "14.2.0")
     whole.add("numba-cuda", "0.40.0")
     assert [finding.check for finding in version_findings(whole.read())] == ["numba-cuda"]
@@ -69,7 +69,7 @@ def test_a_package_of_both_extras_is_told_once(whole: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "cap", "installed"), [("pandas", "<3.1.0,>=3.0.0", "3.1.1"), ("numba", "<0.65", "0.68")]
 )
-def test_a_version_beyond_the_caps_of_cudf_is_a_warning(site: Any, name: str, cap: str, installed: str) -> None:
+def test_a_version_above_the_caps_of_cudf_is_a_warning(site: Any, name: str, cap: str, installed: str) -> None:
     site.add("cudf-cu13", "26.10.2", [f"{name}{cap}", "rmm-cu13==26.10.*", "pytest<9; extra == 'test'"])
     site.add(name, installed)
     site.add("pytest", "9.2.0")

@@ -1,4 +1,4 @@
-"""Small real frames for the feature ops, and one way to run them."""
+"""Small real frames for feature ops, and a helper to run the ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fit on the double of a device against the fit on the host: run by `test_on_device`, in Numba's simulator."""
+"""Checks of fits on the device double against the host, run by `test_on_device` in Numba's simulator."""
 
 from __future__ import annotations
 

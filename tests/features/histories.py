@@ -1,4 +1,4 @@
-"""A table with a history, a further table of events, and every op over them, for any backend."""
+"""A table with a history, another table of events, and every op over them, for any backend."""
 
 from __future__ import annotations
 

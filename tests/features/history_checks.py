@@ -1,4 +1,4 @@
-"""Ops over histories on the double of a device against the host: run by `test_on_device`, in Numba's simulator."""
+"""Checks of history ops on the device double against the host, run by `test_on_device` in Numba's simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that a configuration of the tests names."""
+"""Custom kernels for the configurations of the tests."""
 
 from __future__ import annotations
 

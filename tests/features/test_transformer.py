@@ -1,4 +1,4 @@
-"""FeatureProgram in the company of scikit-learn."""
+"""FeatureProgram in scikit-learn pipelines and searches."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("gpu")
-            item.add_marker(pytest.mark.filterwarnings("default"))  # RAPIDS' own are none of ours to mend
+            item.add_marker(pytest.mark.filterwarnings("default"))  # we cannot fix those of RAPIDS
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -40,7 +40,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 class Command:
-    """``python -m gpupipe`` in a process of its own.
+    """``python -m gpupipe`` in a separate process.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def churn_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def churn(churn_file: Path) -> Config:
-    """The tour's configuration, of a file."""
+    """A churn configuration that reads a file."""
     return load_config(CONFIGS / "bench_churn.yaml", environment={"CHURN_FILE": str(churn_file)})
 
 

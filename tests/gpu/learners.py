@@ -1,4 +1,4 @@
-"""Configurations of the models that a GPU can train: each task of each on the customers of Telco, some on adult."""
+"""Configurations of the models that a GPU can train: every task on Telco's customers, some on adult."""
 
 from __future__ import annotations
 

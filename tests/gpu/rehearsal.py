@@ -1,6 +1,6 @@
 """Rehearse the GPU tests without a GPU: ``python -m pytest -p tests.gpu.rehearsal tests/gpu``.
 
-A plugin that puts a stand-in in the place of the GPU's backend: arrays behave as CuPy's (`tests.backends.double`),
+This plugin replaces the GPU backend with a test double: arrays behave as CuPy's (`tests.backends.double`),
 pandas reads for cuDF, scikit-learn and XGBoost train on the CPU, and programs run on the host. It finds what would stop
 a test on an expensive machine before it has measured anything: misspelt names, absent fixtures, wrong paths and
 keywords, arrays that mix host and device. It proves nothing of a GPU. Row counts are reduced.
@@ -60,7 +60,7 @@ NEEDS = {
 
 
 class OnDevice:
-    """An estimator of the host that takes and returns arrays of the stand-in, as cuML's do."""
+    """An estimator of the host that takes and returns arrays of the test double, as cuML's do."""
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 class RehearsalSeries(pd.Series):
-    """A series of pandas that takes and returns arrays of the stand-in."""
+    """A series of pandas that takes and returns arrays of the test double."""
 
     def __init__(self, data: Any = None, *arguments: Any, **named: Any) -> None:
         super().__init__(_plain(data), *arguments, **named)  # type: ignore[call-arg]  # the stubs know __new__ alone
@@ -107,11 +107,11 @@ class RehearsalSeries(pd.Series):
         return RehearsalFrame
 
     def to_cupy(self, dtype: Any = None, na_value: Any = None) -> Any:
-        """Return the values as an array of the stand-in."""
+        """Return the values as an array of the test double."""
         return DeviceArray(self.to_numpy(dtype) if na_value is None else self.to_numpy(dtype, na_value=na_value))
 
     def factorize(self, *arguments: Any, **named: Any) -> Any:
-        """Return codes as an array of the stand-in, and the levels."""
+        """Return codes as an array of the test double, and the levels."""
         codes, levels = super().factorize(*arguments, **named)
         return DeviceArray(codes), levels
 
@@ -142,7 +142,7 @@ class _FrameNamespace:
 
 
 class RehearsalBackend(DeviceDouble):
-    """The stand-in for `GpuBackend`."""
+    """The test double of `GpuBackend`."""
 
     def __init__(self, reason: str = "a rehearsal", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         super().__init__(options)
@@ -169,11 +169,11 @@ class RehearsalBackend(DeviceDouble):
         return RehearsalFrame(self._pandas.read_json_texts(*arguments, **named))
 
     def values(self, series: Any, dtype: str) -> Any:
-        """Return the values as an array of the stand-in."""
+        """Return the values as an array of the test double."""
         return self.to_device(np.asarray(self._pandas.values(series, dtype)))
 
     def ticks(self, series: Any) -> tuple[Any, str]:
-        """Return the times as an array of the stand-in, and their unit."""
+        """Return the times as an array of the test double, and their unit."""
         ticks, unit = self._pandas.ticks(series)
         return self.to_device(np.asarray(ticks)), unit
 
@@ -202,7 +202,7 @@ class RehearsalBackend(DeviceDouble):
 
 
 def install() -> None:
-    """Put the stand-in in the place of the GPU."""
+    """Replace the GPU backend with the test double."""
     backends: Any = gpupipe.backends
     backends.probe_gpu = lambda: GPU
     backends.missing_packages = lambda: ()
@@ -218,7 +218,7 @@ def install() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the stand-in in the place of the GPU."""
+    """Replace the GPU backend with the test double."""
     install()
 
 
@@ -256,7 +256,7 @@ def main(steps: Sequence[str]) -> None:
 
 
 class _Cupy:
-    """The namespace of the stand-in, with the device that a step waits for."""
+    """The namespace of the test double, with the device that a step synchronises."""
 
     cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))
 

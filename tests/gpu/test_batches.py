@@ -1,4 +1,4 @@
-"""Mini-batches on a device: the same rows in the same order as on the host, sliced there or streamed to it."""
+"""Mini-batches on a device, sliced there or streamed to it: the same rows in the same order as on the host."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def test_an_iteration_may_be_given_up(way: Any) -> None:
     check_an_early_end(make, **options)
 
 
-def test_batches_are_where_they_were_asked_for(way: Any) -> None:
+def test_batches_are_on_the_requested_device(way: Any) -> None:
     make, options, placement = way
     batch = next(iter(Batches(table(make), 64, **options)))
     arrays: tuple[Any, ...] = (batch.features, batch.ids, batch.target, batch.weight)
     assert {array.device.type for array in arrays} == {"cpu" if placement == "host" else "cuda"}
 
 
-def test_streamed_batches_are_right_beside_a_busy_device() -> None:
+def test_streamed_batches_are_right_while_the_device_is_busy() -> None:
     batches = Batches(table(np.asarray), 64, device="cuda", device_share=0)
     busy, kept = torch.rand(2000, 2000, device="cuda"), []
     for batch in batches:
-        kept.append(batch.features.clone())  # queued behind the product: it must find the batch whole
+        kept.append(batch.features.clone())  # queued after the product: it must find the batch complete
         busy = torch.tanh(busy @ busy)
     rows = [int(row) for part in kept for row in part[:, 0].tolist()]
     assert sorted(rows) == list(range(N))

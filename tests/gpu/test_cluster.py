@@ -1,4 +1,4 @@
-"""A cluster of this machine's GPUs does what one process does on one; the checks are those of clusters on the CPU."""
+"""A cluster of this machine's GPUs, compared with one process; the checks are those of CPU clusters."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ models:
 
 
 @pytest.mark.data
-def test_what_they_cannot_train_together_is_said_to_be_on_the_cpu_or_refused(
+def test_models_they_cannot_train_together_fall_back_to_the_cpu_or_are_refused(
     config: Any, command: Any, tmp_path: Path
 ) -> None:
     telco: Config = config("telco")

@@ -1,4 +1,4 @@
-"""Fits and matrices on the device are the host's: programs, codes and folds; numbers within float32's reach."""
+"""Fits and matrices on the device, compared with the host: equal programs, codes and folds, close numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in memory on a device: cuDF's and pandas' give the features of a file with their rows."""
+"""In-memory frames on a device: cuDF's and pandas' give the same features as a file with their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories of keys on the device are the host's: codes and counts the same, numbers within float32's last digits."""
+"""Key histories on the device, compared with the host: equal codes and counts, numbers close to float32 precision."""
 
 from __future__ import annotations
 

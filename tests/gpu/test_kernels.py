@@ -12,7 +12,7 @@ from gpupipe_kernels.proof.fuzz import compare, device_name, on_device
 ROWS = 5_000  # the references of keyed kernels are loops in Python
 
 
-def test_this_is_no_simulator() -> None:
+def test_the_simulator_is_off() -> None:
     assert device_name() != "simulator"
 
 

@@ -1,4 +1,4 @@
-"""A device that is too small: parts of the rows, or exit code 3; never another answer."""
+"""A device with too little memory: rows in batches, or exit code 3, never a different result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMITS = ("2GiB", "600MiB", "400MiB", "250MiB", "150MiB", "16MiB")  # the matrix
 
 @pytest.fixture(scope="module")
 def attempts(command: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Path]]:
-    """What became of the same run under each limit."""
+    """The outcome of the same run under each limit."""
     folder = tmp_path_factory.mktemp("memory")
     pq.write_table(customers(ROWS), folder / "churn.parquet")
     found = {}

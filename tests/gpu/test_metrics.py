@@ -1,4 +1,4 @@
-"""Metrics, thresholds and curves of predictions that are on the device are scikit-learn's, and the host's."""
+"""Metrics, thresholds and curves of predictions on the device, compared with scikit-learn and the host."""
 
 from __future__ import annotations
 

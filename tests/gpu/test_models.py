@@ -1,4 +1,4 @@
-"""Every model trains on the device and is as good as the host's."""
+"""Training of every model on the device, with scores as good as the host's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ran where is said, and what is said is so: stages, bytes, refusals, the doctor."""
+"""Truthful reports of the device: stages, bytes moved, refusals, the doctor."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def run_command(command: Any, folder: Path, rows: int, *more: str) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(command: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """The same work on a table, and on one of twice its size."""
+    """The same run on a table, and on one with twice as many rows."""
     folder = tmp_path_factory.mktemp("runs")
     return {rows: run_command(command, folder, rows) for rows in (100_000, 200_000)}
 
 
-def test_every_stage_says_that_it_ran_on_the_device(runs: dict[int, Path], stages: Any) -> None:
+def test_every_stage_is_recorded_as_run_on_the_device(runs: dict[int, Path], stages: Any) -> None:
     for folder in runs.values():
         on_host = {stage["name"] for stage in stages(folder) if stage["device"] == "cpu"}
         assert on_host == {"split", "export", "report"}
@@ -58,13 +58,13 @@ def between_reading_and_training(folder: Path, stages: Any) -> int:
 
 
 def test_no_row_leaves_the_device_between_reading_and_training(runs: dict[int, Path], stages: Any) -> None:
-    """What was learned does (levels, rates, quantiles: the artefact), and that is as much of twice the rows."""
+    """Only the learned state (levels, rates, quantiles) moves, and its size does not depend on the number of rows."""
     small, large = (between_reading_and_training(folder, stages) for folder in runs.values())
     assert large - small < 100_000 // 8  # not a bit of a column of the rows that were added
 
 
 def test_predictions_stay_on_the_device_until_they_are_written(runs: dict[int, Path], stages: Any) -> None:
-    """What is measured of them are figures, and as many of twice the rows."""
+    """Metrics move a fixed number of figures, whatever the number of rows."""
     small, large = (
         sum(stage["bytes_to_host"] for stage in stages(folder) if stage["name"].endswith(("evaluate", " xgboost")))
         for folder in runs.values()

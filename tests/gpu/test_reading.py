@@ -1,4 +1,4 @@
-"""Tables read by cuDF are the host's tables to the last bit: schema, levels, codes, nulls, order of rows."""
+"""Tables read by cuDF: bit-identical to the host's in schema, levels, codes, nulls and row order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def of_file(path: Path, target: str) -> Config:
 
 
 def readable(config: Any, name: str) -> Config:
-    """Return a configuration of configs/ if its table is at hand and no setting sends it to the host."""
+    """Return a configuration of configs/ if its table is available and no setting sends it to the host."""
     found: Config = config(name, "source.cache=false")
     try:
         require_plain(found.source, found.tables)
@@ -160,7 +160,7 @@ def test_nested_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_
         job_of(nested_lines(tmp_path), "gpu")
 
 
-def test_nested_lines_are_the_same_table_where_fallback_is_allowed_and_it_is_said(tmp_path: Path) -> None:
+def test_nested_lines_give_the_same_table_and_the_fallback_is_reported(tmp_path: Path) -> None:
     config = nested_lines(tmp_path)
     host, backend = job_of(config, "cpu"), choose("gpu", DeviceOptions(fallback="allow"))
     backend.open_stage()

@@ -1,4 +1,4 @@
-"""What was trained on a device predicts the same where there is none; what it cannot train is refused by name."""
+"""Models trained on a device: they predict the same without one, and unsupported models are refused by name."""
 
 from __future__ import annotations
 

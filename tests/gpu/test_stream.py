@@ -1,4 +1,4 @@
-"""Parquet files that cuDF reads by row groups make the table that the host makes of them at once, to the last bit."""
+"""Parquet files read by cuDF in row groups: bit-identical to the host's table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.table.differences import table_difference
 
 
 class LittleRoom(GpuBackend):
-    """The GPU as if almost all of its memory were taken."""
+    """The GPU backend with almost all of its memory in use."""
 
     def free_bytes(self) -> int:
         return 1

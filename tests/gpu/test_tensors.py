@@ -1,4 +1,4 @@
-"""Hand-overs of device memory: what `tests/tensors` asks of the host's, and what only a device has."""
+"""Hand-overs of device memory: the checks of `tests/tensors`, and those that only a device has."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def X() -> Any:
     return X
 
 
-def test_the_tensor_lies_on_the_device(X: Any) -> None:
+def test_the_tensor_is_on_the_device(X: Any) -> None:
     assert to_torch(X).is_cuda
     assert hand_over(X, "torch")[1].device == f"cuda:{X.device.id}"
 
 
-def test_the_host_gets_a_copy_when_it_is_asked_for(X: Any) -> None:
+def test_the_host_gets_a_copy_on_request(X: Any) -> None:
     with pytest.raises(DataError, match=r"is in device memory(.|\n)*copy=True"):
         hand_over(X, "numpy")
     array, receipt = hand_over(X, "numpy", copy=True)
@@ -117,14 +117,14 @@ def test_pytorch_allocates_through_rmm() -> None:
     assert _said(late=False) == ["True True", "[]", "True"]
 
 
-def test_where_it_has_allocated_before_that_is_said() -> None:
+def test_an_earlier_allocation_is_reported() -> None:
     shares, notes, counted = _said(late=True)
     assert (shares, counted) == ("False False", "False")
     assert notes.count("PyTorch keeps its own allocator next to RMM") == 2
 
 
 def _said(late: bool) -> list[str]:
-    """Return the lines of a process of its own: PyTorch takes an allocator before its first allocation alone."""
+    """Return the output of a new process: PyTorch accepts an allocator only before its first allocation."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", ALLOCATE.format(late=late)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Fixture of the readers' tests: relative paths are below the test's own folder."""
+"""Fixture of the readers' tests: relative paths start at the test's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binary files that are damaged, encrypted, odd or not what their names say: read rightly, or refused with reasons."""
+"""Corrupt, encrypted, unusual or misnamed binary files: read correctly, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def outcome(work: Callable[[], object]) -> int:
 
 
 def look_at(path: Path, folder: Path) -> None:
-    """Do all that is done with a file: its footer, for a host and for a device; a sample; its rows."""
+    """Read a file in every way: its footer, for the host and for a device; a sample; all rows."""
     source = Source(path=str(path))
     if path.suffix == ".parquet":
         for written_out in (False, True):

@@ -323,7 +323,7 @@ def test_content_written_under_the_old_size_and_time_is_another_input(source: So
 
 
 def test_files_with_equal_size_and_time_are_distinguished(source: Source) -> None:
-    """Times of many file systems have steps of milliseconds; a link may come to lead to another file."""
+    """Many file systems store times in milliseconds, and a link may be changed to another file."""
     files = [SourceFile("/t.csv", 100, 7, "csv", ctime_ns=7, inode=number) for number in (1, 2)]
     assert cache_key(files[:1], source) != cache_key(files[1:], source)
 

@@ -1,4 +1,4 @@
-"""Rows and labels made of events, and the steps of event tables, against pandas on the same events."""
+"""Rows and labels built from events, and the steps of event tables, against pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written to, cut short, replaced or removed while they are read."""
+"""Files that are written, truncated, replaced or removed during a read."""
 
 from __future__ import annotations
 

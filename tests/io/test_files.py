@@ -1,4 +1,4 @@
-"""Files of a path, and one table from several files."""
+"""The files of a path, and one table from several files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row filter: what it keeps, what it refuses."""
+"""The row filter: selected rows, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Isolated sources: what a child process finds out about files before this one reads them."""
+"""Isolated sources: a child process checks files before this one reads them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = pa.table({"id": [1, 2, 3], "name": ["a", "b", None]})
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Start with no child, and leave none."""
+    """End all child processes before and after a test."""
     isolation.end_trials()
     isolation.forget()
     yield

@@ -1,4 +1,4 @@
-"""Left joins of declared, checked cardinality."""
+"""Left joins with a declared cardinality, which is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as the files hold them, and the rows of CSV files that have another number of fields."""
+"""Raw columns of files, and rows of CSV files with a different number of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source to one table: generators, public tables, what is read and what is not."""
+"""Reading a source into one table: generators, public tables, selected columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of real models on real data, held-out rows."""
+"""Predictions of real models for held-out rows of real data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics on the double of a device: `tests/pipeline/test_on_device.py` starts them where kernels are simulated."""
+"""Checks of metrics on the device double, run by `tests/pipeline/test_on_device.py` in Numba's simulator."""
 
 from __future__ import annotations
 

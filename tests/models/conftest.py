@@ -1,4 +1,4 @@
-"""Small real tables that come with scikit-learn, as column-major float32 matrices."""
+"""Small real tables from scikit-learn, as column-major float32 matrices."""
 
 from __future__ import annotations
 

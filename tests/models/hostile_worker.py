@@ -1,6 +1,6 @@
 """Load and use crafted estimators, each in a forked child: ``python -m tests.models.hostile_worker FOLDER``.
 
-Prints one JSON object: the exit code of each case (negative: the signal that ended it), and what it said.
+Prints one JSON object: the exit code of each case (negative: the signal that ended it), and its output.
 """
 
 from __future__ import annotations

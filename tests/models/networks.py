@@ -1,4 +1,4 @@
-"""Small networks with random weights, and what they compute, written out in NumPy and float64."""
+"""Small networks with random weights, and an independent implementation in NumPy and float64."""
 
 from __future__ import annotations
 

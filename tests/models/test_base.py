@@ -1,4 +1,4 @@
-"""The parameters of every model are those of the real class."""
+"""Parameters of every model, compared with the class that it wraps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integer codes as categories: 0 null, 1 unseen, 2 rare, levels from 3 on."""
+"""Integer codes as categories of gradient boosting: 0 null, 1 unseen, 2 rare, levels from 3."""
 
 from __future__ import annotations
 

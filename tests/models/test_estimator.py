@@ -1,4 +1,4 @@
-"""Scikit-learn estimators of the user's own: the file that makes them, what is exported, what is refused and why."""
+"""Custom scikit-learn estimators: the file that builds them, their export, and errors."""
 
 from __future__ import annotations
 

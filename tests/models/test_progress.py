@@ -1,4 +1,4 @@
-"""Trainings report rounds, epochs and trees; a display does not change their result."""
+"""Progress reports of rounds, epochs and trees; displaying them does not change a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every model, on each of its tasks, with real data."""
+"""Every model on each of its tasks, with real data."""
 
 from __future__ import annotations
 

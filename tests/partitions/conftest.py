@@ -1,4 +1,4 @@
-"""Tables in partitions, and workers that could be anywhere: all that they are given and give back is pickled."""
+"""Tables in partitions, and workers that pickle all arguments and results, as remote ones do."""
 
 from __future__ import annotations
 

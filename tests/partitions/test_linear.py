@@ -1,4 +1,4 @@
-"""Linear models that pass over partitions: scikit-learn's minimum, reached without its matrix."""
+"""Linear models fitted partition by partition: they reach scikit-learn's minimum."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def test_what_has_another_minimum_is_not_learned_so(backend: Backend) -> None:
     assert not can_fit_in_passes(LogisticRegression(), 5_000, context)  # its Hessian is too large
 
 
-def test_a_model_that_does_not_converge_says_so(X: Array, backend: Backend, workers: Workers) -> None:
+def test_a_model_that_does_not_converge_is_reported(X: Array, backend: Backend, workers: Workers) -> None:
     with pytest.raises(ConfigError, match=r"did not converge in 1 steps.*\n.*\n.*raise max_iter"):
         fitted(LogisticRegression(max_iter=1, tol=1e-9), X, target(X, 2), backend, workers, 2)

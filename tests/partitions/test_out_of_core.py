@@ -1,4 +1,4 @@
-"""Rows that are kept on the disk: what comes out is what memory would have given, and nothing stays behind."""
+"""Partitions kept on disk: the same results as in memory, and no files remain."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, small_disk: Path) -> Non
     assert list(small_disk.iterdir()) == []
 
 
-def test_nothing_stays_behind(tmp_path: Path, backend: Backend) -> None:
+def test_no_temporary_files_remain(tmp_path: Path, backend: Backend) -> None:
     with pytest.raises(ZeroDivisionError), out_of_core_workers(backend, "asked for", tmp_path) as workers:
         handle = workers.submit(_ones, N_CELLS)
         assert workers.gather([handle])[0].sum() == N_CELLS

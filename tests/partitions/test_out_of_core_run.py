@@ -1,4 +1,4 @@
-"""A run whose rows do not fit into memory is the run that has memory enough, to the last bit."""
+"""Out-of-core runs: bit-identical to runs in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that workers read in pieces is the table, and has the notes and errors, of reading it on one machine."""
+"""Reading a source in chunks on workers: the same table, notes and errors as on one machine."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ LATE = {  # a column whose last value is not like the others
 @pytest.mark.parametrize("n_odd", [1, -1, ROWS // 2])
 @pytest.mark.parametrize("case", LATE)
 def test_what_some_rows_show_counts_for_all(tmp_path: Path, backend: Backend, case: str, n_odd: int) -> None:
-    """The first row, all but the last, or half of them, are of the second kind."""
+    """The first row, all but the last, or half of them have the second kind."""
     usual, odd = LATE[case]
     rows = [f"{i},{odd}" for i in range(ROWS)]
     rows[n_odd:] = [f"{i},{usual}" for i in range(ROWS - len(rows[:n_odd]))]
@@ -280,7 +280,7 @@ def test_texts_are_cut_at_the_ends_of_rows_alone(
 
 
 def big_csv(path: Path, **odd: str) -> Path:
-    """Write rows ``i,text,i/2``, but for those that are given: ``row_300="x,y"``."""
+    """Write rows ``i,text,i/2``, except those passed by name: ``row_300="x,y"``."""
     rows = [f"{i},name {i % 5},{i / 2}" for i in range(ROWS)]
     for name, row in odd.items():
         rows[int(name.removeprefix("row_"))] = row
@@ -419,7 +419,7 @@ def test_files_without_rows(tmp_path: Path, backend: Backend) -> None:
     compare(config(path=str(tmp_path)), backend)
 
 
-def test_a_hook_is_given_all_rows_and_that_is_said(tmp_path: Path, backend: Backend) -> None:
+def test_a_hook_receives_all_rows_and_that_is_reported(tmp_path: Path, backend: Backend) -> None:
     (tmp_path / "hook.py").write_text("def clean(frame): return frame.assign(n=len(frame))")
     source = {"path": str(big_csv(tmp_path / "t.csv")), "prepare": f"{tmp_path}/hook.py:clean"}
     found = compare(config(**source), backend)
@@ -453,7 +453,7 @@ def test_keys_that_are_compared_as_all_of_them_allow_are_joined_as_a_whole(tmp_p
     assert "different types" in found[0].partition_notes[0]
 
 
-def test_a_table_of_the_leading_process_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:
+def test_a_table_in_the_driver_is_sent_to_the_workers(churn: Path, backend: Backend) -> None:
     table = read_table(config(path=str(churn)), backend).table
     assert isinstance(table, Table)
     sent = partition_table(table, InlineWorkers(backend, 2), 3)
@@ -480,9 +480,7 @@ def test_other_processes_read_the_same(churn: Path, tmp_path: Path, backend: Bac
     assert_same(LoadedPartitions(table, (), ()), expected.table)
 
 
-def test_pieces_are_small_however_few_are_asked_for(
-    churn: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chunks_stay_small_if_few_are_requested(churn: Path, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_chunks, "CHUNK_BYTES", 200_000)
     (found,) = compare(config(path=str(churn)), backend, counts=(1,))
     assert len(found.table.partitions) > 5

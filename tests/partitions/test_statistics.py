@@ -1,4 +1,4 @@
-"""What is learned of rows on workers is what one machine learns of them, to the last bit."""
+"""Statistics learned on workers: bit-identical to those of one machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make(seed: int, n: int = N) -> pd.DataFrame:
             "late": np.where(np.arange(n) < 0.8 * n, np.nan, rng.normal(size=n)),
             "plan": rng.choice(np.array(["x", "y", "z", None], object), n),
             "city": rng.choice([f"c{i}" for i in range(40)], n),
-            "where": np.where(np.arange(n) < 20, "the start", np.where(np.arange(n) > n - 9, "the end", "amid")),
+            "where": np.where(np.arange(n) < 20, "the start", np.where(np.arange(n) > n - 9, "the end", "middle")),
             "active": rng.random(n) < 0.5,
             "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 10**6, n), unit="min"),
             "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
@@ -272,7 +272,7 @@ def test_a_fit_and_its_matrices_are_those_of_one_machine(
         assert write_matrix(parted, shared, backend).gather().tobytes() == alone.transform(table, backend).tobytes()
 
 
-def test_nothing_that_was_reduced_is_asked_for_again(
+def test_no_reduction_is_computed_twice(
     backend: Backend, workers: Workers, divide: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = encode_chunks(make(0), backend)

@@ -1,4 +1,4 @@
-"""Tables and matrices in partitions: the rows of the table, whatever the partitions."""
+"""Tables and matrices in partitions: the same rows for any partitions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_another_schema_is_that_of_every_partition(
     assert parted.arrange(table.schema) is parted
 
 
-def test_single_rows_come_in_the_order_in_which_they_are_asked_for(table: Table, workers: Workers, divide: Any) -> None:
+def test_single_rows_come_in_the_requested_order(table: Table, workers: Workers, divide: Any) -> None:
     positions = np.array([99, 0, 30, 30, 31, 5, 98])
     found = divide(table, [0, 30, 30, 31, 90, 100], workers).rows(positions, ["x", "since"])
     for name, values in found.items():

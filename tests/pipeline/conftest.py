@@ -1,4 +1,4 @@
-"""A small churn configuration, and its finished run."""
+"""A small churn configuration and its finished run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs on the double of a device: `test_on_device.py` starts them where kernels are simulated."""
+"""Checks of whole runs on the device double, run by `test_on_device.py` in Numba's simulator."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class WithEstimators(DeviceDouble):
 
 
 def left_the_device() -> list[str]:
-    """Return where something came to the host uncounted, but for what encoding asks of a column: bounds, any null."""
+    """Return where something came to the host uncounted, except the bounds and null checks of encoding."""
     return [line for line in uncounted if "/gpupipe/" in line and "/gpupipe/table/" not in line]
 
 
@@ -171,7 +171,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_model_that_the_device_lacks_falls_back_and_says_so(tmp_path: Path) -> None:
+def test_a_model_without_a_device_version_falls_back_with_a_note(tmp_path: Path) -> None:
     models = [{"hist_gradient_boosting": {"max_iter": 3}}]
     run = run_on(WithEstimators(), configured("auto", models, **SMALL), tmp_path / "run")
     stages = {stage.name: stage for stage in run.timeline.stages}
@@ -198,7 +198,7 @@ def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(more: dict[str,
     assert left_the_device() == []
 
 
-def test_clusters_are_judged_on_the_host_and_the_reason_is_said(tmp_path: Path) -> None:
+def test_clusters_are_scored_on_the_host_and_the_reason_is_reported(tmp_path: Path) -> None:
     source = SMALL["source"] | {"target": None, "positive": None}
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})
     run = run_on(WithEstimators(), config, tmp_path / "run")
@@ -281,7 +281,7 @@ def test_where_fallback_is_forbidden_nothing_is_left(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_rules_are_judged_where_the_columns_are() -> None:
+def test_rules_are_checked_where_the_columns_are() -> None:
     columns = pa.table(
         {
             "x": [1.5, None, 200.0, 1.5], "n": [1, 2, 3, 300], "c": ["a", "b", None, "z"],

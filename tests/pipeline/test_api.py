@@ -1,4 +1,4 @@
-"""The Python way in: the same objects, and the same figures, as the command line."""
+"""The Python interface: the same results as the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Python interface refuses, and in which words; and what it shows of itself."""
+"""Arguments of the Python interface: errors and their messages, and the representations of its objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_section_of_a_configuration_is_an_argument() -> None:
     assert arguments - set(gp.Config.model_fields) == {"target", "positive", "columns", "drop", "where", "schema"}
 
 
-def test_arguments_a_dict_and_a_file_say_the_same(tmp_path: Path) -> None:
+def test_arguments_a_dict_and_a_file_are_equivalent(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(
         "source: {path: t.csv, target: left, drop: [id], schema: {plan: text}}\nseed: 3\n"
         "features: [{impute: {columns: [age]}}]\nmodels: [{xgboost: {max_depth: 3}}, ridge]\nsplit: {cv: 3}\n"
@@ -54,7 +54,7 @@ def test_arguments_a_dict_and_a_file_say_the_same(tmp_path: Path) -> None:
     assert gp.Pipeline(Path("t.csv"), **arguments, **typed).config == expected
 
 
-def test_all_mistakes_come_at_once_with_their_path_and_no_yaml() -> None:
+def test_all_errors_are_reported_together_by_path_without_yaml() -> None:
     with pytest.raises(ConfigError) as error:
         pipeline(
             drop=5, device="gpux", features=[{"impute": {"columns": "age", "strategy": "mdian"}}, "standardize"],

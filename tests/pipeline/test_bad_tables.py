@@ -1,4 +1,4 @@
-"""Targets from which nothing can be learned, and tables at prediction that are not those of the training."""
+"""Targets that cannot be learned, and tables to score that do not match the training table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration checked against rows: every mistake at once, with its place."""
+"""A configuration checked against rows: all errors together, with their locations."""
 
 from __future__ import annotations
 
@@ -97,15 +97,15 @@ def test_a_setting_that_does_not_fit_the_data(folder: Path, setting: str, messag
     assert message in mistakes(folder, SOURCE + setting + "\n", kind)[0]
 
 
-def test_every_mistake_is_reported_at_once_in_the_order_of_the_file(folder: Path) -> None:
+def test_every_error_is_reported_in_file_order(folder: Path) -> None:
     lines = mistakes(
         folder,
         "source: {path: people.csv, target: lft, drop: [idd], schema: {agee: float}}\n"
         "tables: {orders: {path: orders.csv, on: customer, cardinality: one_to_many}}\n"
         "features:\n"
         "  - arithmetic: {ratio: [incom, age], as: share}\n"
-        "  - standardize: [share, city]\n"  # what follows from the line before is no mistake of its own
-        "  - target_encode: city\n"  # nor is what follows from the target
+        "  - standardize: [share, city]\n"  # errors caused by the line before are not repeated
+        "  - target_encode: city\n"  # nor are those caused by the target
         "  - log1p: share\n"
         "split: {group: regoin}\n",
     )
@@ -154,7 +154,7 @@ def test_changed_and_dropped_columns_name_the_op(folder: Path) -> None:
     assert "no column 'income': drop (features[1]) has dropped it; move log1p before drop (features[1])" in second
 
 
-def test_an_exclusion_of_the_target_is_no_mistake(folder: Path) -> None:
+def test_the_target_may_be_excluded(folder: Path) -> None:
     checked(folder, SOURCE + "features: [{encode: ['@categorical', '!left', '!id']}]\n" + MODELS)
 
 

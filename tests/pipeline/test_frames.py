@@ -1,4 +1,4 @@
-"""Frames as the tables of a pipeline: what is learned from them is what is learned from a file with the same rows."""
+"""In-memory frames as tables of a pipeline: the same results as from files with the same rows."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def without_nan(value: Any) -> Any:
 
 
 def refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
 @given(VALUES)
@@ -48,7 +48,7 @@ def test_keys_stay_in_the_order_in_which_they_were_given() -> None:
     assert dumps({"b": 1, "a": 2}) == '{"b": 1, "a": 2}'
 
 
-def test_a_path_that_is_no_unicode_is_written_and_read_back(tmp_path: Path) -> None:
+def test_a_path_that_is_not_unicode_is_written_and_read_back(tmp_path: Path) -> None:
     name = b"caf\xe9.csv".decode("utf-8", "surrogateescape")
     write_json(tmp_path / "v.json", {"path": name})
     assert json.loads((tmp_path / "v.json").read_text(encoding="utf-8")) == {"path": name}

@@ -1,4 +1,4 @@
-"""What is chosen on data is judged on rows that had no part in the choice."""
+"""Model selection: choices made on data are scored on rows that took no part in them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cut(y: Any, p: Any) -> float:
 
 
 def check_folds(plain: pd.DataFrame, learned: pd.DataFrame, label: str, judges: Any) -> None:
-    """Hold each fold to scikit-learn's calibration of the folds that judge it, and to the best cut of these."""
+    """Compare each fold with scikit-learn's calibration on the other folds, and with their best threshold."""
     y, p, fold = plain["target"].astype(str) == label, plain[f"probability_{label}"], plain["fold"]
     for k in range(1, fold.max() + 1):
         others = judges(fold, k)
@@ -96,7 +96,7 @@ def test_metrics_are_the_means_of_the_folds_in_the_file(runs: Any) -> None:
     assert run.metrics["f1"] == pytest.approx(np.mean(by_fold))
 
 
-def test_in_the_order_of_time_only_earlier_folds_judge(tmp_path: Path) -> None:
+def test_in_time_order_only_earlier_folds_are_used(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=600), "at": pd.date_range("2026-01-01", periods=600)})
     drift = np.linspace(-1, 1, 600)
@@ -108,7 +108,7 @@ def test_in_the_order_of_time_only_earlier_folds_judge(tmp_path: Path) -> None:
     check_folds(plain, learned, "p", lambda fold, k: fold < k)
 
 
-def test_the_selection_is_judged_by_folds_that_did_not_select(german: Path, tmp_path: Path) -> None:
+def test_the_selection_is_scored_on_folds_not_used_to_select(german: Path, tmp_path: Path) -> None:
     """With many alike candidates the best mean is too good by chance; the procedure is what other folds choose."""
     source = {"path": str(german), "target": "credit", "positive": 2}
     models = [

@@ -1,4 +1,4 @@
-"""Runs that reach a limit, or are asked to stop: where they end, and what they say."""
+"""Runs that reach a limit or receive a stop request: where they stop, and what they report."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_stage_and_round_is_a_safe_point_and_nothing_is_left_under_the_nam
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_was_asked_to_stop_stops_at_the_next_safe_point(tmp_path: Path) -> None:
+def test_a_stop_request_takes_effect_at_the_next_safe_point(tmp_path: Path) -> None:
     stop_signal = StopSignal()
     stop_signal.watch(lambda where: stop_signal.request(KeyboardInterrupt()) if where == "before split" else None)
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""How often a run, and what looks at its files before or after it, lists them and asks a file system for one."""
+"""The number of file system requests of a run, and of the commands that inspect its files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CountingFileSystem(MemoryFileSystem):
 
 @pytest.fixture
 def requests(tmp_path: Path) -> Iterator[Counter[str]]:
-    """Write two tables, and return what has been asked for since."""
+    """Write two tables, and return the requests made since then."""
     fsspec.register_implementation("counted", CountingFileSystem, clobber=True)
     system, draw = fsspec.filesystem("counted"), np.random.default_rng(0)
     for i in range(N_FILES):
@@ -98,7 +98,7 @@ def test_so_do_plan_check_init_and_predict(tmp_path: Path, requests: Counter[str
         assert requests["list"] == 1
 
 
-def test_a_file_that_comes_during_a_run_is_none_of_it(tmp_path: Path, requests: Counter[str]) -> None:
+def test_a_file_added_during_a_run_is_ignored(tmp_path: Path, requests: Counter[str]) -> None:
     system = fsspec.filesystem("counted")
 
     class Copier:

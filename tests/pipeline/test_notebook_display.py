@@ -1,4 +1,4 @@
-"""A run in a notebook: one output, updated in place, that tells how the run went."""
+"""Display of a run in a notebook: one output, updated in place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with Console() as console, Timeline([console]).stage("read <b>", Place("cpu")):
 
 
 class Recorder(NotebookClient):
-    """Runs a notebook, and keeps each message about what is displayed."""
+    """A notebook client that records each display message."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -101,7 +101,7 @@ def test_a_notebook_is_interactive_and_a_timeline_has_a_table(executed: Recorder
     assert "train xgboost" in output.data["text/html"]
 
 
-def test_a_run_that_is_interrupted_is_marked_and_names_are_no_markup(executed: Recorder) -> None:
+def test_an_interrupted_run_is_marked_and_names_are_escaped(executed: Recorder) -> None:
     display, error = outputs(executed, 3)
     assert error.ename == "KeyboardInterrupt"
     assert "✗ 1 stage" in display.data["text/html"] and "read &lt;b&gt;" in display.data["text/html"]

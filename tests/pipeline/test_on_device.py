@@ -1,4 +1,4 @@
-"""Metrics and whole runs on the double of a device; whether kernels are simulated is fixed when Numba is imported."""
+"""Metrics and whole runs on the device double, in a new process: Numba chooses the simulator on import."""
 
 from __future__ import annotations
 

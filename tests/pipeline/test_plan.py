@@ -1,4 +1,4 @@
-"""What a plan predicts, beside what a run does."""
+"""The predictions of a plan, compared with a run."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_filter_counts_by_the_share_that_passes(table, tmp_path):
     assert plan.n_rows == pytest.approx(kept, rel=0.03) and not plan.is_exact
 
 
-def test_a_file_whose_beginning_is_of_one_class_is_looked_at_all_over(table, tmp_path):
+def test_a_file_that_begins_with_one_class_is_sampled_throughout(table, tmp_path):
     order = pc.sort_indices(table.column("Churn").cast(pa.string()))
     pq.write_table(table.take(order), tmp_path / "sorted.parquet", row_group_size=5_000)
     plan, _ = plan_of(of_file(tmp_path / "sorted.parquet"))

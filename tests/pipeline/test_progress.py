@@ -1,4 +1,4 @@
-"""Progress of a stage: the estimate of what is left, and what a log shows of a run without a terminal."""
+"""Progress of a stage: the estimate of the remaining time, and the log of a run without a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 60.0  # seconds after which something that never comes fails a test
 
 @dataclass
 class Training:
-    """A training of rounds, with a clock of its own."""
+    """A training in rounds, with a simulated clock."""
 
     done: int = 0
     now: float = 100.0
@@ -64,7 +64,7 @@ def test_the_estimate_follows_a_training_that_becomes_slower() -> None:
     assert meter.seconds_left() == pytest.approx(100 * 0.5, rel=0.02)  # and not 100 × 0.275, the mean
 
 
-def test_a_training_that_goes_on_from_a_checkpoint_is_not_taken_for_a_fast_one() -> None:
+def test_resumed_rounds_do_not_count_as_fast_ones() -> None:
     training = Training(done=200)
     meter = training.meter()
     training.go_on(meter, 50, 1.0)
@@ -82,7 +82,7 @@ def test_a_long_epoch_is_measured_by_its_part() -> None:
     assert describe(meter) == "epoch 1 of 10, 2 min 51 s left"  # 29 s for 29 of 200 steps
 
 
-def test_a_training_that_begins_again_is_measured_anew() -> None:
+def test_a_restarted_training_is_measured_from_its_start() -> None:
     training = Training()
     meter = training.meter()
     training.go_on(meter, 100, 1.0)
@@ -111,7 +111,7 @@ def test_of_a_training_that_may_end_early_the_estimate_is_a_limit() -> None:
         (None, ""),
     ],
 )
-def test_what_is_known_is_said(report: ProgressReport | None, words: str) -> None:
+def test_available_figures_are_shown(report: ProgressReport | None, words: str) -> None:
     meter = ProgressMeter(lambda: report)
     meter.update()
     assert describe(meter) == words

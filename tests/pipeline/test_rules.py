@@ -1,4 +1,4 @@
-"""The rules of ``data:`` in a run, and in what serves its model: on one machine, and on workers."""
+"""Rules of ``data:`` in a run and in scoring, on one machine and on workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BROKEN = """\
   tenure: 2 rows violate range: [0, 100]: row 17: 130; row 181: -4 (the column ranges from -4 to 130)
   plan: 1 row violates set: [monthly, yearly]: row 91: 'weekly' (accepted with 'weekly' in the set)
   since: 1 row violates range: [2020-01-01, null]: row 240: 1999-12-31 (the column ranges from 1999-12-31 to 2024-08-26)
-  mail: 1 row violates regex: .+@.+: row 61: 'nobody' (only warns)
+  mail: 1 row violates regex: .+@.+: row 61: 'no-at-sign' (only warns)
 """
 
 
@@ -74,7 +74,7 @@ def good() -> pd.DataFrame:
 def bad() -> pd.DataFrame:
     frame = good()
     frame.loc[[16, 149, 180], "tenure"] = [130.0, 1.5, -4.0]
-    frame.loc[90, "plan"], frame.loc[60, "mail"], frame.loc[3, "id"] = "weekly", "nobody", "c230"
+    frame.loc[90, "plan"], frame.loc[60, "mail"], frame.loc[3, "id"] = "weekly", "no-at-sign", "c230"
     frame.loc[239, "since"], frame.loc[200, "id"] = pd.Timestamp("1999-12-31"), None
     return frame
 
@@ -146,9 +146,7 @@ def test_rows_of_several_files_are_those_of_their_file(folder: Path, backend: Ba
 
 
 @pytest.mark.parametrize("drop", [["id", "mail"], ["@text", "i*"]])
-def test_columns_that_are_left_out_are_read_for_their_rules_alone(
-    folder: Path, backend: Backend, drop: list[str]
-) -> None:
+def test_excluded_columns_are_read_for_their_rules_alone(folder: Path, backend: Backend, drop: list[str]) -> None:
     source = {"drop": drop}
     plain = read_table(configured(folder / "good.parquet", {}, source=source), backend)
     ruled = read_table(configured(folder / "good.parquet", source=source), backend)
@@ -205,14 +203,14 @@ def test_where_columns_are_derived_the_rules_hold_as_well(folder: Path, backend:
         Pipeline(configured(folder / "bad.parquet")).features(bad())
 
 
-def test_texts_that_a_device_does_not_keep_are_judged_as_the_host_reads_them(folder: Path, backend: Backend) -> None:
+def test_texts_that_a_device_drops_are_checked_as_the_host_reads_them(folder: Path, backend: Backend) -> None:
     config = configured(folder / "bad.parquet", {"id": RULES["id"], "mail": {"regex": ".+@.+"}, "plan": RULES["plan"]})
     table = encode(pa.Table.from_pandas(bad()), backend)
     texts = {name: DeviceText(np.asarray(text.is_null()), backend) for name, text in table.texts.items()}
     with pytest.raises(SchemaError) as caught:
         enforce(replace(table, texts=texts), config, backend)
     assert [line.split(":")[0].strip() for line in str(caught.value).splitlines()[1:5]] == ["plan", "id", "id", "mail"]
-    assert "row 4: 'c230'; row 231: 'c230'" in str(caught.value) and "row 61: 'nobody'" in str(caught.value)
+    assert "row 4: 'c230'; row 231: 'c230'" in str(caught.value) and "row 61: 'no-at-sign'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +221,7 @@ def test_texts_that_a_device_does_not_keep_are_judged_as_the_host_reads_them(fol
         ({"tenure": {"regex": "a"}}, "regex does not apply to column 'tenure', which is numeric", "declare the column"),
     ],
 )
-def test_a_rule_of_no_column_or_of_the_wrong_one_is_a_mistake_of_the_configuration(
+def test_a_rule_without_a_suitable_column_is_a_configuration_error(
     folder: Path, backend: Backend, rules: Any, what: str, fix: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -232,7 +230,7 @@ def test_a_rule_of_no_column_or_of_the_wrong_one_is_a_mistake_of_the_configurati
     assert caught.value.where.startswith(f"data.{next(iter(rules))}")
 
 
-def test_what_only_warns_is_said_and_kept_in_the_report(run: Run) -> None:
+def test_warnings_are_logged_and_recorded_in_the_report(run: Run) -> None:
     said = [note.text for note in run.timeline.all_notes("warning")]
     assert said[1].startswith("mail: 240 rows violate regex: [a-z]+@.+: row 1: 'u0@example.org'; row 2:")
     assert said[0].startswith("tenure: 39 rows violate range: [0, 60]: row 10: 63;")
@@ -273,14 +271,14 @@ def test_columns_that_the_model_does_not_read_may_be_absent(model: Model) -> Non
         model.predict(frame.drop(columns="plan"))
 
 
-def test_unique_is_meant_of_each_table_that_is_given(model: Model) -> None:
+def test_unique_is_checked_per_input_table(model: Model) -> None:
     first = good()[:1]
     assert model.predict(first) == model.predict(first)
     with pytest.raises(SchemaError, match="unique: true: row 1: 'c0'; row 2: 'c0'"):
         model.predict(pd.concat([first, first]))
 
 
-def test_levels_that_training_never_saw_are_judged_by_what_they_are(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_levels_unseen_in_training_are_checked_by_value(run: Run, folder: Path, tmp_path: Path) -> None:
     config = configured(folder / "good.parquet", {"plan": {"regex": "[a-z]+"}})
     model = load_model(run_pipeline(config, tmp_path / "run").path)
     frame = good()
@@ -292,7 +290,7 @@ def test_levels_that_training_never_saw_are_judged_by_what_they_are(run: Run, fo
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_workers_judge_all_rows_before_they_score_one(folder: Path, model: Model, tmp_path: Path, n: int) -> None:
+def test_workers_check_all_rows_before_scoring_any(folder: Path, model: Model, tmp_path: Path, n: int) -> None:
     workers = InlineWorkers(model.backend, n, copies=True)
     model.backend.take_notes()
     with pytest.raises(SchemaError) as caught:
@@ -319,7 +317,7 @@ def test_the_command_line_refuses_with_exit_code_5_and_says_what_warns(
     assert code == 0 and "tenure: 39 rows violate range: [0, 60]" in said
 
 
-def test_rules_that_are_none_make_no_model(run: Run, model: Model) -> None:
+def test_an_invalid_rule_prevents_loading_a_model(run: Run, model: Model) -> None:
     from gpupipe.artifact import ArtifactReader
     from gpupipe.pipeline.model.model import open_model
 

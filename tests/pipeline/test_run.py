@@ -1,4 +1,4 @@
-"""The main job: what it leaves, what it reaches, what it refuses."""
+"""Runs: output files, scores and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_run_directory_holds_everything_that_is_promised(churn_run: Run) -> 
     assert found == promised | {"log.jsonl", "run.json"}
 
 
-def test_metrics_are_those_of_the_predictions_beside_them(churn_run: Run) -> None:
+def test_metrics_match_the_written_predictions(churn_run: Run) -> None:
     predictions = pd.read_parquet(churn_run.path / "predictions.parquet")
     document = json.loads((churn_run.path / "metrics.json").read_text())
     best = document["models"][document["best"]]
@@ -50,7 +50,7 @@ def test_the_test_rows_are_an_exact_stratified_quarter(churn_run: Run) -> None:
     assert predictions["row"].is_monotonic_increasing and predictions["row"].is_unique
 
 
-def test_every_stage_says_where_it_ran_and_why(churn_run: Run) -> None:
+def test_every_stage_records_its_device_and_the_reason(churn_run: Run) -> None:
     stages = json.loads((churn_run.path / "timeline.json").read_text())["stages"]
     assert {"read", "split", "features", "evaluate", "export"} <= {stage["name"] for stage in stages}
     assert all(stage["device"] == "cpu" and stage["reason"] for stage in stages)
@@ -117,7 +117,7 @@ def test_stratified_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> No
         assert predictions["row"].to_numpy()[predictions["fold"] == i].tolist() == sorted(test)
 
 
-def test_rows_without_a_target_are_left_out_and_counted(write, tmp_path: Path) -> None:
+def test_rows_without_a_target_are_dropped_and_counted(write, tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": np.arange(100.0), "y": [1.0, 2.0, None, 4.0] * 25})
     frame.to_parquet(tmp_path / "t.parquet")
     path = write(f"source: {{path: '{tmp_path}/t.parquet', target: y}}\nmodels: [ridge]\nreport: {{enabled: false}}\n")
@@ -175,7 +175,7 @@ def test_a_multiclass_target_has_a_probability_for_each_class(write, tmp_path: P
         ("models=[ridge]", ConfigError, "cannot learn this task"),
         ("features=[standardize: City]", ConfigError, "City"),
         ("features=[one_hot: Contrakt]", ConfigError, "Contract"),
-        ("split.group=nobody", SchemaError, "nobody"),
+        ("split.group=missing", SchemaError, "missing"),
         ("evaluate.metrics=[r2]", ConfigError, "r2"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Numbers of report.html, recomputed from predictions.parquet by pandas and scikit-learn."""
+"""Numbers in report.html, recomputed from predictions.parquet with pandas and scikit-learn."""
 
 from __future__ import annotations
 

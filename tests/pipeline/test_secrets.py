@@ -1,6 +1,6 @@
-"""The value of a secret variable is in no output of a command, wherever a configuration uses it.
+"""Secret variables: their values appear in no output of a command, wherever a configuration uses them.
 
-Not only the value: no piece of it of six characters, however it is escaped.
+The same applies to any six consecutive characters of a value, however they are escaped.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ PLACES = {
     "rule, set": TABLE + MODEL + "data: {c: {set: ['${Z}', u, v, w]}}",
     "rule, regex": TABLE + MODEL + "data: {c: {regex: '(${Z}'}}",
     "a section": MODEL + "source: '${Z}'",
-    "a word in place of a section": TABLE + MODEL + "name: {x: '${Z}'}",
+    "a word instead of a section": TABLE + MODEL + "name: {x: '${Z}'}",
 }
 SETTINGS = "device: cpu\nreport: {plots: false}\n"
 
@@ -227,7 +227,7 @@ def test_python_gets_errors_and_displays_without_the_value(tmp_path: Path, monke
     assert leaked(VALUES["token"], "".join([*wrong.value.problems, *traceback.format_exception(wrong.value)])) == []
 
 
-def test_words_of_gpupipe_stay_beside_secrets(tmp_path: Path) -> None:
+def test_words_of_gpupipe_are_kept_where_secrets_are_masked(tmp_path: Path) -> None:
     text = "models: ['${MODEL}']\nsource: {path: '/none/${TOKEN}', format: '${FORMAT}', target: y}\n"
     (tmp_path / "c.yaml").write_text(SETTINGS + text)
     environment = {"MODEL": "xgboost", "FORMAT": "parquet", "TOKEN": "s3cr3t-token"}

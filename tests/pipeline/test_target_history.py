@@ -1,4 +1,4 @@
-"""Past values of the target as features: what a run learns of them, what it says, and how future rows are predicted."""
+"""Past values of the target as features: training, notes, and predictions for future rows."""
 
 from __future__ import annotations
 

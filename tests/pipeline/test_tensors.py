@@ -1,4 +1,4 @@
-"""The rows of a configuration as tensors: what is in them, what they were learned from, and whose memory they are."""
+"""Rows of a configuration as tensors: their values, the rows they were learned from, and their memory."""
 
 from __future__ import annotations
 

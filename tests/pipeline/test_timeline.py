@@ -48,7 +48,7 @@ def test_the_stages_add_up_to_no_more_than_the_run_and_inner_ones_to_no_more_tha
         assert ended <= stages[after]["start_seconds"] + slack
 
 
-def test_a_stage_says_where_it_ran_why_and_how_fast() -> None:
+def test_a_stage_records_its_device_reason_and_speed() -> None:
     timeline = Timeline()
     a_run(timeline)
     read = timeline.to_json()["stages"][0]
@@ -148,7 +148,7 @@ def test_the_log_has_one_json_object_a_line_with_a_utc_time_and_a_level(tmp_path
 
 
 class Metered(CpuBackend):
-    """A backend's figures, as a device would give them."""
+    """A backend with the measurements of a device."""
 
     name = "gpu"
 

@@ -1,4 +1,4 @@
-"""Ops fitted to a table, and all that comes of it in bits."""
+"""Fit ops to a table, and compare the outcomes bit by bit."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ Array = Any
 
 @cache
 def backend(n_threads: int = 2) -> Backend:
-    """Return the backend of so many threads; one for all tests, so that none starts threads of its own."""
+    """Return the backend with `n_threads` threads, shared by all tests: none starts further threads."""
     made = choose("cpu")
     made.n_threads = n_threads
     return made
 
 
 class Fitted:
-    """What a fit leaves.
+    """The outcome of a fit.
 
     Parameters
     ----------
     arrow : pyarrow.Table
     kinds : mapping of str to str
-        What is declared of the columns.
+        The declared kinds of columns.
     ops : sequence of single-key mappings
         As in a configuration.
     view : {"dense", "codes", "embedding"}
@@ -131,10 +131,10 @@ class Fitted:
 
 
 def in_bits(features: FittedFeatures) -> list[str]:
-    """Return all that features have learned: schema, programs, states, what was said on the way."""
+    """Return everything that features have learned: schema, programs, states and notes."""
     programs = [program for program in (features.program, features.training_program) if program is not None]
     arrays = [array for program in programs for array in (program.instructions, program.params, program.luts)]
-    # Whether a column of the table had a null is said of all its rows, and nothing is made of it.
+    # A column's nullability is read from all rows, and nothing is derived from it.
     schema = [replace(column, nullable=True) for column in features.schema]
     said = (schema, features.features, features.notes, features.states)
     return [*map(repr, said), *(f"{array.dtype} {array.shape} {array.tobytes().hex()}" for array in arrays)]
@@ -143,15 +143,15 @@ def in_bits(features: FittedFeatures) -> list[str]:
 def fitted(
     case: tuple[Drawn, Sequence[Mapping[str, Any]], str], arrow: pa.Table | None = None, y: Array = None, **more: Any
 ) -> Fitted:
-    """Return what a drawn case comes to; one whose ops do not go together is left out.
+    """Fit a drawn case; reject one whose ops do not fit together.
 
     Parameters
     ----------
     case : (Drawn, ops, view)
     arrow : pyarrow.Table, optional
-        In place of the drawn table.
+        Replaces the drawn table.
     y : array, shape (n_rows,), optional
-        In place of the drawn target.
+        Replaces the drawn target.
     **more
         See `Fitted`.
     """

@@ -1,4 +1,4 @@
-"""Lists of feature ops that suit a table: every op there is, with drawn settings."""
+"""Hypothesis strategies for lists of feature ops that suit a table, with drawn settings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def some(draw: Draw, names: list[str], least: int = 1, most: int = 3) -> list[st
 
 
 def numeric(settings: dict[str, st.SearchStrategy[Any]]) -> Callable[[Draw, Columns], Settings | None]:
-    """Return the way to draw an op that changes numbers in their place, or adds the result beside them."""
+    """Return a strategy for an op that changes numeric columns in place or adds its result as new columns."""
 
     def make(draw: Draw, columns: Columns) -> Settings | None:
         chosen = some(draw, columns.numbers)
@@ -332,7 +332,7 @@ ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_enc
 def listed(
     draw: Draw, table: Drawn, makers: dict[str, Callable[[Draw, Columns], Settings | None]], n_made: int = 0
 ) -> list[Settings]:
-    """Return up to six ops that suit a table; those that do not are left out. `n_made` names have been given away."""
+    """Return up to six ops that suit a table, without those that do not. `n_made` names are already used."""
     columns, ops = Columns(table), []
     columns.n_made = n_made
     for name in draw(st.lists(st.sampled_from(sorted(makers)), min_size=1, max_size=6)):

@@ -1,4 +1,4 @@
-"""Whole runs over a drawn table, in files as a user has them."""
+"""Whole runs on a drawn table, through files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of every kind of column, at the limits of each. Hypothesis draws which columns, how many rows, and a seed."""
+"""Hypothesis strategies for tables with every kind of column and extreme values; drawn: columns, row count, seed."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Drawn:
     ----------
     seed, n_rows : int
     columns : tuple of str
-        Names in `MAKERS`; each has a generator of its own, so that no column depends on the others.
+        Names in `MAKERS`; each has a separate generator, so that no column depends on the others.
     target : str
         One of `TARGETS`.
     """
@@ -137,7 +137,7 @@ class Drawn:
 
     @property
     def n_classes(self) -> int:
-        """How many classes the target has; 0 for numbers."""
+        """The number of classes of the target; 0 for numbers."""
         return {"two classes": 2, "three classes": 3}.get(self.target, 0)
 
     def with_columns(self, *names: str) -> Drawn:

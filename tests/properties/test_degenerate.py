@@ -1,4 +1,4 @@
-"""A column without any information is no reason to fail, and none for another column to be anything else."""
+"""Columns without information: they neither fail a fit nor change other columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OF_THEM = {name: make for name, make in EVERY.items() if name != "auto"}  # it t
 
 @st.composite
 def besides(draw: Draw) -> tuple[Any, Any]:
-    """Return a case, and the same with columns of nothing around the others, and ops on them behind the others."""
+    """Return a case, and the same with degenerate columns around the others, and ops on them after the others."""
     table, ops, view = draw(cases(tables(makers=USUAL)))
     bad = draw(st.lists(st.sampled_from(NOTHING), min_size=1, max_size=4, unique=True))
     more = listed(draw, replace(table, columns=tuple(bad)), OF_THEM, n_made=100)

@@ -1,4 +1,4 @@
-"""Features do not depend on how rows and columns happen to lie, or on how many threads or workers look at them."""
+"""Independence of features from the order of rows and columns, chunks, and the number of threads and workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_op_is_drawn() -> None:
 @examples(25)
 @given(case=cases(TABLES), seed=st.integers(0, 99), n_chunks=st.integers(2, 6))
 def test_the_chunks_of_a_table_do_not_matter(case: Case, seed: int, n_chunks: int) -> None:
-    """Each chunk of texts has a dictionary of its own, in an order of its own."""
+    """Each chunk of texts has its own dictionary, in a different order."""
     one = fitted(case)
     rng = np.random.default_rng(seed)
     cuts = [0, *np.sort(rng.integers(0, case[0].n_rows + 1, n_chunks - 1)).tolist(), case[0].n_rows]
@@ -100,7 +100,7 @@ def test_the_partitions_of_a_cluster_do_not_matter(case: Case, shares: list[floa
 @examples(35)
 @given(case=cases(tables(min_rows=2), EXACT), seed=st.integers(0, 99))
 def test_the_order_of_the_rows_does_not_matter_to_a_bit(case: Case, seed: int) -> None:
-    """What counts, ranks or compares; a row of a history stays behind those of its time that it stood behind."""
+    """Ops that count, rank or compare; rows of a history with equal times keep their order."""
     table, ops, _ = case
     table = replace(table, target="two classes")  # numbers are added up
     order = _order(table, ops, seed)
@@ -114,8 +114,8 @@ def test_the_order_of_the_rows_does_not_matter_to_a_bit(case: Case, seed: int) -
 
 @examples(35)
 @given(case=cases(tables(min_rows=2)), seed=st.integers(0, 99))
-def test_the_order_of_the_rows_does_not_matter_but_for_rounding(case: Case, seed: int) -> None:
-    """What adds up floats adds them in another order; training rows of a target encoding are in folds by position."""
+def test_the_order_of_the_rows_matters_only_for_rounding(case: Case, seed: int) -> None:
+    """Ops that sum floats do so in another order; target encoding assigns training rows to folds by position."""
     table, ops, _ = case
     order = _order(table, ops, seed)
     one, other = fitted(case), fitted(case, table.arrow.take(order), y=_in_order(table.y, order))

@@ -1,6 +1,6 @@
-"""What is learned is learned of the training rows: whatever the other rows hold, it is the same to the last bit.
+"""Leakage: the learned state is bit-identical, whatever the rows outside the training split hold.
 
-What a column is, is read off all rows: its kind, and whether its whole numbers fit into float32.
+Column kinds are exempt: they are inferred from all rows, including whether integers fit into float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.properties.tables import Drawn, other_rows, tables
 Array = Any
 Case = tuple[Drawn, list[dict[str, Any]], str]
 
-ALONE = ROW_WISE | TEXTS  # the past of a key is of other rows by design: see tests/kernels/keyed/test_leakage.py
+ALONE = ROW_WISE | TEXTS  # the history of a key is in other rows by design: see tests/kernels/keyed/test_leakage.py
 
 
 @examples(35)
@@ -39,7 +39,7 @@ def test_rows_that_are_not_learned_from_change_nothing_that_is_learned(case: Cas
 
 @examples(10)
 @given(seed=st.integers(0, 99))
-def test_a_whole_number_beyond_float32_among_other_rows_changes_no_more_than_the_last_digits(seed: int) -> None:
+def test_an_integer_outside_float32_in_other_rows_changes_only_the_last_digits(seed: int) -> None:
     ops: list[dict[str, Any]] = [{"standardize": "count"}, {"impute": {"columns": "int8"}}]
     case = Drawn(seed, 70, ("count", "int8", "skewed")), ops, "dense"
     train = np.arange(70) < 60

@@ -1,4 +1,4 @@
-"""Whole runs: seeds reproduce bytes, no test row is learned from, and a model serves what it said in its run."""
+"""Properties of whole runs: reproducible bytes, no leakage from test rows, and models that repeat their predictions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Array = Any
 LEADERBOARD = """\
 logistic_regression, hist_gradient_boosting: {max_iter: 5}, xgboost: {n_estimators: 5},
   random_forest: {n_estimators: 2}"""
-# Those whose every row is computed by itself; with others the last digits depend on the rows beside it.
+# Models that compute each row separately; with others the last digits depend on the rows of the same batch.
 SERVED = {
     "logistic_regression": "classes", "hist_gradient_boosting: {max_iter: 5}": "classes", "ridge": "numbers",
     "random_forest: {n_estimators: 2}": "classes", "xgboost: {n_estimators: 5}": "numbers",

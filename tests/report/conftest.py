@@ -1,4 +1,4 @@
-"""Two made-up but realistic runs: one that classifies customers, one that predicts prices."""
+"""Two realistic synthetic runs: one classifies customers, one predicts prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule violations, compared with those that pandas and Python find in the same table."""
+"""Rule violations, compared with pandas and Python on the same table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section ``data:``: what it takes, and how it says what is wrong with it."""
+"""The ``data:`` section: valid settings and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML with comments: any names and values are read back unchanged."""
+"""YAML with comments, which reads back any names and values unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates and numbers in text, times in numbers."""
+"""Detection of dates and numbers in text, and of times in numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that give the target away."""
+"""Detection of columns that leak the target."""
 
 from __future__ import annotations
 

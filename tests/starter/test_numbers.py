@@ -1,4 +1,4 @@
-"""Integers that are names, and numbers with a long tail."""
+"""Detection of integers that are identifiers, and of long-tailed numbers."""
 
 from __future__ import annotations
 

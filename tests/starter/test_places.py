@@ -1,4 +1,4 @@
-"""The distance of two places, detected by column names."""
+"""The distance between two places, detected from column names."""
 
 from __future__ import annotations
 

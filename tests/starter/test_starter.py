@@ -1,4 +1,4 @@
-"""The whole configuration."""
+"""The complete starter configuration."""
 
 from __future__ import annotations
 

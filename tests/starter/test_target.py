@@ -1,4 +1,4 @@
-"""The column to predict, and its positive label."""
+"""The choice of the target column and its positive label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that a model learns nothing from."""
+"""Detection of columns without information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch and the memory of a device; on one itself: `tests/gpu/test_tensors.py`."""
+"""PyTorch's allocator on a device, without one; `tests/gpu/test_tensors.py` uses a real one."""
 
 from __future__ import annotations
 

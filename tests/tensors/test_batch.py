@@ -1,4 +1,4 @@
-"""A batch of any library's arrays, and ids that are written in place."""
+"""A batch of any library's arrays, and ids written in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that works ahead, and buffers that are sent: order, depth, errors, an early end."""
+"""The prefetch thread and its buffers: order, depth, errors, early stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of an epoch, the shares of ranks, and the counting of epochs."""
+"""The order of rows in an epoch, their division among ranks, and the epoch count."""
 
 from __future__ import annotations
 

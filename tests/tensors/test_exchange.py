@@ -1,4 +1,4 @@
-"""Hand-overs on the host: what is the same everywhere, and what NumPy can do that no device can."""
+"""Hand-overs on the host: the checks of every backend, and those of NumPy only."""
 
 from __future__ import annotations
 

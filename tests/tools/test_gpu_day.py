@@ -1,4 +1,4 @@
-"""Parts for an offline GPU machine: packed, carried one by one, unpacked there; and the fat binaries in them."""
+"""Packages for an offline GPU machine: packed, copied one by one, unpacked; and their fat binaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The style check of the prose finds phrases in every kind of text, and nothing in code."""
+"""The style check of the prose: it finds phrases in every kind of text, and none in code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU's backend where there is no GPU: what it offers is what the host's offers."""
+"""The GPU backend without a GPU: it has the interface of the host's backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of estimators on a GPU: every model of ours is in it, whole, or refused with the reason and a remedy."""
+"""The table of estimators on a GPU: it covers every model, fully, or refuses it with a reason and a remedy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_estimator_of_the_host_is_in_the_table_or_has_its_reason() -> None
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_row_says_each_thing_once(name: str) -> None:
+def test_a_row_states_each_fact_once(name: str) -> None:
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
     assert row.library in ("cuml", "xgboost", "gpupipe")
@@ -162,7 +162,7 @@ def test_notes_say_what_differs() -> None:
     assert "soft limit" in row.notes_on({"max_leaf_nodes": 9})[-1]
 
 
-def test_all_that_is_refused_is_said_at_once() -> None:
+def test_all_refusals_are_reported_together() -> None:
     refused = refusal(*_given("random_forest", "binary", ccp_alpha=0.1, min_weight_fraction_leaf=0.1))
     assert refused is not None
     assert refused.fix == "min_weight_fraction_leaf: 0; ccp_alpha: 0"

@@ -1,4 +1,4 @@
-"""First imports of a run on a GPU: of cuDF on a recent NumPy, and of the libraries that compile kernels."""
+"""First imports of a GPU run: cuDF with a recent NumPy, and the libraries that compile kernels."""
 
 from __future__ import annotations
 

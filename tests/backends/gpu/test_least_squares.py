@@ -1,4 +1,4 @@
-"""Least squares by blocks, over the double of CuPy, beside scikit-learn's by SVD of the whole matrix."""
+"""Blockwise least squares on the CuPy double, compared with scikit-learn's SVD of the whole matrix."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MATRICES: dict[str, Callable[[np.random.Generator], Array]] = {
     "a column twice": lambda rng: (lambda X: np.hstack([X, X[:, :2]]))(normal(rng)),
     "a column twice, in other units": lambda rng: (lambda X: np.hstack([X, 1024 * X[:, :2]]))(normal(rng)),
     "two full one-hots": lambda rng: np.hstack([normal(rng), one_hot(rng, 5), one_hot(rng, 30)]),
-    "a one-hot beside unlike units": lambda rng: np.hstack([normal(rng) * np.logspace(-4, 5, 6), one_hot(rng, 5)]),
+    "a one-hot and unlike units": lambda rng: np.hstack([normal(rng) * np.logspace(-4, 5, 6), one_hot(rng, 5)]),
     "nearly collinear columns": lambda rng: (lambda X: np.hstack([X, X[:, :1] + 3e-5 * rng.normal(size=(N, 1))]))(
         normal(rng)
     ),

@@ -1,4 +1,4 @@
-"""Set-up of a device's memory against stand-ins for RMM, CuPy's runtime and XGBoost, over a pool that counts bytes.
+"""Set-up of device memory, on test doubles of RMM, CuPy's runtime and XGBoost over a pool that counts bytes.
 
 The names of the real libraries are checked by `tests/tools/gpu_api`, the real allocator by `tests/gpu/test_memory.py`.
 """
@@ -61,7 +61,7 @@ class Machine:
         self.attributes[5] = max(self.attributes[5], self.attributes[7])
 
     def free(self, size: int) -> None:
-        self.attributes[7] -= size  # with a threshold of its own, the pool keeps what it has reserved
+        self.attributes[7] -= size  # with a release threshold, the pool keeps what it has reserved
         if not self.attributes[4]:
             self.attributes[5] = self.attributes[7]
 
@@ -172,7 +172,7 @@ def test_xgboost_uses_the_pool_that_rmm_uses(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("allocator", ["cuda", "pool", "managed"])
-def test_xgboost_keeps_its_allocator_beside_another_than_the_pool(machine: Machine, allocator: Any) -> None:
+def test_xgboost_keeps_its_allocator_if_the_pool_is_not_used(machine: Machine, allocator: Any) -> None:
     set_up(DeviceOptions(allocator=allocator))
     before = dict(machine.xgboost)
     assert not share_with_xgboost()

@@ -1,4 +1,4 @@
-"""CPU metrics in advance: found for the same work wherever its tables are stored, and never for other work."""
+"""CPU metrics computed in advance: found for the same work wherever its tables are stored, and for no other work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def file(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return path
 
 
-def test_the_key_is_of_the_work_and_of_the_bytes_of_its_table(config: Config, binary: Path, tmp_path: Path) -> None:
+def test_the_key_depends_on_the_work_and_the_bytes_of_its_table(config: Config, binary: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for path in (binary, tmp_path / "table.parquet"):

@@ -1,4 +1,4 @@
-"""The comparison from end to end: the part that runs on the host, and the words for the figures."""
+"""The end-to-end comparison: the part that runs on the host, and the text of its results."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _has(module: str) -> bool:
     return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
 
 
-def test_who_fails_is_told_with_the_reason() -> None:
+def test_a_failed_contender_is_reported_with_the_reason() -> None:
     broken = end_to_end.Implementation("broken", ("-c", "raise SystemExit('no such thing')"))
     document = end_to_end.compare([broken], 10, lambda found: None)
     assert document["implementations"]["broken"]["error"] == "exit code 1: no such thing"
@@ -127,7 +127,7 @@ def sample(seconds: float, auc: float = 0.8) -> dict[str, Any]:
     return {"samples": [{"total_s": seconds, "auc": auc, "stages_s": {"read": seconds}}]}
 
 
-def test_the_best_time_of_each_counts_and_what_is_not_reached_is_said() -> None:
+def test_the_best_time_of_each_counts_and_missed_targets_are_reported() -> None:
     ours = {"samples": [*sample(9.0)["samples"], *sample(2.0)["samples"]]}
     document = {
         "rows": 50_000_000,

@@ -1,4 +1,4 @@
-"""The comparison of two devices, with the host on both sides: it finds what differs, and nothing where nothing does."""
+"""The comparison of two devices, with the host as both: it finds every difference and reports no false ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(binary: Path) -> FeatureMatrices:
     return fit_matrices(job_of(load_config(binary), "cpu"), "dense")
 
 
-def test_the_same_is_no_difference(made: FeatureMatrices) -> None:
+def test_equal_matrices_have_no_difference(made: FeatureMatrices) -> None:
     assert set(column_errors(made, made).values()) == {0.0}
     assert set(errors_by_op(made, made)) == {feature.op for feature in made.features.features}
 
@@ -59,7 +59,7 @@ def test_nothing_falls_back_unless_the_configuration_allows_it(binary: Path) -> 
     assert config_for(load_config(binary, ["fallback=allow"]), "gpu").device_options.fallback == "allow"
 
 
-def test_metrics_are_of_a_run_and_their_gap_is_relative_above_one(binary: Path) -> None:
+def test_metrics_come_from_a_run_and_their_gap_is_relative_above_one(binary: Path) -> None:
     config = load_config(binary, ["models=[logistic_regression]"])
     found = metrics_of(config, devices=("cpu",))
     assert 0.5 < found["cpu"]["f1"] <= 1

@@ -1,4 +1,4 @@
-"""The rehearsal of the GPU tests runs: it is what finds a typing error in them before a GPU machine does."""
+"""The rehearsal of the GPU tests, which finds misspelt names before they fail on a GPU machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 GPU_TESTS = Path(__file__).parents[2] / "gpu"
 
 
-def test_gpu_tests_are_rehearsed_on_the_stand_in() -> None:
+def test_gpu_tests_are_rehearsed_on_the_simulated_device() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [
         sys.executable, "-m", "pytest", "-p", "tests.gpu.rehearsal", "-p", "no:cacheprovider", "-q", "-n", "0",

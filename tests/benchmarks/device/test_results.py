@@ -31,14 +31,14 @@ def test_the_results_of_an_earlier_call_are_kept_until_their_step_runs_again(tmp
     assert [row["status"] for row in json.loads((tmp_path / "results.json").read_text())] == ["done", "done"]
 
 
-def test_a_file_that_is_none_of_ours_is_not_written_over(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"accuracy": 1}')
-    with pytest.raises(DataError, match="these are no results"):
+    with pytest.raises(DataError, match="not a valid results file"):
         StepResults(tmp_path, ORDER)
     assert (tmp_path / "results.json").read_text() == '{"accuracy": 1}'
 
 
-def test_what_is_no_number_is_null(tmp_path: Path) -> None:
+def test_non_finite_numbers_are_null(tmp_path: Path) -> None:
     StepResults(tmp_path, ORDER).add(StepResult("first", "The first", "done", figures={"auc": float("nan")}))
     assert json.loads((tmp_path / "results.json").read_text())[0]["figures"] == {"auc": None}
 

@@ -1,4 +1,4 @@
-"""The steps for a GPU machine, as far as they run without one."""
+"""Steps for a GPU machine, as far as they run without a GPU."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def fails() -> Any:
     return pd.Series([1, 2]).rolling("7D").sum()  # of what has no times
 
 
-def test_of_a_keyed_feature_that_one_side_cannot_make_the_rest_is_kept() -> None:
+def test_features_that_both_sides_can_compute_are_kept() -> None:
     def beside(ours: Any, theirs: Any, are_equal: Any = np.array_equal) -> dict[str, Any]:
         return {"feature": "sum", **device_keyed.beside(ours, theirs, are_equal, lambda run: len(run()) / 1e3)}
 
@@ -165,7 +165,7 @@ def test_the_features_of_a_cluster_are_compared_bit_for_bit() -> None:
     assert line_of(found).endswith("the same bits")
 
 
-def test_a_bit_that_differs_is_said() -> None:
+def test_a_bit_that_differs_is_reported() -> None:
     config = load_config(processes.ROOT / "configs" / "churn.yaml", ["source.rows=2000"])
     one = fit_matrices(job_of(config, "cpu"), "dense")
     other = replace(one, served=np.nextafter(one.served, np.float32(np.inf)))
@@ -206,8 +206,8 @@ def run_steps(steps: dict[str, DeviceStep], options: argparse.Namespace) -> tupl
     return code, json.loads((options.out / "results.json").read_text())
 
 
-def test_a_step_that_works_here_is_done_in_a_process_of_its_own(options: argparse.Namespace) -> None:
-    """The doctor needs no GPU; what the machine is, is told without one."""
+def test_a_step_that_works_here_runs_in_its_own_process(options: argparse.Namespace) -> None:
+    """The doctor and the description of the machine need no GPU."""
     code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
     assert (row["name"], row["title"]) == ("environment", STEPS["environment"].title)
     assert row["figures"]["machine"]["python"] == platform.python_version()

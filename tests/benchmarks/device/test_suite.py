@@ -1,4 +1,4 @@
-"""The step that runs tests/gpu: its command line, and what it saves of a run that is cut off."""
+"""The step that runs tests/gpu: its command line, and the results it saves when it is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.device import suite
 
 def test_without_a_gpu_each_test_fails_with_its_reason_as_soon_as_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # the tests that are run are no worker's
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # the tests run in this process
     options, saved = argparse.Namespace(skip_tests="free_bytes"), list[Any]()
 
     def save(document: Any) -> None:
@@ -35,7 +35,7 @@ def test_without_a_gpu_each_test_fails_with_its_reason_as_soon_as_it_has_run(mon
     assert "1 deselected" in verdict and "2 error" in verdict
 
 
-def test_networks_have_a_step_of_their_own() -> None:
+def test_networks_have_their_own_step() -> None:
     assert suite.networks() == ["mlp", "resnet", "ft_transformer"]
 
 

@@ -1,4 +1,4 @@
-"""Histories computed for partitions of the keys equal those of all keys, bit by bit."""
+"""Histories computed per partition of the keys: bit-identical to those computed at once."""
 
 from __future__ import annotations
 

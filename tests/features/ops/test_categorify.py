@@ -1,4 +1,4 @@
-"""categorify: 0 null, 1 unseen, 2 rare, from 3 on the levels in their order."""
+"""categorify: code 0 for null, 1 for unseen, 2 for rare, and the levels in order from 3."""
 
 from __future__ import annotations
 

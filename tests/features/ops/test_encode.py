@@ -1,4 +1,4 @@
-"""encode: categories as each view likes them."""
+"""encode: categories in the form that suits each view."""
 
 from __future__ import annotations
 

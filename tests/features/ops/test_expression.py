@@ -1,4 +1,4 @@
-"""expression against float64 with the rounding errors of float32 carried along."""
+"""expression against float64 with the bounds of float32's rounding errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories of values that are known some time after their rows only, against pandas on the same rows."""
+"""Histories of values that become known some time after their rows, against pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hash_bucket: the same bucket for the same level, everywhere and for ever."""
+"""hash_bucket: the same bucket for the same level on every machine and in every version."""
 
 from __future__ import annotations
 

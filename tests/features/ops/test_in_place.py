@@ -1,4 +1,4 @@
-"""Ops that replace a column by their result, or with ``as`` add a new column."""
+"""Ops that replace a column with their result or, with ``as``, add a new column."""
 
 from __future__ import annotations
 

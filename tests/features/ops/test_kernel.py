@@ -1,4 +1,4 @@
-"""The op of users' kernels."""
+"""The op for custom kernels."""
 
 from __future__ import annotations
 

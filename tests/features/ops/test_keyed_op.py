@@ -1,4 +1,4 @@
-"""Ops over the history of a key, against pandas on the same rows."""
+"""Ops over the history of a key, against pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""target_encode against a pandas groupby and scikit-learn's TargetEncoder; cross-fitting against both."""
+"""target_encode against a pandas groupby and scikit-learn's TargetEncoder; cross-fitted values against both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""text_hash against scikit-learn's HashingVectorizer, through every way in which a column of text comes."""
+"""text_hash against scikit-learn's HashingVectorizer, for text columns from every source."""
 
 from __future__ import annotations
 

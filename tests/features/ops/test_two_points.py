@@ -1,4 +1,4 @@
-"""haversine and bearing against scikit-learn, and against vectors in space."""
+"""haversine and bearing against scikit-learn and against 3-D vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of ops: one column in, one column out, with the value that float64 gives step by step."""
+"""Compilation of chains of ops: one column in, one column out, compared with float64 step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serving: other rows, from other readers, through the program of the fit."""
+"""A fitted program applied to new rows from other readers."""
 
 from __future__ import annotations
 

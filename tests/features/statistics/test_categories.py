@@ -1,4 +1,4 @@
-"""Tables of counts against pandas."""
+"""Count tables against pandas."""
 
 from __future__ import annotations
 

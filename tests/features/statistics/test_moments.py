@@ -1,4 +1,4 @@
-"""Moments after filling and scaling, against NumPy on the filled and scaled values."""
+"""Moments after imputing and scaling, against NumPy on the transformed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles by selection against NumPy's, which sorts or partitions."""
+"""Quantiles by selection, against NumPy's by sorting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in one pass: against NumPy, and the same bits whatever the threads and the engine."""
+"""One-pass statistics of numeric columns: against NumPy, and bit-identical for any number of threads and engine."""
 
 from __future__ import annotations
 

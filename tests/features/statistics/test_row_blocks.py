@@ -1,4 +1,4 @@
-"""Reductions over parts of the rows: every row once, whatever the threads."""
+"""Reductions over blocks of rows: every row once, for any number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics do not depend on the order of rows and columns, chunks, threads, or rows outside the training."""
+"""Independence of statistics from the order of rows and columns, chunks, threads, and non-training rows."""
 
 from __future__ import annotations
 

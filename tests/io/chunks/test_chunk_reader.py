@@ -1,4 +1,4 @@
-"""Pieces of a file: where it is cut, what they agree upon, and that nothing is lost while they wait."""
+"""Chunks of a file: their boundaries, their common schema, and their content while they wait."""
 
 from __future__ import annotations
 

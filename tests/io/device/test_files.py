@@ -1,4 +1,4 @@
-"""Several CSV files read into a frame are the table that the host's readers and encoder make of them."""
+"""Several CSV files read on a device, compared with the host's table."""
 
 from __future__ import annotations
 

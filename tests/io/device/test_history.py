@@ -1,4 +1,4 @@
-"""Histories of tables that a device reads are those of the host: keys, order, features; and what the host keeps."""
+"""Histories of tables read on a device, compared with the host: keys, order, features, and fallbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables joined in a frame are the table that the host joins and encodes, or refused with its words."""
+"""Joins on a device: the host's table, or the host's error."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_column_has_nulls_where_rows_with_a_match_have(tmp_path: Path, backend
 
 
 def test_values_of_rows_without_a_match_do_not_count(tmp_path: Path, backend: PandasBackend) -> None:
-    """float32 holds the long number that has a match, and the keys of rows that have one are whole numbers."""
+    """The long number with a match fits into float32, and the keys of matched rows are integers."""
     right = {"k": ["a", "z"], "v": ["0000000000000005", "9007199254740993000"], "s": ["01", "x"]}
     source, tables = two(tmp_path, {"k": ["a", "a", "b"]}, right, "csv")
     assert on_device(source, tables, backend)[0].schema["v"].storage == "float32"

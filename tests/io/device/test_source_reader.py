@@ -1,4 +1,4 @@
-"""A source read into a frame is the table that the host's readers and encoder make of it, or it says why it is not."""
+"""Sources read on a device: the host's table, or a fallback with a reason."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CSV = ["telco-churn/Telco-Customer-Churn.csv", "diamonds/diamonds.csv", "bike-sh
 
 
 class PandasDevice(PandasBackend):
-    """pandas in the place of cuDF, with the GPU's rule of what may fall back: proves what is decided, and no cuDF."""
+    """pandas instead of cuDF, with the GPU's fallback rule: tests the decisions, not cuDF."""
 
     name = "gpu"
 
@@ -255,7 +255,7 @@ def test_a_filter_keeps_the_same_rows(tmp_path: Path, backend: PandasBackend, ki
 
 
 def test_values_that_the_filter_drops_do_not_count(tmp_path: Path, backend: PandasBackend) -> None:
-    """Padded and long numbers come to the host as texts; of those that are left float32 holds each."""
+    """Padded and long numbers reach the host as text; the remaining ones all fit into float32."""
     source = text_file(tmp_path, "x,y\n 5,1\n9007199254740993000,2\n 7,1\n", where="y == 1")
     assert compare(source, backend).schema["x"].storage == "float32"
 
@@ -284,7 +284,7 @@ def test_files_are_read_in_order_and_empty_ones_are_noted(tmp_path: Path, backen
 
 
 class RecordingDevice(PandasBackend):
-    """Remembers which files were read in one call; some of these calls fail."""
+    """Recorder of the files of each read; some of the reads fail."""
 
     def __init__(self, refuses_lists: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Parquet: dictionary codes, projection, every type, damaged files."""
+"""Parquet: dictionary codes, projection, every type, corrupt files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Models of a device, with scikit-learn's estimators standing in for cuML's: what they predict, keep and fall back to.
+"""Models trained on a device, with scikit-learn's estimators instead of cuML's: predictions, artifacts, fallbacks.
 
-The stand-in computes on the host, so that what is tested is the way of a model from training to its portable form, and
-what crosses the boundary: not a library of the GPU, which tests/gpu does.
+The estimators compute on the host. The tests cover a model from training to its portable form and the transfers
+between device and host; tests/gpu covers the GPU libraries.
 """
 
 from __future__ import annotations

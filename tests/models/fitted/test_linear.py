@@ -1,4 +1,4 @@
-"""Coefficients against the scikit-learn estimators that they come from."""
+"""Linear models from their coefficients, against the scikit-learn estimators that learned them."""
 
 from __future__ import annotations
 

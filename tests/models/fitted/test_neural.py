@@ -1,4 +1,4 @@
-"""Networks that predict, and come back from their files; what they compute is written out again in `networks`."""
+"""Predictions and files of networks, against the independent implementation in `networks`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small jobs of training, made of numbers and categories that say something of the target."""
+"""Small training problems with numbers and categories that predict the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains twice: freely, and in an address space that has not room for a batch; prints rows at once and the last loss.
+"""Train twice: without a limit, and in an address space too small for a batch; print the batch size and last loss.
 
 It runs in a separate process, since the limit applies to the whole process.
 """

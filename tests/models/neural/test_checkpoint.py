@@ -1,4 +1,4 @@
-"""A training that was interrupted goes on to the very bytes of one that was not."""
+"""Resuming an interrupted training: the same bytes as without the interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that share a training: what they learn, and how they end."""
+"""Training on several processes: results, errors, and the end of the processes."""
 
 from __future__ import annotations
 

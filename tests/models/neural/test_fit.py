@@ -1,4 +1,4 @@
-"""Networks as models of a run: what they learn, of hard columns too, and that they leave everything as it was."""
+"""Networks as models of a run: their scores, also on difficult columns, and no side effects in the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX files against PyTorch, and models that are served where PyTorch is not."""
+"""ONNX files compared with PyTorch, and predictions without PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps, epochs and the end of a training, against plain PyTorch and PyTorch's own schedules."""
+"""Steps, epochs and the end of a training, against plain PyTorch and its schedules."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ BEHAVIOURS = {
     "code = 5; print('Data error \\x1b[2J', file=sys.stderr)": "control character",
     "bytearray(1 << 40)": "traceback: MemoryError",
 }
-"""What a command may do with its input, and what is to be said of it."""
+"""Behaviours of a command, and the problem that each must be reported as."""
 
 TRY_THEM = """
 import json, os, signal, sys
@@ -102,7 +102,7 @@ print(json.dumps(campaign.wrong({behaviour: trial(behaviour) for behaviour in be
 """
 
 
-def test_a_broken_promise_is_found_and_the_next_case_is_judged_by_itself(tmp_path: Path) -> None:
+def test_a_broken_promise_is_found_and_the_next_case_is_checked_separately(tmp_path: Path) -> None:
     done = python("-c", TRY_THEM, str(tmp_path), stdin=json.dumps(list(BEHAVIOURS)))
     found = json.loads(done.stdout)
     said = {behaviour: found.get(behaviour, "")[: len(problem)] for behaviour, problem in BEHAVIOURS.items()}
@@ -110,7 +110,7 @@ def test_a_broken_promise_is_found_and_the_next_case_is_judged_by_itself(tmp_pat
     assert {behaviour for behaviour, problem in BEHAVIOURS.items() if not problem}.isdisjoint(found)
 
 
-def test_another_reader_is_asked_what_a_table_says(tmp_path: Path) -> None:
+def test_a_table_is_compared_with_another_reader(tmp_path: Path) -> None:
     sound, ragged = tmp_path / "a.csv", tmp_path / "b.csv"
     sound.write_bytes(b'x,y\n1,a\n 2 ,"b\nc"\n,NA\n')
     ragged.write_bytes(b"x,y\n1,a\n2\n")

@@ -1,4 +1,4 @@
-"""The API of each release of RAPIDS as a fixture."""
+"""A fixture with the API of each RAPIDS release."""
 
 from __future__ import annotations
 

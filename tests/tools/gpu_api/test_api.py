@@ -1,4 +1,4 @@
-"""Everything that gpupipe uses of RAPIDS exists in the oldest and the newest release that its extras allow."""
+"""The RAPIDS API that gpupipe uses: it exists in the oldest and the newest release that the extras allow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_snapshots_are_the_ends_of_the_window_of_the_extras(extra: str) -> N
 
 @pytest.mark.parametrize("package", ["cudf", "cuml", "dask_cuda", "dask_cudf", "rmm"])
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_snapshot_is_of_the_release_in_its_name(release: str, package: str) -> None:
+def test_a_snapshot_describes_the_release_in_its_name(release: str, package: str) -> None:
     assert Api.of_release(release).versions[package].startswith(f"{release}.")
 
 
@@ -52,7 +52,7 @@ def test_the_parameters_of_an_estimator_are_known(api: Api) -> None:
     assert {"n_clusters", "max_iter", "random_state", "output_type"} <= (api.parameters("cuml.cluster:KMeans") or set())
 
 
-def test_parameters_that_nobody_tells_are_none(api: Api) -> None:
+def test_unknown_parameters_give_none(api: Api) -> None:
     assert api.parameters("cuml.cluster:KMeans.set_params") is None
 
 

@@ -1,4 +1,4 @@
-"""The checker finds what is wrong, says what was meant, and leaves alone what is right."""
+"""The checker reports wrong calls, suggests the intended name, and accepts correct calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tools.gpu_api.api import Api
 from tools.gpu_api.checker import check_text
 
-MISTAKES = {
+ERRORS = {
     "a misspelled keyword": (
         "import cudf\ncudf.read_csv('x', use_cols=['a'])",
         "2: cudf.read_csv(): got an unexpected keyword argument 'use_cols'; did you mean 'usecols'?",
@@ -104,9 +104,9 @@ def cluster():
 """
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found_and_located(mistake: str, api: Api) -> None:
-    text, problem = MISTAKES[mistake]
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_is_found_and_located(error: str, api: Api) -> None:
+    text, problem = ERRORS[error]
     found = check_text(text, "file.py", api)
     assert len(found) == 1
     assert problem in found[0].removeprefix("file.py:")

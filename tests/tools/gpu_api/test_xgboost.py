@@ -1,4 +1,4 @@
-"""XGBoost's estimators for Dask take what we pass to them: no snapshot has them, but what is installed does."""
+"""Arguments of XGBoost's Dask estimators, checked against the installed version: no snapshot has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A CSV file read in chunks on a device is the table that the host reads at once, whatever the size of the chunks."""
+"""CSV files read in chunks on a device, compared with the host reading them at once."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def backend() -> PandasBackend:
 
 @pytest.fixture
 def rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chunks so small that each has one row."""
+    """Reduce chunks to one row each."""
     monkeypatch.setattr(csv_chunks, "CHUNK_BYTES", 1)
 
 
 class CountingDevice(PandasBackend):
-    """Remembers which columns were read of how many rows."""
+    """Recorder of the columns and the number of rows of each read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ def test_fields_of_any_kind_are_the_same(
 
 @pytest.mark.usefixtures("rows_alone")
 def test_only_columns_that_turn_out_to_be_text_are_read_again(tmp_path: Path) -> None:
-    """Of x the text comes last: numbers before it are read again. Of y it comes first: it is text from then on."""
+    """In x the text comes last: earlier numbers are read again. In y it comes first: all further values are text."""
     device = CountingDevice()
     compare(text_file(tmp_path, "x,y,z\n007,a,1\n8,008,2\nC9,9,3\n"), device)
     assert device.reads == [(["x", "y", "z"], 1)] * 3 + [(["x"], 1)] * 3

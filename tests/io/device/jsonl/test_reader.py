@@ -1,4 +1,4 @@
-"""JSON lines read into a frame are the table that the host makes of them, or they are left to the host."""
+"""JSON lines read on a device: the host's table, or a fallback to the host."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_lines_are_plain_where_each_is_a_flat_object(backend: PandasBackend, pie
 
 
 class OtherReader(PandasBackend):
-    """A backend whose reader loses what it should not."""
+    """A backend whose reader loses data."""
 
     def __init__(self, loses: str) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ ROWS = st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(FIELD, min_size=n, 
 @given(rows=ROWS, data=st.data(), n_bytes=st.integers(1, 9), block=st.integers(1, 12))
 @example(rows=[['a"b', '"'], ["", "b"]], data=None, n_bytes=1, block=1)
 def test_fields_written_with_any_blanks_are_read_back(rows: list, data: Any, n_bytes: int, block: int) -> None:
-    """Whatever the sizes of the blocks: pandas reads a table of tabs that has the fields which were written."""
+    """The reference is pandas on a tab-separated file with the same fields; block sizes vary."""
 
     def blanks(least: int) -> str:
         return " " * least if data is None else data.draw(st.text(" \t", min_size=least, max_size=3))
