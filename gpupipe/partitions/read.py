@@ -165,7 +165,7 @@ def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedT
     chunks = [ArrowChunk(table, n_rows) for table, n_rows in zip(tables, heights, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     found.notes.include(right.notes)
-    found.notes.say(match_note(f"table {name!r}", n_without, sum(heights)))
+    found.notes.add(match_note(f"table {name!r}", n_without, sum(heights)))
     return ArrowChunks(chunks, schema, found.notes, found.whole)
 
 

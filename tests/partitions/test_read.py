@@ -193,7 +193,7 @@ def test_folders_that_are_columns_and_files_that_differ(churn: Path, tmp_path: P
         folder.mkdir(parents=True)
         pq.write_table(part, folder / f"{i}.parquet", row_group_size=400)
     found = compare(config(path=str(tmp_path), target="Churn"), backend)
-    assert any("no rows" in note for note in found[0].notes) and any("lack it" in note for note in found[0].notes)
+    assert any("no rows" in note for note in found[0].notes) and any("missing from" in note for note in found[0].notes)
 
 
 ROWS = 400  # so few that a piece has about a kilobyte
