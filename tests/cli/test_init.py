@@ -72,7 +72,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
         (("sales.csv", "--target", "slod"), 2, "did you mean 'sold'?"),
         (("slaes.csv", "--target", "sold"), 5, "did you mean 'sales.csv'?"),
         (("sales.csv", "--target", "sold", "--clustering"), 2, "--clustering and --target exclude each other"),
-        (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "there is no folder no"),
+        (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "no such folder: no"),
         (("sales.csv", "--target", "sold", "--source", "delimiter=;"), 2, "did you mean 'csv.delimiter'?"),
     ],
 )

@@ -209,7 +209,7 @@ def test_rows_in_partitions_give_the_same_run(
     run = gp.Pipeline(TABLE, **SETTINGS | more).run(tmp_path / "run")
     assert run.document["best"] == of_frame.document["best"]
     assert run.metrics == pytest.approx(of_frame.metrics, abs=1e-6)
-    assert "tables in memory are encoded by the driver" in (run.path / "log.jsonl").read_text()
+    assert "the driver encodes tables in memory" in (run.path / "log.jsonl").read_text()
 
 
 def test_frames_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
