@@ -77,7 +77,7 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
 def describe_expected(column: Column) -> str:
     """Return the description of a valid cell of a column."""
     if column.kind == "datetime":
-        return f"a time written as {column.time_format!r}" if column.time_format else "a time"
+        return f"a time in the format {column.time_format!r}" if column.time_format else "a time"
     return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(column.kind, "a text")
 
 

@@ -153,7 +153,7 @@ def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _single(value: Any) -> Any:
-    """Return one value in a form that Arrow accepts, which excludes NumPy times in some units."""
+    """Return one value in a form that Arrow accepts: NumPy times become datetimes in microseconds."""
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     return value.item() if isinstance(value, np.ndarray) else value
@@ -224,7 +224,7 @@ def _is_pandas(data: Any) -> bool:
 
 
 def _is_mapping(data: Any) -> bool:
-    return isinstance(data, Mapping) and not hasattr(data, "shape")  # a SciPy sparse matrix
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # may be a SciPy sparse matrix of cells
 
 
 def _is_cudf(data: Any) -> bool:

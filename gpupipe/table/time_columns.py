@@ -83,7 +83,7 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
     parsed = {v: micros(v, time_format) for v in values}
     bad = sorted(v for v, t in parsed.items() if t is None)
     if bad:
-        raise refuse(name, column, bad, f"a time written {time_format!r}")
+        raise refuse(name, column, bad, f"a time in the format {time_format!r}")
     chunks = [
         pa.array([parsed.get(v) if v is not None else None for v in chunk.dictionary.to_pylist()], pa.int64())
         .take(chunk.indices)

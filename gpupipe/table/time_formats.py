@@ -57,7 +57,7 @@ def time_formats(texts: Sequence[str]) -> list[str]:
 
 
 def time_unit(low: float, high: float) -> str | None:
-    """Return the unit in which numbers from `low` to `high` are times since 1970 in 1990 to 2050, if any."""
+    """Return the unit in which `low` to `high`, counted from 1970, are times between 1990 and 2050, or None."""
     for unit, per_second in TICKS_PER_SECOND.items():
         if SECONDS[0] * per_second <= low and high <= SECONDS[1] * per_second:
             return unit

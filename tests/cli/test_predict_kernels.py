@@ -83,7 +83,7 @@ def test_it_runs_and_predicts_with_leave_only_and_without_the_file(gpupipe_proce
             "tenure",
             [".inputs: the kernel takes 2 inputs (tenure, charges), got 1", "config.yaml:3:46: features[0].kernel"],
         ),
-        ("mine.py:loyal", "tenure", [".use: there is no kernel loyal", "loyalty, mistyped, raising"]),
+        ("mine.py:loyal", "tenure", [".use: no kernel loyal", "loyalty, mistyped, raising"]),
         ("mine.py:raising", "tenure", [".use: raising: cannot use raise", "mine.py:17", "return math.nan"]),
         (
             "theirs.py:loyalty",
@@ -114,7 +114,7 @@ def test_check_of_a_right_one_neither_runs_the_file_nor_loads_a_compiler(gpupipe
 def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path) -> None:
     (folder / "project" / "mine.py").write_text(KERNELS + "\ndef broken(:\n")
     done = gpupipe("check", "--no-data", configured(folder), cwd=folder)
-    assert done.returncode == 2 and "is no Python" in done.stderr and "mine.py:13" in done.stderr
+    assert done.returncode == 2 and "not valid Python" in done.stderr and "mine.py:13" in done.stderr
 
 
 @pytest.mark.parametrize(

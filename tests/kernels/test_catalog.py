@@ -1,4 +1,4 @@
-"""Every kernel is what its declaration says, and agrees with its reference on both processors."""
+"""Kernels against their declarations and references, on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ KERNELS = pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
 
 
 def is_of(argument: Argument, value: Any) -> bool:
-    """Whether a value is of the dtype and the dimensions that are declared."""
+    """Return whether a value has the declared dtype and dimensions."""
     if argument.shape:
         return isinstance(value, np.ndarray) and value.dtype == argument.dtype and value.ndim == len(argument.shape)
     return np.ndim(value) == 0 and np.can_cast(np.min_scalar_type(value), argument.dtype)
@@ -116,7 +116,7 @@ def test_every_device_loop_says_what_it_is_compiled_for() -> None:
 
 
 def test_the_declared_program_has_every_instruction_but_calls_and_bearings() -> None:
-    """Calls are of users; no one tolerance holds for the bearings of all points that distances are declared for."""
+    """Calls are user kernels, and no tolerance holds for the bearings of all points in the sample of distances."""
     assert set(program().instructions[:, 0].tolist()) == set(Opcode) - {Opcode.CALL, Opcode.BEARING}
 
 

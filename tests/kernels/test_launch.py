@@ -1,4 +1,4 @@
-"""Compiled code is kept, found again, and never mistaken for that of other sources or machines."""
+"""Caching of compiled code, separately for each version of the sources and each machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpupipe_kernels.threads import run_blocks
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Stand a folder in for the package's sources."""
+    """Replace the package's sources by a folder."""
     (tmp_path / "a.py").write_text("x = 1")
     monkeypatch.setattr(code_cache, "SOURCES", tmp_path)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
@@ -67,7 +67,7 @@ def test_what_was_compiled_is_known_to_other_processes_of_this_machine_only(
     assert not code_cache.is_kept("loop")
 
 
-def test_a_file_that_was_written_anew_counts_as_not_compiled(sources: Path) -> None:
+def test_a_rewritten_file_counts_as_not_compiled(sources: Path) -> None:
     changed()
     assert code_cache.can_keep()
     code_cache.mark_kept("loop")
@@ -76,7 +76,7 @@ def test_a_file_that_was_written_anew_counts_as_not_compiled(sources: Path) -> N
     assert not code_cache.is_kept("loop")  # Numba looks at the time of the file too
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_not_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert not code_cache.can_keep()

@@ -1,4 +1,4 @@
-"""The machine code of every device loop, held to a recorded table."""
+"""Machine code of every device loop against a recorded table."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ PTX = """
 
 
 def run_python(*arguments: str) -> str:
-    """Run a fresh Python: compilers that failed once are not to be trusted, and nobody else is to be handed them."""
+    """Run a separate Python process, because a failed compilation can affect the next one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
     done = subprocess.run(
@@ -81,7 +81,7 @@ def run_python(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def compilers() -> None:
-    """Skip without the compilers, except where they must be: then that is a failure."""
+    """Skip without the compilers, or fail where they are required."""
     missing = missing_compiler()
     if missing and os.environ.get("CI"):
         pytest.fail(f"{missing}, and this is CI: {INSTALL}")

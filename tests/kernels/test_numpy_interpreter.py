@@ -1,4 +1,4 @@
-"""Single instructions against plain float64 NumPy; blocks, threads and refusals."""
+"""Single instructions against float64 NumPy; blocks, threads and rejected arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of a kernel that is specialised to a program; `device_checks` holds what it computes."""
+"""Sources of kernels specialised to a program; `device_checks` checks their results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_source_is_written_once_and_never_again(folder: Path) -> None:
     os.utime(path, ns=(1, 1))
     compile_source.cache_clear()
     compile_source(source, ())
-    assert path.stat().st_mtime_ns == 1  # Numba goes by it: a new time would compile everything anew
+    assert path.stat().st_mtime_ns == 1  # Numba checks it: a new time would trigger compilation
     assert code_cache._is_ours(folder)
 
 

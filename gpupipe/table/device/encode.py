@@ -256,7 +256,7 @@ class ColumnEncoder:
         return self.rules.decode(self.name, TextCodes.of(self.series, self.backend), self.backend)
 
     def _is_free_text(self, found: Any, most: int) -> bool:
-        """True if there are too many distinct texts for a categorical column, with or without cleaning."""
+        """Return whether there are too many distinct texts for a categorical column, with or without cleaning."""
         if len(found) <= most:
             return False
         changed = int((found.str.strip(BLANKS) != found).sum())
@@ -265,7 +265,7 @@ class ColumnEncoder:
         return self._is_text(found.iloc[:SAMPLE])
 
     def _is_text(self, some: Any) -> bool:
-        """True if a column with these texts can only be text."""
+        """Return whether a column with these texts can only be text."""
         return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
 
     def _missing(self) -> Array:

@@ -42,7 +42,7 @@ def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dic
         block = blocks.get(name)
         if block is None or block.dtype != name or block.shape[0] < columns or block.shape[1] != n_rows:
             got = "none" if block is None else f"{block.dtype} {tuple(block.shape)}"
-            raise ValueError(f"the program expects a {name} block of {columns} columns and {n_rows} rows, got {got}")
+            raise ValueError(f"expected a block of {name} with at least {columns} columns and {n_rows} rows, got {got}")
         read[name] = block
     return read
 

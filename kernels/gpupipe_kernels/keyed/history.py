@@ -120,7 +120,7 @@ def in_order(history: History, values: Array) -> Array:
         If the length does not match.
     """
     if values.shape != (history.n_rows,):
-        raise ValueError(f"expected one value per row of the table, {history.n_rows}; got shape {values.shape}")
+        raise ValueError(f"expected {history.n_rows} values, one per row of the table; got shape {values.shape}")
     return history.engine.take(values, history.order)
 
 
@@ -133,7 +133,7 @@ def checked(history: History, values: Array) -> Array:
         If the number of values differs.
     """
     if values.shape != (history.n_events,):
-        raise ValueError(f"expected one value per event of the history, {history.n_events}; got shape {values.shape}")
+        raise ValueError(f"expected {history.n_events} values, one per event; got shape {values.shape}")
     return values
 
 
