@@ -67,7 +67,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
 
     Parameters
     ----------
-    data : any frame that `frame_to_arrow` takes, a mapping of column names to single values (one row), a pandas.Series
+    data : any frame that `frame_to_arrow` accepts, a mapping of column names to values (one row), a pandas.Series
         whose index contains the column names (one row), or a list of mappings (one per row)
         In a list, a column that is absent from a row is null there.
     required, optional : sequence of str

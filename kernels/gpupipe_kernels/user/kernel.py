@@ -103,7 +103,7 @@ def kernel(
 
 
 class UserKernel:
-    """A user's scalar function with its null policy, made by `kernel`: callable with numbers and arrays.
+    """A user's scalar function with its null policy, created by `kernel` and callable with numbers and arrays.
 
     Two kernels are equal if their source, output type and null policy are equal. A pickle contains the source.
 

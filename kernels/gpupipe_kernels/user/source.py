@@ -85,7 +85,7 @@ class KernelStatement:
                 return getattr(import_module(module), name)
             case ast.Assign(targets=[ast.Name()], value=value) if is_number(value):
                 return _number(value)
-        raise KernelError("holds more than numbers and functions", f"{self.file}:{self.line}")
+        raise KernelError("expected only imports, numbers and functions", f"{self.file}:{self.line}")
 
 
 def is_number(node: ast.expr) -> bool:

@@ -88,8 +88,8 @@ def test_events_that_cannot_be_sorted_are_rejected(engine: HostEngine) -> None:
     for wrong, message in (
         ((key, time[:2]), "same length"),
         ((key[None], time[None]), "same length"),
-        ((key.astype(float), time), "of integers"),
-        ((key, time.astype("datetime64[us]")), "of int64"),
+        ((key.astype(float), time), "expected an integer key"),
+        ((key, time.astype("datetime64[us]")), "an int64 time"),
         ((np.array([0, 2**31, 1]), time), "codes in the range of int32"),
         ((np.array([0, 7, 1]), time, 5), "key codes below 5, got 7"),
     ):
@@ -125,7 +125,7 @@ def test_invalid_queries_are_rejected(engine: HostEngine) -> None:
         (lambda: keyed.decayed_sum(x, queries, float("inf")), "more than 0"),
         (lambda: keyed.decayed_sum(x, window, 1.0), "cannot be combined with a window"),
         (lambda: keyed.queries_before(history, np.zeros(2, I32), np.arange(3)), "same length"),
-        (lambda: keyed.queries_before(history, np.zeros(3), np.arange(3)), "of integers"),
+        (lambda: keyed.queries_before(history, np.zeros(3), np.arange(3)), "expected an integer key"),
     ):
         with pytest.raises(ValueError, match=message):
             ask()

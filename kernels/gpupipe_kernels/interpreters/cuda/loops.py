@@ -84,7 +84,7 @@ def interpret_columns(
         For each group: its first instruction and the one after its last; its first lookup entry and the number of
         entries, 0 if they do not fit into shared memory.
     stack_cells : int32
-        Cells of shared memory that the stack takes.
+        Cells of shared memory used by the stack.
     n_rows : uint64
     stride : uint64
         Threads per block; 0 for a table with fewer rows than a tile, where each thread processes one row at a time.
