@@ -69,7 +69,7 @@ def is_of(argument: Argument, value: Any) -> bool:
 
 
 @KERNELS
-def test_a_sample_is_what_the_declaration_says(kernel: KernelDeclaration) -> None:
+def test_a_sample_matches_its_declaration(kernel: KernelDeclaration) -> None:
     for n in (0, 1, 50):
         inputs = kernel.sample(np.random.default_rng(n), n)
         assert len(inputs) == len(kernel.inputs)
@@ -110,7 +110,7 @@ def test_every_device_loop_of_the_package_is_launched_by_a_declared_kernel() -> 
     assert found - set(device_loops()) == set()
 
 
-def test_every_device_loop_says_what_it_is_compiled_for() -> None:
+def test_every_device_loop_declares_its_argument_types() -> None:
     for name, loop in device_loops().items():
         assert len(loop.arguments) == len(inspect.signature(loop.function).parameters), name
 

@@ -63,7 +63,7 @@ def test_new_sources_leave_the_last_used_folders_of_others(put: Put) -> None:
     assert cache_folder().is_dir()
 
 
-def test_a_folder_that_was_not_used_for_long_goes_even_if_it_is_the_only_one(put: Put) -> None:
+def test_a_folder_unused_for_long_is_removed_even_if_it_is_the_only_one(put: Put) -> None:
     old, young = put(name(1), SECONDS_KEPT + HOUR), put(name(2), SECONDS_KEPT - HOUR)
     assert can_keep()
     assert not old.exists()
@@ -84,7 +84,7 @@ def test_nothing_is_removed_where_the_folder_is_not_new_and_its_use_is_noted(put
     assert time.time() - mine.stat().st_mtime < HOUR
 
 
-def test_what_is_not_recognisably_ours_stays(put: Put, kernels: Path, tmp_path: Path) -> None:
+def test_unrecognised_folders_are_not_removed(put: Put, kernels: Path, tmp_path: Path) -> None:
     old = 2 * SECONDS_KEPT
     elsewhere = tmp_path / "elsewhere"
     shutil.move(put(name(100), old), elsewhere)
@@ -101,7 +101,7 @@ def test_what_is_not_recognisably_ours_stays(put: Put, kernels: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("error", [PermissionError, FileNotFoundError, OSError])
-def test_what_cannot_be_removed_is_left_and_no_code_in_it_counts_as_kept(
+def test_code_in_a_folder_that_cannot_be_removed_does_not_count_as_cached(
     put: Put, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
     folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(2)]
@@ -160,7 +160,7 @@ def test_a_removed_folder_is_made_again_by_the_process_that_used_it(kernels: Pat
     assert code_cache.is_kept("loop")
 
 
-def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
+def test_checking_the_cache_removes_nothing(put: Put) -> None:
     folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(5)]
     assert not code_cache.is_kept("loop")
     assert all(folder.exists() for folder in folders)
@@ -168,7 +168,7 @@ def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])
-def test_where_all_users_may_make_folders_each_has_one_that_starts_as_a_copy_of_what_root_provides(
+def test_in_a_world_writable_folder_each_user_gets_a_copy_of_the_shared_code(
     kernels: Path, tmp_path: Path, mode: int
 ) -> None:
     kernels.chmod(0o755)

@@ -119,7 +119,7 @@ def test_a_wave_of_thousands_of_turns_keeps_its_fraction(factor: float, limit: f
     assert_near(over(wave, x, high, low, phase), np.sin(wide(x) * factor + offset), rtol=0, atol=1e-6)
 
 
-def test_what_is_not_finite_has_no_sine() -> None:
+def test_the_sine_of_a_value_that_is_not_finite_is_nan() -> None:
     assert np.isnan(over(sine_of_turns, np.array([math.inf, -math.inf, math.nan], F))).all()
 
 

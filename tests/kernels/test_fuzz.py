@@ -152,7 +152,7 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
         (Argument("x", "int16", null=0, least=0, greatest=6), [0, 1, 6]),
     ],
 )
-def test_extremes_hold_what_arithmetic_stumbles_over(argument: Argument, some: list[float]) -> None:
+def test_extremes_include_null_zeros_and_limits(argument: Argument, some: list[float]) -> None:
     values = extremes(argument)
     assert values.dtype == argument.dtype
     assert set(np.array(some, argument.dtype).tolist()) <= set(values.tolist())

@@ -52,7 +52,7 @@ def test_other_sources_have_another_folder(sources: Path) -> None:
     assert changed()[0] != before[0]
 
 
-def test_what_was_compiled_is_known_to_other_processes_of_this_machine_only(
+def test_cached_code_is_found_by_other_processes_of_the_same_machine_only(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert code_cache.can_keep()
@@ -135,7 +135,7 @@ def test_a_launch_over_nothing_needs_no_device() -> None:
 
 
 @pytest.mark.parametrize(("n", "expected"), [(0, 1), (1, 1), (256, 1), (257, 2), (10**9, 65_535)])
-def test_a_grid_covers_the_rows_up_to_what_a_grid_can_have(n: int, expected: int) -> None:
+def test_a_grid_covers_the_rows_up_to_its_maximum_size(n: int, expected: int) -> None:
     assert blocks(n) == expected
 
 
@@ -144,7 +144,7 @@ def test_where_an_array_lies() -> None:
     assert not is_on_device(np.zeros(3))
 
 
-def test_asking_what_is_kept_loads_no_compiler() -> None:
+def test_checking_the_cache_loads_no_compiler() -> None:
     code = "import sys; from gpupipe_kernels.code_cache import is_kept; is_kept('x'); print('numba' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

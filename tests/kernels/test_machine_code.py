@@ -132,7 +132,7 @@ def test_a_loop_that_does_not_compile_is_named() -> None:
     assert "no_such_thing" in said
 
 
-def test_what_ptxas_says_is_read() -> None:
+def test_the_output_of_ptxas_is_parsed() -> None:
     code = parse(PTXAS_SAID, PTX)
     assert (code.registers, code.stack, code.spill_stores, code.spill_loads) == (27, 48, 40, 44)
     assert (code.shared, code.constant, code.barriers) == (256, 16 + 464 + 8, 1)

@@ -78,7 +78,7 @@ def test_files_that_others_can_write_to_matter_where_others_can_enter(tmp_path: 
 
 
 @as_root
-def test_what_belongs_to_another_user_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "parent" / "folder"
     make_private(folder)
     (folder / "code.nbi").touch()

@@ -37,7 +37,7 @@ def test_segments_that_read_the_same_column_come_together() -> None:
     assert plan.instructions[:6, ROW].tolist() == [0, 1, 1, 1, -1, -1]
 
 
-def test_segments_are_ordered_by_panels_of_what_they_write() -> None:
+def test_segments_are_ordered_by_the_panels_that_they_write() -> None:
     moved = writer()
     moved.instructions = moved.instructions[3:] + moved.instructions[:3]
     plan = schedule(moved.program(), panel=2)

@@ -70,7 +70,7 @@ def test_without_a_folder_a_kernel_is_compiled_in_every_process(folder: Path) ->
     assert not compile_source(DeviceProgram(twenty_columns()).source("rows", 64), ()).kept
 
 
-def test_a_kernel_pays_once_it_saves_what_compiling_takes(folder: Path) -> None:
+def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:
     source = DeviceProgram(twenty_columns()).source("columns", 128)
     n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL
     compiling = specialisation.COMPILE_SECONDS + 50 * specialisation.COMPILE_SECONDS_AN_INSTRUCTION

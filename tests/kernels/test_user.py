@@ -87,7 +87,7 @@ def columns(n: int) -> st.SearchStrategy[list[np.ndarray]]:
     ("function", "n", "out"),
     [(loyalty, 2, "float32"), (banded, 3, "float32"), (halves, 1, "int32"), (is_above, 2, "bool")],
 )
-def test_it_computes_what_python_computes_and_null_gives_null(function, n, out) -> None:
+def test_results_equal_python_and_null_gives_null(function, n, out) -> None:
     made = kernel(out=out)(function)
 
     @given(columns(n))
@@ -218,7 +218,7 @@ def refusal(tmp_path: Path, body: str, head: str = "import math") -> KernelError
         ("def f(a):\n  global X\n  return a\n", "cannot use global", 7),
     ],
 )
-def test_what_it_cannot_say_is_refused_with_file_and_line(tmp_path, body, words, line) -> None:
+def test_invalid_kernels_are_rejected_with_file_and_line(tmp_path, body, words, line) -> None:
     error = refusal(tmp_path, body)
     assert words in error.what
     assert error.where == f"{tmp_path / 'mine.py'}:{line}"
@@ -233,7 +233,7 @@ def test_what_it_cannot_say_is_refused_with_file_and_line(tmp_path, body, words,
         ("int32", "math.nan", "float"),
     ],
 )
-def test_what_it_returns_must_fit_what_it_says(tmp_path, out, body, returned) -> None:
+def test_the_return_type_must_match_the_output_type(tmp_path, out, body, returned) -> None:
     path = tmp_path / "mine.py"
     path.write_text(f"import math\nimport gpupipe as gp\n@gp.kernel(out='{out}')\ndef f(a):\n    return {body}\n")
     with pytest.raises(KernelError, match=f"returns {returned}.*, and its result is {out}") as caught:
@@ -313,7 +313,7 @@ def test_every_function_of_math_that_it_may_use_is_compiled_on_both_processors()
 # ------------------------------------------------------------------------------------------------------------- its text
 
 
-def test_the_text_holds_what_it_uses_and_computes_the_same_anywhere(tmp_path) -> None:
+def test_the_source_is_self_contained(tmp_path) -> None:
     made = kernel(out="float32", nulls="pass")(banded)
     assert "RATE = 0.25" in made.source and "def grown(x):" in made.source and "loyalty" not in made.source
     assert '@gpupipe.kernel(out="float32", nulls="pass")\ndef banded(x, low, high):' in made.source
@@ -347,7 +347,7 @@ def cell(text: str, around: dict[str, Any]) -> dict[str, Any]:
     return around
 
 
-def test_a_kernel_in_a_notebook_takes_what_other_cells_define() -> None:
+def test_a_kernel_in_a_notebook_uses_names_of_other_cells() -> None:
     around = cell("import math as m\nfrom math import exp, pi\nimport numpy as np\nfrom numpy import float32\n", {})
     cell("LOW, HIGH, ON = -1e300, float('inf'), True\ndef bent(x):\n    return max(LOW, min(x, HIGH))\n", around)
     cell(
@@ -373,7 +373,7 @@ def test_numbers_keep_the_value_that_they_have_when_the_kernel_is_first_used() -
     assert cell("@kernel\ndef f(a):\n    return a * K\n", around)["f"](1.0) == 5.0
 
 
-def test_a_kernel_inside_a_function_takes_what_is_around_it_there() -> None:
+def test_a_kernel_inside_a_function_uses_its_enclosing_names() -> None:
     factor = 3.0
 
     @kernel
@@ -526,7 +526,7 @@ except TypeError as error:
 """
 
 
-def test_the_device_loop_in_the_simulator_gives_what_the_host_gives(wide) -> None:
+def test_the_device_loop_in_the_simulator_equals_the_host(wide) -> None:
     done = python(SIMULATED, str(wide), NUMBA_ENABLE_CUDASIM="1")
     assert "need out=" in done.stdout, done.stderr
 

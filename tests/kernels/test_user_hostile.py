@@ -115,7 +115,7 @@ def test_annotations_decorators_and_descriptions_are_not_compiled() -> None:
     assert kernel(1.0, 0.0) == 3.0 and kernel.source == text.replace("g(a)", "g(c)")
 
 
-def test_what_is_run_is_checked_where_it_is_run() -> None:
+def test_a_kernel_is_checked_again_before_compilation() -> None:
     """A kernel whose statements were replaced after reading, as on a worker that received others."""
     (attack,) = ast.parse(f"def f(a, b={ATTACK}):\n    return a\n").body
     kernel = restore(TEXT, "stored.py")
@@ -145,7 +145,7 @@ def test_a_power_that_compiled_code_raises_for_is_an_error_of_the_kernel() -> No
         kernel([1.0, 2.0], 0.0)
 
 
-def test_numbers_and_imports_are_what_they_say() -> None:
+def test_only_numbers_and_imports_are_accepted() -> None:
     text = TEXT.replace("K = 2.0", "K = -float('inf')").replace(
         "import math\n", "from math import pi as p, e\nimport math\n"
     )

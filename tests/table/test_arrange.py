@@ -98,7 +98,7 @@ def test_another_vocabulary_and_another_order_of_columns(encoded, meaning, backe
     assert meaning(got, "x") == [1.5, 2.5, 3.5]
 
 
-def test_a_hashed_column_is_made_of_the_levels_of_its_source(encoded, backend) -> None:
+def test_a_hashed_column_is_encoded_from_the_levels_of_its_source(encoded, backend) -> None:
     table = encoded({"c": ["a", "b", None, "a"]})
     hashed = Column("c#7", "categorical", "string", hash_of="c", n_buckets=7, storage="int8")
     got = arrange(table, Schema((*table.schema.columns, hashed)), backend)

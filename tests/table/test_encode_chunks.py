@@ -113,7 +113,7 @@ def test_the_parts_make_the_table_that_all_rows_make(
 
 @examples(40)
 @given(tables())
-def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
+def test_merged_summaries_equal_sequential_ones(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
 ) -> None:
     parts, declared = drawn
@@ -145,7 +145,7 @@ def merged(found: list[dict[str, ColumnSummary]]) -> dict[str, ColumnSummary]:
     return first
 
 
-def test_what_only_a_later_part_has_seen_counts() -> None:
+def test_values_of_later_chunks_count() -> None:
     def seen(values: pa.Array, declared: str) -> ColumnSummary:
         column = ColumnSummary("x", values.type, declare(declared), 10)
         column.add(pa.chunked_array([values]))
@@ -162,7 +162,7 @@ def test_what_only_a_later_part_has_seen_counts() -> None:
         times.merge(seen(pa.array(["31.01.2024"]), "datetime"))
 
 
-def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
+def test_chunks_with_too_many_levels_together_are_text() -> None:
     def seen(start: int, stop: int) -> ColumnSummary:
         column = ColumnSummary("x", pa.string(), None, 120)
         column.add(pa.chunked_array([[f"name {i}" for i in range(start, stop)]]))
@@ -203,7 +203,7 @@ def last_of(first: list[Any], last: list[Any], kind: pa.DataType) -> list[pa.Tab
         (["1"], [" "], pa.string(), "numeric"),
     ],
 )
-def test_what_only_the_last_rows_show_counts_for_all(
+def test_values_of_the_last_rows_determine_the_kind(
     backend: Backend, first: list[Any], last: list[Any], kind: pa.DataType, declared: str | None
 ) -> None:
     compare(last_of(first, last, kind), backend, {"x": declare(declared)} if declared else None)

@@ -69,7 +69,7 @@ def test_many_errors_are_counted_and_not_all_shown(encoded) -> None:
         encoded({"x": [f"v{i}" for i in range(50)]}, x="float")
 
 
-def test_what_is_too_large_for_the_matrix_is_null(encoded, meaning) -> None:
+def test_values_too_large_for_the_matrix_are_null(encoded, meaning) -> None:
     values = [1.0, np.inf, -np.inf, 1e300, float(np.finfo("float32").max), -1e37]
     for kind in ("float64", "float32"):
         assert meaning(encoded({"x": values}, x=kind), "x") == [1, None, None, None, None, np.dtype(kind).type(-1e37)]

@@ -82,8 +82,8 @@ def what_the_device_cannot_take_is_refused() -> None:
     for ask, message in (
         (lambda: keyed.order_events(put(key), put(time), 1), "must be sorted"),
         (lambda: keyed.order_events(put(key), put(time), order=put(order)), "n_keys"),
-        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order.astype(np.int64))), "must be int32"),
-        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order), engine="numba"), "on the host"),
+        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order.astype(np.int64))), "array of int32"),
+        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order), engine="numba"), "on device arrays"),
         (lambda: keyed.column(history, put(np.arange(6.0))[::2]), "expected a contiguous device array"),
         (lambda: keyed.column(history, put(order)), "of float32 or float64"),
     ):

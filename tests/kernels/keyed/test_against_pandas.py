@@ -161,7 +161,7 @@ def test_sessions_are_runs_without_a_long_gap(frame: pd.DataFrame, engine: HostE
 
 
 @ENGINES
-def test_what_is_known_at_a_cut_off_is_a_group_by_of_earlier_lines(frame: pd.DataFrame, engine: HostEngine) -> None:
+def test_features_at_a_cut_off_equal_a_group_by_of_earlier_lines(frame: pd.DataFrame, engine: HostEngine) -> None:
     column = of_events(frame, engine, current=False)[1]
     cutoff = 60 * 24 * HOUR
     queries = keyed.queries_before(column.history, np.arange(150, dtype=np.int32), np.array(cutoff))

@@ -85,7 +85,7 @@ def test_events_from_the_cut_off_on_do_not_matter(
 @ENGINES
 @examples(60)
 @given(events=EVENTS, changed=EVENTS, at=st.integers(0, 24), include_current=st.booleans())
-def test_an_event_does_not_see_itself_or_what_follows(
+def test_an_event_does_not_see_itself_or_later_events(
     engine: HostEngine, events: list[Any], changed: list[Any], at: int, include_current: bool
 ) -> None:
     """Change or remove all events that event `at` must not see."""

@@ -154,7 +154,7 @@ def test_a_frame_of_numpy_types_means_the_same(backend) -> None:
     assert_same(encode_frame(frame, backend), expected)
 
 
-def test_what_a_reader_makes_of_texts_decides_kind_and_values(backend) -> None:
+def test_the_reader_rules_determine_kind_and_values(backend) -> None:
     rules = TextRules(lambda name, texts: pa.array([None if t == "?" else float(t) for t in texts.to_pylist()]))
     table = encode_frame(as_frame(pa.table({"x": ["1.5", "?", None, "2"]})), backend, rules=rules)
     assert table.schema["x"].kind == "numeric" and table.schema["x"].dtype == "double"

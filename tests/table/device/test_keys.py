@@ -107,7 +107,7 @@ def test_events_are_in_the_order_of_key_time_and_place(rows: list[tuple[int, int
     assert order.tolist() == sorted(kept, key=lambda i: (*rows[i], i))
 
 
-def test_a_column_of_the_host_moves_as_codes_of_what_its_rows_hold() -> None:
+def test_a_host_column_is_copied_as_codes_of_its_distinct_values() -> None:
     levels = pa.DictionaryArray.from_arrays(pa.array([1, None, 1, 0], pa.int8()), ["a", "b", "unused"])
     for chunks in ([levels], [levels[:2], levels[2:]], [levels[:0]]):
         column: Any = pa.chunked_array(chunks, levels.type)
