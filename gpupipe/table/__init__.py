@@ -1,9 +1,9 @@
-"""The encoded table: its columns (`schema`), their memory (`blocks`), and the ways to make one.
+"""The encoded table: its columns (`schema`), its memory (`blocks`), and its construction.
 
 - ``encode``: Arrow table to encoded table, inferring the schema or enforcing a frozen one
-- ``encode_chunks``: the same for a table that arrives in chunks; ``column_summary``: its first pass
-- ``string_columns``, ``numeric_columns``, ``time_columns``: values of each kind; ``time_formats``: formats of times
-- ``frames``: frames of any library as Arrow tables; ``keys``: join keys as integer codes
+- ``encode_chunks``: the same for a table read in chunks; ``column_summary``: its first pass
+- ``string_columns``, ``numeric_columns``, ``time_columns``: encoding of each kind; ``time_formats``: time formats
+- ``frames``: conversion of data frames to Arrow tables; ``keys``: conversion of join keys to integer codes
 - ``arrange``: row selections, and the same rows under another schema
-- ``device``: a frame on a device to the same encoded table
+- ``device``: data frame in device memory to the same encoded table
 """

@@ -1,4 +1,4 @@
-"""Rearranged tables: row ranges, added columns, and the same rows under another schema (other levels or layout)."""
+"""Rearrangement of tables: row ranges, added columns, and conversion to another schema (levels or layout)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gpupipe.typing import ArrayNamespace
 
 
 def slice_rows(table: Table, start: int, stop: int) -> Table:
-    """Return the rows from `start` up to `stop`; nothing is copied."""
+    """Return the rows ``start:stop`` without copying."""
     blocks = {name: block[:, start:stop] for name, block in table.blocks.items()}
     texts = {name: text.slice(start, stop - start) for name, text in table.texts.items()}
     return Table(table.schema, stop - start, blocks, table.places, texts)
 
 
 def move_table(table: Table, backend: Backend) -> Table:
-    """Move a host table to the memory of `backend`; moved bytes are counted."""
+    """Return a host table in the memory of `backend`; transferred bytes are counted."""
     return replace(table, blocks={name: backend.to_device(block) for name, block in table.blocks.items()})
 
 
 def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> Table:
-    """Return the table with further columns behind its own; blocks that get none are shared.
+    """Return the table with columns appended; blocks without new columns are shared.
 
     Parameters
     ----------
     columns : mapping of Column to array, shape (n_rows,)
-        Their values, which are converted to the dtype of the column's block.
+        Their values, converted to the dtype of the column's block.
     """
     blocks, places = dict(table.blocks), dict(table.places)
     for storage in dict.fromkeys(column.storage for column in columns):
@@ -49,13 +49,13 @@ def append(table: Table, columns: Mapping[Column, Any], xp: ArrayNamespace) -> T
 
 
 def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
-    """Return the schema with only those levels of each categorical column that a row holds.
+    """Return the schema with only the levels of each categorical column that occur in a row.
 
     Parameters
     ----------
     schema : Schema
     counts : mapping of str to array
-        Rows per code of each categorical column.
+        Number of rows per code of each categorical column.
     """
     columns = []
     for column in schema:
@@ -69,9 +69,9 @@ def used_levels(schema: Schema, counts: Mapping[str, Any]) -> Schema:
 
 
 def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
-    """Return the rows of `table` under `schema`: its columns, its layout, its levels.
+    """Return `table` converted to the columns, layout and levels of `schema`.
 
-    A level that `schema` does not have becomes UNSEEN. The table itself is returned where nothing differs.
+    Levels that `schema` does not have become UNSEEN. Returns the table itself if nothing differs.
 
     Raises
     ------
@@ -90,7 +90,9 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
             return
         old = table.schema[column.source]
         if old.levels is None or not column.n_codes:
-            raise SchemaError(f"column {column.source!r} is {old.kind}; {column.kind} is needed", names=[column.source])
+            raise SchemaError(
+                f"expected column {column.source!r} to be {column.kind}; found {old.kind}", names=[column.source]
+            )
         codes = recode(old, column, backend.xp)
         backend.take(codes, table.column(old.name), out)
 
@@ -100,7 +102,7 @@ def arrange(table: Table, schema: Schema, backend: Backend) -> Table:
 
 
 def same_codes(old: Column, new: Column) -> bool:
-    """Return whether a value of `old` is encoded as in `new` (the block may be another)."""
+    """Return whether values of `old` are encoded as in `new` (the blocks may differ)."""
     return (
         old.kind == new.kind
         and old.levels == new.levels

@@ -1,8 +1,8 @@
-"""The encoded table: a handful of homogeneous 2-D blocks, columns by rows, instead of a bag of arrays.
+"""The encoded table: a few homogeneous 2-D blocks, columns by rows, instead of many arrays.
 
-A block is one allocation: one copy to a device, one memory map from the cache, one kernel signature whatever the
-configuration. Codes are int8, int16 or int32 by the number of levels; numbers are float32 where that is exact and
-float64 where it is not; times are int64 microseconds.
+A block is one allocation: one copy to a device, one memory map from the cache, one kernel signature for any
+configuration. Codes are int8, int16 or int32, depending on the number of levels; numbers are float32 if that is exact,
+else float64; times are int64 microseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpupipe.typing import Array, ArrayNamespace
 
 
 class EncodedTable(Protocol):
-    """An encoded table: a `Table` in the memory of one process, or one in partitions on workers."""
+    """An encoded table: a `Table` in the memory of one process, or a table in partitions on workers."""
 
     @property
     def schema(self) -> Schema:
@@ -31,15 +31,15 @@ class EncodedTable(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the encoded columns."""
+        """Size of the encoded columns in bytes."""
 
     @property
     def bounds(self) -> Sequence[int]:
-        """First row of each partition, then the number of rows."""
+        """The first row of each partition, then the number of rows."""
 
     @property
     def texts(self) -> Mapping[str, Any]:
-        """Text columns that this process holds."""
+        """The text columns in this process."""
 
     def column(self, name: str) -> Any:
         """Return one encoded column, shape (n_rows,)."""
@@ -48,16 +48,16 @@ class EncodedTable(Protocol):
         """Return the number of nulls of a text column."""
 
     def values_at(self, name: str, rows: Array, backend: Backend) -> Array:
-        """Return the encoded values of a column at some rows (int64, shape (m,)), on the host."""
+        """Return the encoded values of a column at `rows` (int64, shape (m,)), on the host."""
 
     def take(self, mask: Any, backend: Backend) -> Self:
-        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
+        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in order, with unchanged levels."""
 
     def select(self, schema: Schema) -> Self:
-        """Return the table with only the columns of `schema`, a subset of its own; nothing is copied."""
+        """Return the table with only the columns of `schema`, a subset of its columns, without copying."""
 
     def rows_by_worker(self) -> dict[str, int]:
-        """Return the number of rows that each worker of a cluster holds, by its address."""
+        """Return the number of rows on each worker of a cluster, by worker address."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Table:
     schema : Schema
     n_rows : int
     blocks : mapping of str to array, shape (columns, n_rows), C order
-        dtype name to block; int8, int16, int32 hold codes (see `gpupipe.table.schema`), float32 and float64 numbers,
-        int64 times.
+        dtype name to block: int8, int16 and int32 for codes (see `gpupipe.table.schema`), float32 and float64 for
+        numbers, int64 for times.
     places : mapping of str to (str, int)
-        Column name to (block, row of the block). Text columns have no place.
+        Column name to (block, row of the block). Text columns have none.
     texts : mapping of str to pyarrow.ChunkedArray
-        The text columns, as they were read.
+        The text columns as read.
     """
 
     schema: Schema
@@ -89,7 +89,7 @@ class Table:
         Raises
         ------
         SchemaError
-            If there is no such column, or it is text.
+            If the column does not exist or is text.
         """
         if name not in self.places:
             self.schema[name]  # raises, with a hint, unless the column is text
@@ -104,15 +104,15 @@ class Table:
         return int(self.texts[name].null_count)
 
     def values_at(self, name: str, rows: Array, backend: Backend) -> Array:
-        """Return the encoded values of a column at some rows (int64, shape (m,)), on the host."""
+        """Return the encoded values of a column at `rows` (int64, shape (m,)), on the host."""
         return backend.to_host(self.column(name)[backend.to_device(rows)])
 
     def take(self, mask: Any, backend: Backend) -> Table:
-        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in their order; levels stay as they are."""
+        """Return the rows where `mask` (bool, shape (n_rows,)) is true, in order, with unchanged levels."""
         return take_each([(self, mask)], backend)
 
     def select(self, schema: Schema) -> Table:
-        """Return the table with only the columns of `schema`, a subset of its own; nothing is copied."""
+        """Return the table with only the columns of `schema`, a subset of its columns, without copying."""
         places = {column.name: self.places[column.name] for column in schema if column.storage}
         texts = {column.name: self.texts[column.name] for column in schema if column.name in self.texts}
         return Table(schema, self.n_rows, self.blocks, places, texts)
@@ -123,7 +123,7 @@ class Table:
 
     @property
     def bounds(self) -> list[int]:
-        """The first row and the number of rows: the table is in one partition."""
+        """The first row and the number of rows, for a single partition."""
         return [0, self.n_rows]
 
     @property
@@ -133,12 +133,12 @@ class Table:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes in the blocks."""
+        """Size of the blocks in bytes."""
         return sum(int(block.nbytes) for block in self.blocks.values())
 
 
 def layout(schema: Schema) -> dict[str, tuple[str, int]]:
-    """Return where each column of `schema` lies: its block and the row there, in the order of the columns."""
+    """Return the block and the row in it of each column of `schema`, in the order of the columns."""
     rows: dict[str, int] = {}
     places = {}
     for column in schema:
@@ -149,7 +149,7 @@ def layout(schema: Schema) -> dict[str, tuple[str, int]]:
 
 
 def allocate(schema: Schema, n_rows: int, xp: ArrayNamespace) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
-    """Return uninitialised blocks for `n_rows` rows of `schema`, and the places of its columns in them."""
+    """Return uninitialised blocks for `n_rows` rows of `schema`, and the positions of its columns in them."""
     places = layout(schema)
     heights: dict[str, int] = {}
     for block, row in places.values():
@@ -160,13 +160,13 @@ def allocate(schema: Schema, n_rows: int, xp: ArrayNamespace) -> tuple[dict[str,
 def stack(
     schema: Schema, arrays: dict[str, Any], n_rows: int, xp: ArrayNamespace
 ) -> tuple[dict[str, Any], dict[str, tuple[str, int]]]:
-    """Return blocks of encoded columns, and the places of these, as `allocate` lays them out.
+    """Return blocks with encoded columns, and the positions of the columns, in the layout of `allocate`.
 
     Parameters
     ----------
     schema : Schema
     arrays : dict of str to array, shape (n_rows,)
-        The columns of `schema` that have a storage, in that dtype. Emptied: each is released once it is copied.
+        The columns of `schema` that have a storage, in that dtype. Emptied: each array is released once copied.
     n_rows : int
     xp : module
     """
@@ -186,12 +186,12 @@ def stack(
 
 
 def code_storage(n_codes: int) -> str:
-    """Return the narrowest block for so many codes."""
+    """Return the narrowest block for a number of codes."""
     return "int8" if n_codes <= 2**7 else "int16" if n_codes <= 2**15 else "int32"
 
 
 def take_each(pieces: Sequence[tuple[Table, Any]], backend: Backend) -> Table:
-    """Return the rows that `Table.take` selects of several tables of one schema as one table; each is copied once."""
+    """Return selected rows of several tables with the same schema as one table; each row is copied once."""
     xp, (first, _) = backend.xp, pieces[0]
     rows = [xp.flatnonzero(backend.to_device(mask)).astype("int32") for _, mask in pieces]
     ends = list(accumulate(map(len, rows)))

@@ -1,4 +1,4 @@
-"""Cells of text columns that are not of the kind their column has in a frozen schema."""
+"""Detection of cells in text columns that do not match the kind of their column in a frozen schema."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """A column of text whose bad cells are null.
+    """A text column whose invalid cells are null.
 
     Attributes
     ----------
     values : pyarrow.ChunkedArray
-        As `gpupipe.table.encode.encode` takes the column.
+        The column as input of `gpupipe.table.encode.encode`.
     bad : array of bool, shape (n_rows,)
-        The cells that were not of the kind of the column.
+        Flags of the cells that did not match the kind of the column.
     """
 
     values: pa.ChunkedArray
@@ -45,16 +45,16 @@ class CheckedColumn:
 
 
 def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers = parse_numbers) -> CheckedColumn | None:
-    """Return a column with its bad cells null, or None where no cell is bad.
+    """Return a column with its invalid cells set to null, or None if all cells are valid.
 
     Parameters
     ----------
     column : Column
-        What the column is expected to be.
+        The expected column.
     values : pyarrow.ChunkedArray
-        Only text, and numbers as booleans, can have bad cells; anything else is of one type.
+        Only text, and numbers as booleans, can have invalid cells; other types are uniform.
     numbers : callable
-        Returns texts as float64, null where one is not a number.
+        Returns texts as float64, null for a text that is not a number.
     """
     is_flags = column.kind == "boolean" and not pa.types.is_boolean(values.type)
     if column.kind not in PARSERS or not (is_text(values.type) or is_flags):
@@ -77,12 +77,12 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
 def describe_expected(column: Column) -> str:
     """Return the description of a valid cell of a column."""
     if column.kind == "datetime":
-        return f"a time written as {column.time_format!r}" if column.time_format else "a time"
+        return f"a time in the format {column.time_format!r}" if column.time_format else "a time"
     return {"numeric": "a number", "boolean": "a boolean (true/false, yes/no, 1/0)"}.get(column.kind, "a text")
 
 
 def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
-    """Describe the bad cells of a column: their values, and their rows from 1."""
+    """Return a description of the invalid cells of a column: their values, and their rows from 1."""
     rows = np.flatnonzero(bad)
     texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
     shown = ", ".join(repr(shorten(text)) for text in list(texts)[:VALUES_SHOWN])
@@ -94,14 +94,14 @@ def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mas
 
 
 def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: SchemaError) -> SchemaError:
-    """Return the error for columns that do not suit a fitted model, in the words of whoever gives the table.
+    """Return the error for columns that do not match a fitted model, worded for the user of the model.
 
     Parameters
     ----------
     wrong : sequence of (Column, pyarrow.ChunkedArray)
-        Columns of the model, and the values given for them.
+        Columns of the model, with the values passed for them.
     error : SchemaError
-        What encoding raised; returned itself where it is not about cells or types.
+        The error of encoding; returned itself if it does not concern cells or types.
     """
     lines, fix = [], "correct the values, or make them null"
     for column, values in wrong[:COLUMNS_SHOWN]:
@@ -113,9 +113,9 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
         elif pa.types.is_nested(values.type):
             return error
         else:
-            found = f"{_type_name(values.type)}; it was {column.dtype} in training"
+            found = f"{_type_name(values.type)} (type in training: {column.dtype})"
             lines.append(f"expected {describe_expected(column)} in column {column.source!r}; found {found}")
-            fix = "give the columns the types they had in training"
+            fix = "convert the columns to their types in training"
     if not lines:
         return error
     lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
@@ -141,7 +141,7 @@ def _boolean_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumber
 
 
 def _time_parser(column: Column, coded: pa.ChunkedArray, numbers: ParseNumbers) -> ParseNumbers:
-    """Return the parser of times: of the frozen format, else of one that all have, else of ISO dates and times."""
+    """Return a parser of times, for the frozen format, else for a common format of all texts, else for ISO 8601."""
     form = column.time_format or guess_format({text for text in used_texts(coded) if text.strip()})
     read = (lambda text: micros(text, form)) if form else _iso_micros
 

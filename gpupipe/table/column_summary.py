@@ -1,4 +1,4 @@
-"""Summaries of columns whose rows arrive in chunks: kind, levels, formats."""
+"""Summaries of columns read in chunks: kind, levels and time formats."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gpupipe.table.time_columns import is_text, unknown_format
 from gpupipe.table.time_formats import FORMATS, micros
 
 BOOLEAN_LEVELS = ("false", "true")
-FEW_LEVELS = 50  # at most this many distinct strings are categories however short the table
+FEW_LEVELS = 50  # up to this many distinct strings are always categories
 FIRST_ROWS = 4096
-FEW_TEXTS = 4096  # no duplicates are looked for among fewer: files are often small and many
-TEXTS = pa.large_string()  # the levels of many chunks may be more than 2 GiB
+FEW_TEXTS = 4096  # fewer texts are not deduplicated, because files are often small and many
+TEXTS = pa.large_string()  # the levels of many chunks may exceed 2 GiB
 
 
 class ColumnSummary:
-    """Accumulates the facts that the description of a column follows from, chunk by chunk.
+    """Incremental summary of a column, from which its schema is derived.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ColumnSummary:
         The type of every chunk.
     declared : DeclaredColumn, optional
     most_rows : int
-        There are no more rows than this: texts that are more than half as many make no categories.
+        Upper limit of the number of rows. A text column with more distinct texts than half of this is not categorical.
     """
 
     def __init__(self, name: str, kind: pa.DataType, declared: DeclaredColumn | None, most_rows: int) -> None:
@@ -47,7 +47,7 @@ class ColumnSummary:
         self.used, self.unused = DistinctTexts(), DistinctTexts()
 
     def add(self, values: pa.ChunkedArray) -> None:
-        """Look at a chunk; raise SchemaError if it is not of the kind that is declared."""
+        """Add a chunk; raise SchemaError if it does not match the declared kind."""
         if self.kind == "numeric":
             self.add_numbers(values)
             return
@@ -58,20 +58,20 @@ class ColumnSummary:
             self._add_levels(as_dictionary(values))
 
     def add_numbers(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Look at a chunk of a numeric column, and return its numbers; raise SchemaError if it holds something else."""
+        """Add a chunk of a numeric column and return its numbers; raise SchemaError if it contains anything else."""
         numbers = as_numbers(self.name, values)
         self.nullable |= numbers.null_count > 0 or pa.types.is_floating(numbers.type)
         storage = (self.declared and self.declared.storage) or storage_of(numbers)
-        self.storage = max(self.storage, storage)  # float64 comes after float32
+        self.storage = max(self.storage, storage)  # once float64, always float64
         return numbers
 
     def merge(self, other: ColumnSummary) -> None:
-        """Add what was seen of the column in other chunks.
+        """Merge the summary of other chunks of the column.
 
         Raises
         ------
         SchemaError
-            If there is no format that the times of both are written in.
+            If the times of both have no format in common.
         """
         self.nullable |= other.nullable
         self.storage = max(self.storage, other.storage)
@@ -79,12 +79,12 @@ class ColumnSummary:
         self.formats = [form for form in self.formats if form in other.formats]
         if not self.formats:
             raise SchemaError(
-                f"column {self.name!r} holds times in several formats",
-                fix=f"write them in one, or declare them as text: schema: {{{self.name}: text}}",
+                f"column {self.name!r} contains times in several formats",
+                fix=f"use one format, or declare the column as text: schema: {{{self.name}: text}}",
                 names=[self.name],
             )
         if other.kind != self.kind:
-            self._is_text()  # there are too many levels in one of them already
+            self._is_text()  # one of them already has too many levels
         elif self.kind == "categorical":
             self.used.add(other.used.distinct())
             self.unused.add(other.unused.distinct())
@@ -112,7 +112,7 @@ class ColumnSummary:
             self._is_text()
 
     def as_text(self) -> ColumnSummary:
-        """Return the same of a column that is text: without its levels."""
+        """Return the summary as that of a text column, without levels."""
         found = copy(self)
         found._is_text()
         return found
@@ -121,7 +121,7 @@ class ColumnSummary:
         self.kind, self.used, self.unused = "text", DistinctTexts(), DistinctTexts()
 
     def column(self, n_rows: int) -> Column:
-        """Return what the column is, now that all its rows, so many, were seen."""
+        """Return the column's schema after all `n_rows` rows were added."""
         if self.declared is None and len(self.used.distinct()) > max(FEW_LEVELS, n_rows // 2):
             self._is_text()
         if self.kind == "numeric":
@@ -140,7 +140,7 @@ class ColumnSummary:
 
 
 def kind_of(kind: pa.DataType) -> str:
-    """Return the kind of a column of this type that nothing is declared of; text may have too many levels for it."""
+    """Return the inferred kind of an undeclared column; text may have too many levels to be categorical."""
     if pa.types.is_boolean(kind):
         return "boolean"
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
@@ -149,7 +149,7 @@ def kind_of(kind: pa.DataType) -> str:
 
 
 def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
-    """Return whether a row of what is no number has no value: null or NaN, or a blank where texts are parsed."""
+    """Return whether a non-numeric column has a missing value: null, NaN, or a blank if texts are parsed."""
     if column.null_count:
         return True
     if pa.types.is_floating(column.type):
@@ -158,7 +158,7 @@ def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
         column = as_dictionary(column)
         if not all(value.strip() for value in used_texts(column)):
             return True
-    # Arrow counts the nulls of the indices alone.
+    # Arrow counts only the nulls of the indices.
     return pa.types.is_dictionary(column.type) and any(
         chunk.dictionary.null_count and chunk.dictionary.take(chunk.indices.unique()).null_count
         for chunk in column.chunks
@@ -166,7 +166,7 @@ def has_nulls(column: pa.ChunkedArray, kind: str) -> bool:
 
 
 class DistinctTexts:
-    """The distinct texts of several chunks; duplicates are removed whenever the texts have doubled in number."""
+    """The distinct texts of several chunks, deduplicated whenever their number has doubled."""
 
     def __init__(self) -> None:
         self._known = pa.array([], TEXTS)
@@ -174,7 +174,7 @@ class DistinctTexts:
         self._n_new = 0
 
     def add(self, texts: pa.Array) -> None:
-        """Add texts; nulls are left out."""
+        """Add texts, skipping nulls."""
         if len(texts):
             self._new.append(texts)
             self._n_new += len(texts)
@@ -186,7 +186,7 @@ class DistinctTexts:
         return len(self._known) + self._n_new > n and len(self.distinct()) > n
 
     def distinct(self) -> pa.Array:
-        """Return them, each once."""
+        """Return the distinct texts."""
         if self._new:
             kinds = dict.fromkeys(texts.type for texts in self._new)
             alike = (pa.chunked_array([texts for texts in self._new if texts.type == kind]) for kind in kinds)
@@ -197,6 +197,6 @@ class DistinctTexts:
 
 
 def used_codes(chunk: pa.DictionaryArray) -> pa.Array:
-    """Return the codes that rows of a dictionary array have, each once; mostly the first rows have all of them."""
+    """Return the distinct codes of a dictionary array; usually the first rows contain all of them."""
     codes = chunk.indices.slice(0, FIRST_ROWS).unique().drop_null()
     return codes if len(codes) == len(chunk.dictionary) else chunk.indices.unique().drop_null()

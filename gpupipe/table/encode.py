@@ -1,4 +1,4 @@
-"""Arrow table to encoded table: the schema is inferred once, or a frozen one is enforced."""
+"""Encoding of Arrow tables: the schema is inferred, or a frozen one is enforced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpupipe.table.string_columns import (
 )
 from gpupipe.table.time_columns import as_times, write_times
 
-TIMES = ("timestamp", "date", "time", "duration")  # how the names of their types begin
+TIMES = ("timestamp", "date", "time", "duration")  # prefixes of their type names
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class EncodePlan:
     ----------
     column : Column
     write : callable, optional
-        Writes the encoded rows to an array of the column's storage, shape (rows,); None for text.
+        Writes the encoded rows to an array of the column's storage dtype, shape (rows,); None for text.
     text : pyarrow.ChunkedArray or DeviceText, optional
         The rows of a text column.
     """
@@ -62,12 +62,12 @@ def encode(
     Parameters
     ----------
     arrow : pyarrow.Table
-        Strings dictionary-encoded or plain; any number of chunks, each with its own dictionary.
+        Strings may be dictionary-encoded; any number of chunks, each with its own dictionary.
     backend : Backend
     declared : mapping of str to DeclaredColumn, optional
-        What the configuration says of columns; the rest is inferred.
+        Columns declared in the configuration; the others are inferred.
     frozen : Schema, optional
-        Encode to exactly these columns, in this layout, with these levels; a level that is not among them is UNSEEN.
+        Encode to exactly these columns, in this layout, with these levels; other levels become UNSEEN.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def encode(
     Raises
     ------
     SchemaError
-        If a declared or frozen column is absent, or holds values that are not of its kind (rows named).
+        If a declared or frozen column is absent, or contains values of another kind; the message lists the rows.
     """
     require_distinct(arrow.column_names)
     if frozen is not None:
@@ -100,12 +100,12 @@ def encode(
 
 
 def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
-    """Encode rows for a fitted model; as `encode` with `schema` frozen, with errors for the user of the model.
+    """Encode rows for a fitted model: `encode` with `schema` frozen, and errors worded for the user of the model.
 
     Raises
     ------
     SchemaError
-        If a column is absent, or cells are not of its kind: every such column, with values and rows.
+        If a column is absent or cells do not match its kind; the message lists every such column, with values and rows.
     """
     try:
         return encode(arrow, backend, frozen=schema)
@@ -114,7 +114,7 @@ def encode_served(arrow: pa.Table, backend: Backend, schema: Schema) -> Table:
 
 
 def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedArray]]:
-    """Return the columns of a table that are not what `schema` says."""
+    """Return the columns of a table that do not match `schema`."""
     found = []
     names = frozenset(arrow.column_names)
     for column in schema:
@@ -122,7 +122,9 @@ def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedAr
             values = arrow.column(column.source)
             try:
                 enforce(column, plain_values(arrow, column.source))
-                is_wrong = column.kind == "boolean" and check_cells(column, values) is not None  # else seen in writing
+                is_wrong = (
+                    column.kind == "boolean" and check_cells(column, values) is not None
+                )  # otherwise detected when writing
             except SchemaError:
                 is_wrong = True
             if is_wrong:
@@ -131,27 +133,29 @@ def _refused(arrow: pa.Table, schema: Schema) -> list[tuple[Column, pa.ChunkedAr
 
 
 def plain_values(arrow: pa.Table, name: str) -> pa.ChunkedArray:
-    """Return a column as encoding takes it; raise SchemaError if it holds not one value a row."""
+    """Return a column prepared for encoding; raise SchemaError unless it has a single value per row."""
     column = arrow.column(name)
     kind = column.type
     if pa.types.is_string_view(kind):
         return column.cast(pa.string())
     if pa.types.is_nested(kind) or pa.types.is_interval(kind):
         raise SchemaError(
-            f"column {name!r} holds {kind}: not one value a row", fix=f"drop it: drop: [{name}]", names=[name]
+            f"column {name!r} contains {kind}: expected a single value per row",
+            fix=f"drop it: drop: [{name}]",
+            names=[name],
         )
     return column
 
 
 def require_distinct(names: list[str]) -> None:
-    """Raise SchemaError if two columns have one name."""
+    """Raise SchemaError if two columns have the same name."""
     if twice := duplicates(names):
-        what = f"several columns are called {enumerate_names(twice, quoted=True)}"
+        what = f"column names are not unique: {enumerate_names(twice, quoted=True)}"
         raise SchemaError(what, fix="rename or drop one of them", names=twice)
 
 
 def require(found: list[str], names: Iterable[str], who: str) -> None:
-    """Raise SchemaError, on behalf of `who`, if one of `names` is not among the columns `found`."""
+    """Raise SchemaError, with `who` as its subject, if one of `names` is not among the columns `found`."""
     known = frozenset(found)
     absent = [name for name in dict.fromkeys(names) if name not in known]
     if absent:
@@ -165,7 +169,7 @@ def require(found: list[str], names: Iterable[str], who: str) -> None:
 
 
 def infer(name: str, column: pa.ChunkedArray, declared: DeclaredColumn | None) -> EncodePlan:
-    """Return what `column` is, by what is declared of it and by its type and values, and how to write it."""
+    """Return the inferred plan of a column, by its declaration, type and values."""
     summary = ColumnSummary(name, column.type, declared, len(column))
     if summary.kind == "numeric":
         numbers = summary.add_numbers(column)
@@ -175,16 +179,18 @@ def infer(name: str, column: pa.ChunkedArray, declared: DeclaredColumn | None) -
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether the type is that of points in time."""
+    """Return whether a type represents points in time."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
 def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
-    """Return how `values` get into a column that is known; raise SchemaError if they are not of its kind."""
+    """Return the plan of a known column for `values`; raise SchemaError if they do not match its kind."""
     if column.kind == "numeric":
-        if is_time(values.type) and not column.dtype.startswith(TIMES):  # 1970 and on in microseconds would do
+        if is_time(values.type) and not column.dtype.startswith(
+            TIMES
+        ):  # microseconds since 1970 would be accepted as numbers
             raise SchemaError(
-                f"column {column.name!r} holds times; expected numbers",
+                f"expected numbers in column {column.name!r}; found times",
                 fix="convert it to numbers",
                 names=[column.name],
             )
@@ -197,7 +203,7 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
         return EncodePlan(column, lambda out: _write_booleans(column.name, values, out))
     if column.kind == "categorical":
         return EncodePlan(column, lambda out: _write_levels(column, as_dictionary(values), out))
-    if pa.types.is_floating(values.type):  # NaN is no text either
+    if pa.types.is_floating(values.type):  # NaN is not a text either
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return EncodePlan(column, None, values)
 

@@ -1,6 +1,6 @@
-"""Encode a table that arrives in chunks, with the result of `gpupipe.table.encode` for the whole.
+"""Encoding of tables read in chunks, with the same result as `gpupipe.table.encode` on the whole table.
 
-The chunks are read twice: first to summarize the columns, then to write each to its own rows of the blocks. Memory
+The chunks are read twice: first to summarise the columns, then to encode each chunk into its rows of the blocks. Memory
 holds one chunk, the distinct texts of the categorical columns, and the encoded table.
 """
 
@@ -27,12 +27,12 @@ Summaries = dict[str, ColumnSummary]
 
 
 class TableChunks:
-    """Access to chunks that are Arrow tables; `gpupipe.table.device.encode_chunks.FrameChunks` is that to frames.
+    """Access to chunks that are Arrow tables; `gpupipe.table.device.encode_chunks.FrameChunks` accesses frames.
 
     Attributes
     ----------
     xp : module
-        Where encoded rows are written.
+        The array module of the encoded rows.
     """
 
     xp: ArrayNamespace = np
@@ -46,15 +46,15 @@ class TableChunks:
         return int(chunk.num_rows)
 
     def summarize(self, chunk: Any, name: str, kind: str | None) -> pa.ChunkedArray:
-        """Return a column, or a short one with the same description; `kind` is what it is to be, if that is known."""
+        """Return a column, or a short one with the same schema; `kind` is its kind, if known."""
         return plain_values(chunk, name)
 
     def plan(self, chunk: Any, column: Column) -> EncodePlan:
-        """Return how the rows of a column are encoded."""
+        """Return the encoder of a column's rows."""
         return enforce(column, plain_values(chunk, column.source))
 
     def concatenate(self, texts: list[Any]) -> Any:
-        """Return the rows of a text column of all chunks."""
+        """Return the rows of a text column from all chunks."""
         return pa.chunked_array([chunk for values in texts for chunk in values.chunks], texts[0].type)
 
 
@@ -65,30 +65,30 @@ def encode_chunks(
     declared: Mapping[str, DeclaredColumn] | None = None,
     access: TableChunks | None = None,
 ) -> Table:
-    """Encode a table that arrives in chunks.
+    """Encode a table read in chunks.
 
     Parameters
     ----------
     chunks : callable
-        Returns the chunks, in order and the same ones at each call: one at least, with rows, all with the same columns
-        of the same types.
+        Returns the same chunks in the same order at each call: at least one, each with rows, and all with the same
+        columns and types.
     backend : Backend
     most_rows : int
-        The chunks have no more rows than this.
+        Upper limit of the number of rows of all chunks together.
     declared : mapping of str to DeclaredColumn, optional
-        What the configuration says of columns; the rest is inferred.
+        Columns declared in the configuration; the others are inferred.
     access : TableChunks, optional
-        Access to the columns of a chunk; that to Arrow tables unless given.
+        Access to the columns of a chunk; for Arrow tables by default.
 
     Returns
     -------
     Table
-        The very table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all chunks.
+        The table that `encode`, or `gpupipe.table.device.encode.encode_frame`, returns for the rows of all chunks.
 
     Raises
     ------
     SchemaError
-        As `encode`; rows are counted from the beginning of their chunk, whose place is named.
+        As `encode`; rows are counted from the start of their chunk, whose position is in the message.
     """
     access, declared, n_rows = access or TableChunks(), declared or {}, 0
     summaries: Summaries = {}
@@ -109,7 +109,7 @@ def encode_chunks(
             summaries = dict(zip(names, backend.map(summarize, names), strict=True))
         n_rows += access.n_rows(chunk)
     schema = Schema(tuple(backend.map(lambda column: column.column(n_rows), summaries.values())))
-    pa.default_memory_pool().release_unused()  # Arrow keeps what it has freed: the blocks need that memory
+    pa.default_memory_pool().release_unused()  # Arrow's pool keeps freed memory, which the blocks need
     blocks, places = allocate(schema, n_rows, access.xp)
     texts: dict[str, list[Any]] = {column.name: [] for column in schema if not column.storage}
 
@@ -136,7 +136,7 @@ def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], mos
     Raises
     ------
     SchemaError
-        If two columns have one name, or a declared one is absent.
+        If two columns have the same name, or a declared column is absent.
     """
     require_distinct(chunk.column_names)
     require(chunk.column_names, declared, "schema: declares")
@@ -145,13 +145,13 @@ def start_summaries(chunk: pa.Table, declared: Mapping[str, DeclaredColumn], mos
 
 
 def add_to_summaries(summaries: Summaries, chunk: pa.Table, backend: Backend) -> None:
-    """Add the rows of a chunk to the summaries of its columns; raise SchemaError if they are not what is declared."""
+    """Add the rows of a chunk to the column summaries; raise SchemaError if they do not match the declarations."""
     backend.map(lambda column: column.add(plain_values(chunk, column.name)), summaries.values())
 
 
 @contextmanager
 def rows_counted_after(n_rows: int) -> Iterator[None]:
-    """Add to the place of a SchemaError that its rows are counted after the first `n_rows`."""
+    """Return a SchemaError whose location states that its rows are counted after the first `n_rows`."""
     try:
         yield
     except SchemaError as error:

@@ -1,4 +1,4 @@
-"""Frames of any library, and rows as dicts or a Series, as Arrow tables."""
+"""Conversion of data frames of any library, and of rows as dicts or Series, to Arrow tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPECTED_ROWS = (
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether `data` is a table that `frame_to_arrow` takes, judged by its type alone."""
+    """Return whether `frame_to_arrow` accepts the type of `data`."""
     return (
         isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader)
         or _is_mapping(data)
@@ -31,7 +31,7 @@ def is_frame(data: Any) -> bool:
 
 
 def frame_to_arrow(data: Any) -> pa.Table:
-    """Return a frame as an Arrow table with its own column names and row order.
+    """Return a data frame as an Arrow table with the same column names and row order.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def frame_to_arrow(data: Any) -> pa.Table:
     SchemaError
         If two columns share a name.
     DataError
-        If `data` is none of these, or its columns cannot be converted (the first that cannot is named).
+        If `data` has another type, or a column cannot be converted; the message contains the first such column.
 
     Examples
     --------
@@ -55,30 +55,30 @@ def frame_to_arrow(data: Any) -> pa.Table:
         table = _converted(data)
     except pa.ArrowException as error:
         reason = "; ".join(map(str, error.args))
-        raise DataError(f"the {type(data).__name__} cannot become an Arrow table: {reason}") from error
+        raise DataError(f"cannot convert {type(data).__name__} to an Arrow table: {reason}") from error
     require_distinct(table.column_names)
     return table
 
 
 def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = ()) -> pa.Table:
-    """Return the columns that a model reads, of a frame of any library or of rows, as an Arrow table.
+    """Return the columns that a model reads as an Arrow table, from a data frame of any library or from rows.
 
-    Other columns are ignored, whatever they hold.
+    Other columns are ignored, whatever they contain.
 
     Parameters
     ----------
-    data : any frame that `frame_to_arrow` takes, a mapping of column names to single values (one row), a pandas.Series
-        whose index names the columns (one row), or a list of mappings (a row each)
-        In a list, a column that some of the rows lack is null there.
+    data : any frame that `frame_to_arrow` accepts, a mapping of column names to values (one row), a pandas.Series
+        whose index contains the column names (one row), or a list of mappings (one per row)
+        In a list, a column that is absent from a row is null there.
     required, optional : sequence of str
-        The columns to keep; an optional one may be absent.
+        The columns to keep; optional ones may be absent.
 
     Raises
     ------
     SchemaError
-        If a required column is absent, or one of the columns occurs twice or holds lists, structs or bytes.
+        If a required column is absent, or a column occurs twice or contains lists, structs or bytes.
     DataError
-        If `data` is none of these, or a column cannot be converted (it is named).
+        If `data` has another type, or a column cannot be converted; the message contains its name.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def rows_to_arrow(data: Any, required: Sequence[str], optional: Sequence[str] = 
     table = _read_rows(data, required, optional)
     for field in table.schema:
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-            raise SchemaError(f"column {field.name!r} holds {field.type}: expected one value a row")
+            raise SchemaError(f"column {field.name!r} contains {field.type}: expected a single value per row")
     return table
 
 
@@ -109,7 +109,9 @@ def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> p
         return frame_to_arrow(data.loc[:, [name in wanted for name in names]])
     if not is_frame(data):
         raise DataError(f"expected {EXPECTED_ROWS}; got {type(data).__name__}", fix=_way_out(data, required))
-    if hasattr(data, "collect_schema"):  # polars: object columns that the model does not read cannot be converted
+    if hasattr(
+        data, "collect_schema"
+    ):  # polars: object columns cannot be converted, even if the model does not read them
         return frame_to_arrow(data.select(_wanted(data.collect_schema().names(), required, optional)))
     table = frame_to_arrow(data)
     return table.select(_wanted(table.column_names, required, optional))
@@ -123,7 +125,7 @@ def _wanted(found: list[str], required: Sequence[str], optional: Sequence[str]) 
 def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[str]) -> pa.Table:
     for at, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise DataError(f"expected a list of dicts, one for each row; row {at + 1} is of type {type(row).__name__}")
+            raise DataError(f"expected a list of dicts, one per row; got {type(row).__name__} in row {at + 1}")
     if not rows:
         return pa.table({name: pa.nulls(0) for name in required})
     names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
@@ -137,21 +139,21 @@ def _of_rows(rows: Sequence[Any], required: Sequence[str], optional: Sequence[st
 
 
 def _as_columns(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return columns as they are, or single values as columns of one row."""
+    """Return columns unchanged, or single values as columns of one row."""
     columns = [name for name, value in values.items() if _is_column(value)]
     if len(columns) == len(values):
         return values
     if columns:
         single = next(name for name, value in values.items() if not _is_column(value))
         raise DataError(
-            f"the dict mixes single values ({single!r}) and columns ({columns[0]!r})",
-            fix="give a single value for each column (one row), or a list for each column (a table)",
+            f"expected either single values or columns in the dict; got both ({single!r} and {columns[0]!r})",
+            fix="pass a single value per column (one row), or a list per column (a table)",
         )
     return {name: [_single(value)] for name, value in values.items()}
 
 
 def _single(value: Any) -> Any:
-    """Return one value as Arrow takes it: of NumPy's scalars, times of other units than its own are not."""
+    """Return one value in a form that Arrow accepts: NumPy times become datetimes in microseconds."""
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[us]").item()
     return value.item() if isinstance(value, np.ndarray) else value
@@ -161,9 +163,9 @@ def _row_of_series(series: Any) -> dict[str, Any]:
     series = series.to_pandas() if _library(series) == "cudf" else series
     names = list(getattr(series, "index", ()))
     if not names or not all(isinstance(name, str) for name in names):
-        what = f"a {_library(series)}.Series is taken as one row, whose index names the columns"
-        shown = f"; this index begins {', '.join(map(repr, names[:3]))}" if names else "; this one has no such index"
-        raise DataError(what + shown, fix="give a row of a frame (frame.iloc[0]), or make a frame: series.to_frame()")
+        what = f"a {_library(series)}.Series is read as one row, whose index must contain the column names"
+        shown = f"; found {', '.join(map(repr, names[:3]))}" if names else "; found no index"
+        raise DataError(what + shown, fix="pass a row of a frame (frame.iloc[0]) or a frame (series.to_frame())")
     if len(set(names)) < len(names):
         require_distinct(names)
     return dict(zip(names, series.to_list(), strict=True))
@@ -176,8 +178,8 @@ def _is_column(value: Any) -> bool:
 def _way_out(data: Any, required: Sequence[str]) -> str:
     if getattr(data, "ndim", 0) == 2:
         shown = ", ".join(map(repr, required[:3])) + (", …" if len(required) > 3 else "")
-        return f"an array has no column names: pandas.DataFrame(array, columns=[{shown}])"
-    return "list(rows), if these are dicts" if hasattr(data, "__next__") else ""
+        return f"add column names: pandas.DataFrame(array, columns=[{shown}])"
+    return "pass list(rows) if they are dicts" if hasattr(data, "__next__") else ""
 
 
 def _converted(data: Any) -> pa.Table:
@@ -196,7 +198,7 @@ def _converted(data: Any) -> pa.Table:
     if _is_mapping(data):
         return pa.table({str(name): _array(str(name), values) for name, values in data.items()})
     if _is_series(data):
-        raise DataError(f"expected {EXPECTED}; got a Series", fix="series.to_frame() makes a frame of it")
+        raise DataError(f"expected {EXPECTED}; got a Series", fix="pass series.to_frame()")
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     if _is_lazy(data):
@@ -205,16 +207,16 @@ def _converted(data: Any) -> pa.Table:
 
 
 def _array(name: str, values: Iterable[Any]) -> Any:
-    """Return a column of any library as Arrow's; of CuPy's arrays the host gets a copy."""
+    """Return a column of any library as an Arrow array; CuPy arrays are copied to the host."""
     if not _is_column(values):
         raise DataError(f"column {name!r}: expected a sequence of values; got {type(values).__name__}")
     try:
-        if hasattr(values, "to_arrow"):  # a Series of polars or cuDF
+        if hasattr(values, "to_arrow"):  # a polars or cuDF Series
             return values.to_arrow()
         values = values.get() if hasattr(values, "__cuda_array_interface__") and hasattr(values, "get") else values
         return pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise DataError(f"column {name!r} cannot become an Arrow array: {error}") from error
+        raise DataError(f"cannot convert column {name!r} to an Arrow array: {error}") from error
 
 
 def _is_pandas(data: Any) -> bool:
@@ -222,7 +224,7 @@ def _is_pandas(data: Any) -> bool:
 
 
 def _is_mapping(data: Any) -> bool:
-    return isinstance(data, Mapping) and not hasattr(data, "shape")  # a sparse matrix of SciPy may be one of cells
+    return isinstance(data, Mapping) and not hasattr(data, "shape")  # may be a SciPy sparse matrix of cells
 
 
 def _is_cudf(data: Any) -> bool:
@@ -234,7 +236,7 @@ def _is_series(data: Any) -> bool:
 
 
 def _is_a(data: Any, library: str, name: str) -> bool:
-    """Return whether `data` is of a class of a library, which is not imported for that, or of a subclass."""
+    """Return whether `data` is an instance of a library's class, without importing the library."""
     return any(kind.__name__ == name and kind.__module__.split(".")[0] == library for kind in type(data).__mro__)
 
 

@@ -1,4 +1,4 @@
-"""Join keys to integer codes, equal where the keys are equal, null where a part of the key is null."""
+"""Conversion of join keys to integer codes: equal for equal keys, null if a part of the key is null."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ROWS_SHOWN = 2
 def key_codes(
     left: pa.Table, left_names: Sequence[str], right: pa.Table, right_names: Sequence[str], label: str
 ) -> tuple[pa.Array, pa.Array]:
-    """Return an int64 code for each row of both tables, from 0 on; keys of the left that the right lacks are null.
+    """Return an int64 code from 0 for each row of both tables; null for keys of the left that are not in the right.
 
     Parameters
     ----------
     left, right : pyarrow.Table
     left_names, right_names : sequence of str
-        The key columns of the two, in the same order.
+        The key columns of both, in the same order.
     label : str
-        What the right table is called in messages.
+        The name of the right table, for messages.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def key_codes(
 
 
 def row_codes(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Return an int64 code for the key of each row, from 0 on; null where a part of the key is null."""
+    """Return an int64 code from 0 for the key of each row; null if a part of the key is null."""
     codes: pa.Array | None = None
     for name in names:
         column = key_values(table.column(name))
@@ -76,7 +76,7 @@ def _codes(column: pa.ChunkedArray, universe: pa.Array) -> pa.Array:
 def _combined(
     codes: tuple[pa.Array, pa.Array], further: tuple[pa.Array, pa.Array], n_levels: int
 ) -> tuple[pa.Array, pa.Array]:
-    """Return the codes of pairs, renumbered so that they never outgrow int64 however many parts a key has."""
+    """Return the codes of pairs, renumbered so that they fit into int64 for any number of key parts."""
     left, right = (pc.add(pc.multiply(a, n_levels), b) for a, b in zip(codes, further, strict=True))
     universe = right.drop_null().unique()
     return _codes(left, universe), _codes(right, universe)
@@ -85,7 +85,7 @@ def _combined(
 def _comparable(
     a: pa.ChunkedArray, b: pa.ChunkedArray, pair: str, label: str
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the two columns in one type: integers if both are whole numbers, text if both can be written so."""
+    """Return the two columns in a common type: int64 if both are integral, text if both can be text."""
     a, b = key_values(a), key_values(b)
     if a.type == b.type:
         return a, b
@@ -99,14 +99,14 @@ def _comparable(
             return (numbers, texts) if a.type == pa.int64() else (texts, numbers)
         return (a, as_numbers) if a.type == pa.int64() else (as_numbers, b)
     raise SchemaError(
-        f"the keys {pair} cannot be compared: {a.type} and {b.type}",
+        f"cannot compare the keys {pair} of types {a.type} and {b.type}",
         where=label,
-        fix="give both columns one type: whole numbers, text or times",
+        fix="convert both columns to the same type: integers, text or times",
     )
 
 
 def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a key column in the type in which keys are compared: int64 (also for whole floats), string or its own."""
+    """Return a key column in its comparison type: int64 (also for integral floats), string, or its original type."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
@@ -117,5 +117,5 @@ def key_values(column: pa.ChunkedArray) -> pa.ChunkedArray:
         try:
             return present.cast(pa.int64())
         except pa.ArrowInvalid:
-            return pc.add(present.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0: Arrow tells the two apart
+            return pc.add(present.cast(pa.float64()), 0.0)  # -0.0 becomes 0.0, which Arrow distinguishes
     return column

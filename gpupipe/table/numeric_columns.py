@@ -1,4 +1,4 @@
-"""Numbers, and text that holds numbers, to float32 where that is exact and float64 where it is not."""
+"""Encoding of numbers, and of text with numbers, to float32 if that is exact, else float64."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from gpupipe.table.string_columns import ROWS_AT_ONCE, as_dictionary, refuse, used_texts
 
-EXACT_IN_FLOAT32 = 2**24  # every integer up to here is a float32
-LARGEST = 2.0**125  # the difference of two numbers up to here, and its reciprocal, are float32 (4e37)
+EXACT_IN_FLOAT32 = 2**24  # every integer up to this is exact in float32
+LARGEST = 2.0**125  # the difference of two numbers up to this, and its reciprocal, fit into float32 (4e37)
 SMALL = (pa.int8(), pa.int16(), pa.uint8(), pa.uint16(), pa.float16(), pa.float32(), pa.bool_(), pa.null())
 
 
 def storage_of(column: pa.ChunkedArray) -> str:
-    """Return the block for a column of numbers: float32 if every value is one, else float64."""
+    """Return the block for a column of numbers: float32 if every value is exact in it, else float64."""
     if column.type in SMALL:
         return "float32"
     if pa.types.is_integer(column.type):
@@ -28,12 +28,12 @@ def storage_of(column: pa.ChunkedArray) -> str:
 
 
 def as_numbers(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return `column` as Arrow numbers; text is parsed, blanks become null, durations and times of day are seconds.
+    """Return `column` as Arrow numbers: text is parsed, blanks become null, durations and times of day become seconds.
 
     Raises
     ------
     SchemaError
-        If a value is no number; the message has the values and their rows.
+        If a value is not a number; the message lists the values and their rows.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
@@ -66,7 +66,7 @@ def _parse(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def parse_numbers(texts: pa.Array) -> pa.Array:
-    """Return `texts` as float64, null where one is no number."""
+    """Return `texts` as float64, null for a text that is not a number."""
     try:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -83,8 +83,8 @@ def _number(text: str | None) -> float | None:
 def write_numbers(column: pa.ChunkedArray, out: npt.NDArray[Any]) -> None:
     """Write a column of numbers to `out`, shape (rows,), float32 or float64.
 
-    Null becomes NaN, and so does what is too large to be computed with in float32 (infinities too): the matrix is
-    float32, and one infinite cell would poison every sum over its column.
+    Null becomes NaN, and so do infinities and values too large for float32 arithmetic: the matrix is float32, and one
+    infinite cell would make every sum over its column infinite or NaN.
     """
     start = 0
     for chunk in column.chunks:

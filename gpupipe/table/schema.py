@@ -1,4 +1,4 @@
-"""Columns of an encoded table: names, kinds, levels. Standard library only, so that ``check`` starts fast."""
+"""Schema of an encoded table: column names, kinds and levels. Standard library only, so that ``check`` starts fast."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from gpupipe.errors import SchemaError, did_you_mean
-from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, which the kernels know
+from gpupipe_kernels.program.opcodes import NAT as NAT  # a missing time, as in `gpupipe_kernels`
 
 Kind = Literal["numeric", "boolean", "categorical", "datetime", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TEXT_KINDS: tuple[Kind, ...] = ("categorical", "text")
 
-# Reserved codes of every categorical column, at fit and at serve, on every device. Levels follow from FIRST_LEVEL on.
+# Reserved codes of every categorical column, in training and serving, on every device. Levels start at FIRST_LEVEL.
 NULL = 0
 UNSEEN = 1
 RARE = 2
@@ -29,24 +29,24 @@ class Column:
     ----------
     name : str
     kind : Kind
-        numeric: float32 or float64, NaN is null. boolean: codes, levels ``false`` and ``true``. categorical: codes.
-        datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: kept as Arrow strings, never encoded.
+        numeric: float32 or float64, NaN is null. boolean: codes with levels ``false`` and ``true``. categorical: codes.
+        datetime: int64 microseconds since 1970-01-01 UTC, `NAT` is null. text: Arrow strings, never encoded.
     dtype : str
-        The Arrow type that was read (``"int64"``, ``"string"``…), for messages and the frozen schema.
+        The Arrow type of the input (``"int64"``, ``"string"``…), for messages and the frozen schema.
     nullable : bool
-        Whether a null was seen.
+        Whether the input contained a null.
     storage : str
-        The block that holds the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text.
+        The block of the encoded column: ``"int8"``, ``"float64"``…; ``""`` for text.
     levels : tuple of str, optional
         Categorical and boolean columns only: the level of code ``FIRST_LEVEL + i`` is ``levels[i]``.
     time_format : str, optional
-        How a datetime column is written where it is text: a ``strptime`` pattern, or a unit (``"s"``) for numbers.
+        Format of a datetime column read from text (a ``strptime`` pattern) or from numbers (a unit such as ``"s"``).
     hash_of : str, optional
-        The column whose levels this one hashes: it has no vocabulary, level ``FIRST_LEVEL + h`` is bucket h.
+        The column whose levels are hashed into this one, which has no vocabulary: code ``FIRST_LEVEL + h`` is bucket h.
     n_buckets : int
-        Buckets of a hashed column.
+        Number of buckets of a hashed column.
     derived : bool
-        Whether an op made it of the table: the input does not have it.
+        Whether an op derived it, so that it is not in the input.
     """
 
     name: str
@@ -66,18 +66,18 @@ class Column:
 
     @property
     def n_codes(self) -> int:
-        """Number of codes, the reserved ones included (0 for a column without codes)."""
+        """Number of codes, including the reserved ones (0 for a column without codes)."""
         if self.hash_of is not None:
             return FIRST_LEVEL + self.n_buckets
         return 0 if self.levels is None else FIRST_LEVEL + len(self.levels)
 
     @property
     def source(self) -> str:
-        """The column of the input that this one is made of."""
+        """The input column that this one is encoded from."""
         return self.hash_of or self.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column without its levels, which have their own file in an artefact, and without defaults."""
+        """Return the column as JSON values, without defaults, and without levels, which have a separate file."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "levels"}
         defaults = {f.name: f.default for f in fields(self)}
         return {name: value for name, value in values.items() if value != defaults[name] or name == "nullable"}
@@ -105,8 +105,8 @@ class Schema:
     def __getitem__(self, name: str) -> Column:
         if name in self._by_name:
             return self._by_name[name]
-        hint = did_you_mean(name, self.names) or f"the columns are {', '.join(self.names[:20])}"
-        raise SchemaError(f"there is no column {name!r}", fix=hint, names=[name])
+        hint = did_you_mean(name, self.names) or f"use one of the columns {', '.join(self.names[:20])}"
+        raise SchemaError(f"no column {name!r}", fix=hint, names=[name])
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -118,11 +118,11 @@ class Schema:
         return {column.name: column for column in self.columns}
 
     def select(self, names: Sequence[str]) -> Schema:
-        """Return the schema of these columns, in the order given."""
+        """Return the schema with only these columns, in the given order."""
         return Schema(tuple(self[name] for name in names))
 
     def without(self, names: Iterable[str]) -> Schema:
-        """Return the schema less these columns."""
+        """Return the schema without these columns."""
         gone = set(names)
         return Schema(tuple(column for column in self.columns if column.name not in gone))
 
@@ -131,18 +131,18 @@ class Schema:
         return [column.to_json() for column in self.columns]
 
     def levels_to_json(self) -> dict[str, list[str]]:
-        """Return the levels by column, in the order of their codes; columns without any are absent."""
+        """Return the levels by column, in code order; columns without levels are absent."""
         return {column.name: list(column.levels) for column in self.columns if column.levels}
 
     @staticmethod
     def from_json(columns: list[dict[str, Any]], levels: dict[str, tuple[str, ...]]) -> Schema:
-        """Return the schema that `to_json` described, given each categorical column's levels."""
+        """Return the schema from the result of `to_json` and the levels of each categorical column."""
         return Schema(tuple(replace(Column(**c), levels=levels.get(c["name"])) for c in columns))
 
 
 @dataclass(frozen=True)
 class DeclaredColumn:
-    """A column's declaration in ``schema:``: its kind and, where it matters, its storage or time format."""
+    """A column's declaration in ``schema:``: its kind and, if relevant, its storage or time format."""
 
     kind: Kind
     storage: str | None = None
@@ -164,14 +164,14 @@ DECLARATIONS: dict[str, DeclaredColumn] = {
 
 
 def declare(value: str, time_format: str | None = None) -> DeclaredColumn:
-    """Return what a name in ``schema:`` means, such as ``"float"`` or ``"category"``.
+    """Return the declaration for a name in ``schema:``, such as ``"float"`` or ``"category"``.
 
     Raises
     ------
     SchemaError
-        If it is no name of a kind or dtype.
+        If it is not the name of a kind or dtype.
     """
     if value not in DECLARATIONS:
-        hint = did_you_mean(value, DECLARATIONS) or f"one of {', '.join(DECLARATIONS)}"
+        hint = did_you_mean(value, DECLARATIONS) or f"use one of {', '.join(DECLARATIONS)}"
         raise SchemaError(f"unknown dtype {value!r}", fix=hint)
     return replace(DECLARATIONS[value], time_format=time_format)

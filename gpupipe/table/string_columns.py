@@ -1,4 +1,4 @@
-"""Strings to codes. Rows are never touched as strings: all work is on the few distinct values of each dictionary."""
+"""Encoding of strings to codes. All work is on the few distinct values of each dictionary, never on row strings."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpupipe.errors import SchemaError
 from gpupipe.table.schema import FIRST_LEVEL, NULL, UNSEEN
 from gpupipe_kernels.formulas.hashes import hash_strings
 
-ROWS_AT_ONCE = 65_536  # a block of indices and its codes stay in the cache
+ROWS_AT_ONCE = 65_536  # a block of indices and its codes fit into the cache
 ROWS_SHOWN = 10
 
 Codes = npt.NDArray[Any]
 
 
 def as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return `column` as dictionary-encoded strings: codes of whatever it holds, printed canonically.
+    """Return `column` as dictionary-encoded strings, with values of other types in canonical form.
 
-    Integral floats print as integers, so that a nullable integer key is the same level from every reader.
+    Integral floats are formatted as integers, so that a nullable integer key has the same levels with every reader.
     """
     if pa.types.is_dictionary(column.type) and _is_string(column.type.value_type):
         return column
@@ -45,7 +45,7 @@ def _is_string(kind: pa.DataType) -> bool:
 def format_values(values: pa.Array) -> pa.StringArray:
     """Return distinct values as strings, integral floats as integers."""
     if pa.types.is_floating(values.type):
-        # + 0.0: minus zero is zero.
+        # + 0.0 turns -0.0 into 0.0.
         texts = [None if v is None or v != v else f"{v + 0.0:.0f}" if float(v).is_integer() else repr(v)
                  for v in values.to_pylist()]  # fmt: skip
         return pa.array(texts, pa.string())
@@ -53,7 +53,7 @@ def format_values(values: pa.Array) -> pa.StringArray:
 
 
 def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
-    """Return the distinct dictionaries of the chunks; a file usually has one."""
+    """Return the distinct dictionaries of the chunks, usually one per file."""
     found: list[pa.Array] = []
     for chunk in column.chunks:
         if not any(chunk.dictionary is d or chunk.dictionary.equals(d) for d in found):
@@ -62,7 +62,7 @@ def dictionaries(column: pa.ChunkedArray) -> list[pa.Array]:
 
 
 def used_texts(column: pa.ChunkedArray) -> list[str]:
-    """Return the distinct strings in the rows of a dictionary column; the dictionary may hold unused ones."""
+    """Return the distinct strings in the rows of a dictionary column, without unused dictionary entries."""
     values: dict[str | None, None] = {}
     for chunk in column.chunks:
         values |= dict.fromkeys(chunk.dictionary.take(chunk.indices.unique()).to_pylist())
@@ -70,7 +70,7 @@ def used_texts(column: pa.ChunkedArray) -> list[str]:
 
 
 def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
-    """Return levels in the canonical order: numeric if all of them are integers, else by UTF-8 bytes."""
+    """Return levels in canonical order: numeric if all are integers, else by UTF-8 bytes."""
     levels = list(values)
     if all(v.removeprefix("-").isdecimal() and v.isascii() for v in levels):
         return tuple(sorted(levels, key=lambda v: (int(v), v)))
@@ -78,7 +78,7 @@ def sort_levels(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def remap(dictionary: pa.Array, levels: tuple[str, ...], dtype: str) -> Codes:
-    """Return the code of each dictionary value among `levels`."""
+    """Return the code of each dictionary value in `levels`."""
     position = pc.index_in(dictionary.cast(pa.string()), value_set=pa.array(levels, pa.string()))
     found = pc.fill_null(position, -1).to_numpy(zero_copy_only=False)
     codes = np.where(found >= 0, found + FIRST_LEVEL, UNSEEN).astype(dtype)
@@ -105,7 +105,7 @@ def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]
     Parameters
     ----------
     column : pyarrow.ChunkedArray of dictionary
-        Its indices lie within its dictionaries; the readers have seen to that.
+        Its indices must be within its dictionaries, which the readers guarantee.
     tables : sequence of (dictionary, ndarray)
         For each of the column's `dictionaries`, the code of each value.
     out : ndarray of int, shape (rows,)
@@ -113,7 +113,7 @@ def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]
     start = 0
     for chunk in column.chunks:
         table = next(t for d, t in tables if d is chunk.dictionary or d.equals(chunk.dictionary))
-        # Arrow takes by int32 as it is; NumPy would widen every index to int64 first.
+        # Arrow's take works with int32; NumPy would first convert every index to int64.
         codes = pc.take(pa.array(table), chunk.indices, boundscheck=False)
         if codes.null_count:
             codes = pc.fill_null(codes, NULL)
@@ -122,7 +122,7 @@ def write_codes(column: pa.ChunkedArray, tables: Sequence[tuple[pa.Array, Codes]
 
 
 def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
-    """Return the first rows (from 0) of a dictionary column that hold one of `values`."""
+    """Return the first rows (from 0) of a dictionary column that contain one of `values`."""
     rows: list[int] = []
     start = 0
     for chunk in column.chunks:
@@ -136,11 +136,11 @@ def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
 
 
 def refuse(name: str, column: pa.ChunkedArray, bad: list[str], expected: str) -> SchemaError:
-    """Return the error for a column with values that are not what its kind says."""
+    """Return the error for a column with values that do not match its kind."""
     shown = ", ".join(repr(v) for v in bad[:5]) + (f" and {len(bad) - 5} other values" if len(bad) > 5 else "")
     rows = ", ".join(str(row + 1) for row in rows_of(column, bad[:100]))
     return SchemaError(
-        f"column {name!r} holds {shown}: not {expected}",
+        f"expected {expected} in column {name!r}; found {shown}",
         where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 1)",
         fix=f"correct the data, add the value to null_values, or declare schema: {{{name}: categorical}}",
         names=[name],

@@ -1,4 +1,4 @@
-"""Time stamps, and text or numbers that hold them, to int64 microseconds since 1970-01-01 UTC."""
+"""Encoding of time stamps, from times, text or numbers, to int64 microseconds since 1970-01-01 UTC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from gpupipe.table.string_columns import as_dictionary, refuse, used_texts
 from gpupipe.table.time_formats import declare_texts, guess_format, micros
 
 MICROS = pa.timestamp("us")
-UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}  # microseconds: times, divided by
+UNITS = {
+    "s": (1_000_000, 1),
+    "ms": (1_000, 1),
+    "us": (1, 1),
+    "ns": (1, 1_000),
+}  # factor and divisor to get microseconds
 
 
 def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
@@ -33,7 +38,7 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
     Raises
     ------
     SchemaError
-        If a text is no time, or numbers come without a unit.
+        If a text is not a time, or numbers have no unit.
     """
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -50,8 +55,8 @@ def as_times(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.
 def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.ChunkedArray:
     if unit not in UNITS:
         raise SchemaError(
-            f"column {name!r} holds numbers: as times they need a unit",
-            fix=f"schema: {{{name}: {{kind: datetime, format: s}}}}, or one of {', '.join(UNITS)}",
+            f"expected a unit for the times in column {name!r}, which contains numbers",
+            fix=f"declare schema: {{{name}: {{kind: datetime, format: s}}}}, with one of {', '.join(UNITS)}",
             names=[name],
         )
     times, by = UNITS[unit]
@@ -63,7 +68,7 @@ def _from_numbers(name: str, column: pa.ChunkedArray, unit: str | None) -> pa.Ch
             micros = pc.if_else(pc.is_nan(exact), pa.scalar(None, pa.float64()), exact).cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise SchemaError(
-            f"column {name!r} holds numbers that are no times in {unit!r}: {error}",
+            f"cannot convert the numbers in column {name!r} to times in {unit!r}: {error}",
             fix="correct the unit, or the data",
             names=[name],
         ) from None
@@ -78,7 +83,7 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
     parsed = {v: micros(v, time_format) for v in values}
     bad = sorted(v for v, t in parsed.items() if t is None)
     if bad:
-        raise refuse(name, column, bad, f"a time written {time_format!r}")
+        raise refuse(name, column, bad, f"a time in the format {time_format!r}")
     chunks = [
         pa.array([parsed.get(v) if v is not None else None for v in chunk.dictionary.to_pylist()], pa.int64())
         .take(chunk.indices)
@@ -89,24 +94,24 @@ def _parse(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.Ch
 
 
 def unknown_format(name: str, values: set[str]) -> SchemaError:
-    """Return the error for a column of texts that no known time format fits."""
+    """Return the error for a text column that matches no known time format."""
     return SchemaError(
-        f"column {name!r} holds {sorted(values)[:3]}: no known time format fits all of its values",
+        f"no known time format matches all values of column {name!r}; found {sorted(values)[:3]}",
         fix=declare_texts(name, sorted(values))
-        or f"state the format, as in source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
+        or f"declare the format, such as source.schema: {{{name}: {{kind: datetime, format: '%d.%m.%Y %H:%M'}}}}",
         names=[name],
     )
 
 
 def infer_format(column: pa.ChunkedArray) -> str | None:
-    """Return the format that a column of text is written in: frozen, it is the same for every later batch."""
+    """Return the time format of a text column; it is frozen for later tables."""
     if not is_text(column.type):
         return None
     return guess_format({v for v in used_texts(as_dictionary(column)) if v.strip()})
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of this Arrow type holds strings, plain or dictionary-encoded."""
+    """Return whether an Arrow type is a string type, plain or dictionary-encoded."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 

@@ -1,4 +1,4 @@
-"""Formats of dates in text and units of times in numbers, inferred from values."""
+"""Inference of time formats in text, and of time units in numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MORE_FORMATS = (
     "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y", "%a %b %d %H:%M:%S %Y",
 )  # fmt: skip
 ALL_FORMATS = tuple(dict.fromkeys((*FORMATS, *MORE_FORMATS)))
-FIRST_LOOK = 50  # so many texts of a column are tried first: most columns are no dates
-MOST_TEXTS = 200  # that are tried in every format where none fits all
-LEAST_SHARE = 0.8  # of the texts: a format that fits so many is meant, and the others are wrong or mean "missing"
+FIRST_LOOK = 50  # number of texts tried first, because most columns are not dates
+MOST_TEXTS = 200  # number of texts tried in every format if none matches all
+LEAST_SHARE = 0.8  # if a format matches at least this share of the texts, the others are errors or missing values
 SECONDS = (631_152_000, 2_524_608_000)  # 1990 to 2050
 
 
 def guess_format(values: set[str]) -> str | None:
-    """Return the first of `FORMATS` that every value is written in, or None."""
+    """Return the first of `FORMATS` that every value matches, or None."""
     for time_format in FORMATS:
         if values and all(micros(v, time_format) is not None for v in values):
             return time_format
@@ -34,7 +34,7 @@ def guess_format(values: set[str]) -> str | None:
 
 
 def micros(text: str, time_format: str) -> int | None:
-    """Return the time that `text` says, in microseconds since 1970-01-01 UTC, or None if it does not fit."""
+    """Return `text` as microseconds since 1970-01-01 UTC, or None if it does not match the format."""
     try:
         stamp = datetime.strptime(text.strip(), time_format)
     except ValueError:
@@ -43,7 +43,7 @@ def micros(text: str, time_format: str) -> int | None:
 
 
 def time_formats(texts: Sequence[str]) -> list[str]:
-    """Return the formats that every text is written in, the likeliest first; more than one if day and month agree.
+    """Return the formats that every text matches, the likeliest first; several if day and month are ambiguous.
 
     >>> time_formats(["03/11/2011", "25/11/2011"])
     ['%d/%m/%Y']
@@ -51,13 +51,13 @@ def time_formats(texts: Sequence[str]) -> list[str]:
     if not texts or not all(any(map(str.isdigit, text)) for text in texts[:FIRST_LOOK]):
         return []
     if all(text.isdecimal() for text in texts[:FIRST_LOOK]):
-        return []  # 20110131 is read as a number
+        return []  # 20110131 is a number
     likely = [f for f in ALL_FORMATS if all(_fits(text, f) for text in texts[:FIRST_LOOK])]
     return [f for f in likely if all(_fits(text, f) for text in texts[FIRST_LOOK:])]
 
 
 def time_unit(low: float, high: float) -> str | None:
-    """Return the unit in which numbers from `low` to `high` count from 1970, if that makes them times of our days."""
+    """Return the unit in which `low` to `high`, counted from 1970, are times between 1990 and 2050, or None."""
     for unit, per_second in TICKS_PER_SECOND.items():
         if SECONDS[0] * per_second <= low and high <= SECONDS[1] * per_second:
             return unit
@@ -65,7 +65,7 @@ def time_unit(low: float, high: float) -> str | None:
 
 
 def declare_texts(name: str, texts: Sequence[str]) -> str:
-    """Return advice to declare a column of text as times, in the format of its values; ``""`` if they are none."""
+    """Return advice to declare a text column as times in the format of its values; ``""`` if they are not times."""
     formats = time_formats(texts)
     if formats:
         advice = _declaration(name, formats[0])
@@ -78,17 +78,15 @@ def declare_texts(name: str, texts: Sequence[str]) -> str:
     if not texts or len(fitting[best]) < LEAST_SHARE * len(texts):
         return ""
     odd = next(text for text in texts if text not in set(fitting[best]))
-    return f"{_declaration(name, best)}, and correct values such as {odd!r}, or list them in source.csv.null_values"
+    return f"{_declaration(name, best)}, and correct values such as {odd!r} or add them to source.csv.null_values"
 
 
 def declare_numbers(name: str, low: float, high: float) -> str:
-    """Return advice to declare a column of numbers as times, in the unit that suits their range."""
+    """Return advice to declare a numeric column as times, in the unit that matches their range."""
     unit = time_unit(low, high)
     if unit is not None:
         return _declaration(name, unit)
-    return (
-        f"select others: as times, {low:g} to {high:g} are counted in none of {', '.join(TICKS_PER_SECOND)} since 1970"
-    )
+    return f"select other columns: {low:g} to {high:g} are not times since 1970 in any of {', '.join(TICKS_PER_SECOND)}"
 
 
 def _declaration(name: str, time_format: str) -> str:

@@ -1,22 +1,23 @@
-"""Features by compiled kernels on both processors: pure functions on arrays that know nothing of frames or models.
+"""Feature kernels for CPU and GPU: pure functions on arrays, independent of data frames and models.
 
-Programs, which hold all row-wise features of a configuration:
+Programs, which compute all row-wise features of a configuration:
 
-``program``       the instruction set, the instruction table and its lookup tables: numbers only
-``interpreters``  NumPy, the readable reference; compiled for the host; one launch on the device
-``formulas``      the scalar formulas that the compiled ones share
+``program``       the instruction set, the instruction table and its lookup tables; numeric data only
+``interpreters``  NumPy (the readable reference), compiled for the host, and one launch on the device
+``formulas``      the scalar formulas shared by the compiled interpreters
 
-Features that need more than their row: ``keyed`` (over time, per key), ``text`` (n-grams and counts), ``reduce`` (what
-a fit learns from all rows). Kernels of users: ``user``.
+Other kernels: ``keyed`` (features over time, per key), ``text`` (n-grams and counts), ``reduce`` (statistics that a fit
+learns from all rows), ``user`` (user-written kernels).
 
-Every kernel, and its proof:
+Declaration, compilation and verification:
 
-``contract``      what is declared of a kernel; ``catalog``: all of them; ``reference``: formulas in float64 NumPy
-``launch``        how formulas and loops are compiled, kept (``code_cache``) and launched; ``threads``: host blocks
-``engines``       what computes on the host
-``typing``        arrays on the host, on a device, or on either
-``private_folders``  whether another user could change a folder, from which nothing is loaded then
-``toolchain``     the libraries that compile device code, and where numba-cuda finds them
-``numpy_compat``  what numba-cuda needs of NumPy and recent releases no longer have
-``proof``         fuzzing against references, machine code for real GPUs without one, compiling everything ahead
+``contract``      kernel declarations; ``catalog``: all kernels by name; ``reference``: formulas in float64 NumPy
+``launch``        compilation and launch of formulas and loops; ``code_cache``: compiled code on disk; ``threads``: host
+                  threads
+``engines``       choice of the host engine
+``typing``        types of arrays on the host, on a device, or on either
+``private_folders``  detection of folders that other users can modify; nothing is loaded from these
+``toolchain``     location of the libraries that compile device code
+``numpy_compat``  NumPy names that numba-cuda needs and recent NumPy releases removed
+``proof``         fuzzing against references, machine code for GPUs without a GPU, ahead-of-time compilation
 """

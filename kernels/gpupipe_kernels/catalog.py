@@ -1,4 +1,4 @@
-"""All kernels of this package by name, and the loops that they launch on the device."""
+"""Catalog of the kernels of this package, and of the device loops that they launch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop
 
 @cache
 def kernels() -> dict[str, KernelDeclaration]:
-    """Return every kernel by its name, family by family."""
+    """Return every kernel by name, grouped by family."""
     from gpupipe_kernels.draws import kernels as draws
     from gpupipe_kernels.interpreters import kernels as rowwise
     from gpupipe_kernels.interpreters import whole_program
@@ -22,24 +22,24 @@ def kernels() -> dict[str, KernelDeclaration]:
     declared = [kernel for family in families for kernel in family.KERNELS]
     found = {kernel.name: kernel for kernel in declared}
     if len(found) < len(declared):
-        raise ValueError(f"two kernels have one name: {sorted(kernel.name for kernel in declared)}")
+        raise ValueError(f"kernel names are not unique: {sorted(kernel.name for kernel in declared)}")
     return found
 
 
 @cache
 def device_loops() -> dict[str, DeviceLoop]:
-    """Return every loop that a kernel launches on the device, by its name."""
+    """Return every device loop launched by a kernel, by name."""
     loops = dict.fromkeys(loop for kernel in kernels().values() for loop in kernel.device)
     found = {loop.name: loop for loop in loops}
     if len(found) < len(loops):
-        raise ValueError(f"two device loops have one name: {sorted(loop.name for loop in loops)}")
+        raise ValueError(f"device loop names are not unique: {sorted(loop.name for loop in loops)}")
     return found
 
 
 def block_of(name: str) -> tuple[int, int]:
-    """Return threads and bytes of dynamic shared memory of a block of a device loop, as it is launched.
+    """Return (threads, bytes of dynamic shared memory) of one block of a device loop, as launched.
 
-    That of the interpreters is for programs without a stack, and lookup tables that stay where they are.
+    For the interpreters, this assumes a program without a stack, whose lookup tables stay in global memory.
     """
     from gpupipe_kernels.interpreters.cuda.interpreter import PANEL_LINE, ROWS_A_THREAD, THREADS
 

@@ -1,8 +1,8 @@
-"""The folder of compiled code, and what is in it for this machine. Standard library only: asking loads no compiler.
+"""Cache folder of compiled code. Standard library only: checking the cache does not load a compiler.
 
-The folder is named by a hash of this package's sources: Numba itself looks only at the file that holds a function, and
-would go on using a loop whose formula, in another file, has changed. Numba's files are pickles, so whoever can write to
-the folder can run code in this process: it is used only if no other user can.
+The folder name contains a hash of this package's sources. Numba itself checks only the file that defines a function, so
+it would keep using a loop after a formula in another file has changed. Numba's cache files are pickles: write access to
+the folder means code execution in this process, so the folder is used only if no other user can write to it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gpupipe_kernels.private_folders import find_exposed_file, find_exposure, ma
 CPUINFO = Path("/proc/cpuinfo")
 SOURCES = Path(__file__).parent
 
-OTHERS_KEPT = 3  # folders of other sources: another version's, another checkout's
+OTHERS_KEPT = 3  # folders of other sources: other versions or checkouts
 SECONDS_KEPT = 30 * 86_400  # without use
-SECONDS_IN_USE = 3_600  # after it was last used, a folder may belong to a process that still compiles
-PRIVATE_FOLDER = "set NUMBA_CACHE_DIR to a folder of your own, or take the rights of others away with chmod go-w"
+SECONDS_IN_USE = 3_600  # after its last use, a folder may still belong to a compiling process
+PRIVATE_FOLDER = "set NUMBA_CACHE_DIR to a folder that only you can write to, or remove write access with chmod go-w"
 FOLDER = re.compile(r"[0-9a-f]{16}")
-FILE = re.compile(  # our marks, what Numba writes, and sources of specialised kernels
+FILE = re.compile(  # our markers, Numba's cache files, and sources of specialised kernels
     r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
 )
 
@@ -44,9 +44,9 @@ def fingerprint() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled code: below ``NUMBA_CACHE_DIR``, or else the user's cache folder.
+    """Return the folder of compiled code, in ``NUMBA_CACHE_DIR`` if set, else in the user's cache folder.
 
-    In a folder where every user may make folders, as ``/tmp``, each user has one of their own.
+    In a world-writable folder such as ``/tmp``, each user gets a separate folder.
     """
     base = _base()
     return (base / f"user-{os.geteuid()}" if _is_for_all_users(base) else base) / "kernels" / fingerprint()
@@ -66,26 +66,26 @@ def _is_for_all_users(folder: Path) -> bool:
 
 
 def _provided() -> Path | None:
-    """Return the folder of compiled code that was put there for all users, as in an image; None if there is none.
+    """Return the folder of compiled code shared by all users, as shipped in a container image; None if absent.
 
-    A user's own folder starts as a copy of it, since Numba reads only from folders that it can write to.
+    A user's folder starts as a copy of it, because Numba only reads from folders that it can write to.
     """
     folder = _base() / "kernels" / fingerprint()
     return folder if folder != cache_folder() and folder.is_dir() and not _exposure(folder) else None
 
 
 def exposure() -> str:
-    """Return why the folder of compiled code must not be used, "" if it may be: whether other users can change it."""
+    """Return the reason why other users could modify the folder of compiled code, or "" if they cannot."""
     return _exposure(cache_folder())
 
 
 def take_exposure() -> str:
-    """Return `exposure` once after code could not be kept for that reason, else ""."""
+    """Return `exposure` once after it prevented caching, else ""."""
     return _unreported.pop() if _unreported else ""
 
 
 def is_kept(name: str) -> bool:
-    """Return whether the code `name` has been compiled for this processor, and kept."""
+    """Return whether the code `name` is cached for this processor."""
     try:
         if cache_folder().exists():
             return _mark(name).is_file() and not exposure()
@@ -96,7 +96,7 @@ def is_kept(name: str) -> bool:
 
 
 def mark_kept(name: str) -> None:
-    """Note that the code `name` is now on disk; does nothing where nothing can be written, or must not be read."""
+    """Record that the code `name` is now on disk; do nothing if the folder is read-only or unsafe."""
     try:
         if not exposure():
             _mark(name).touch()
@@ -105,9 +105,9 @@ def mark_kept(name: str) -> None:
 
 
 def can_keep() -> bool:
-    """Return whether compiled code can be kept in its folder, which is made if it does not exist.
+    """Return whether compiled code can be cached; create the folder if it does not exist.
 
-    The folder is noted as used now. Where it is new, so are the sources, and folders of earlier ones are removed.
+    The folder is marked as just used. A new folder means new sources, so old folders are removed.
     """
     folder = cache_folder()
     if problem := exposure():
@@ -134,12 +134,12 @@ _unreported: list[str] = []
 
 @cache
 def _exposure(folder: Path) -> str:
-    """Look at a folder once a process: what no other user can change stays so."""
+    """Check a folder once per process: a folder that no other user can modify stays safe."""
     try:
         if problem := find_exposure(folder):
             return problem
         is_there = folder.is_dir()
-    except OSError:  # it cannot be reached, so it cannot be used either
+    except OSError:  # an inaccessible folder cannot be used
         return ""
     try:
         return find_exposed_file(folder) if is_there else ""
@@ -148,19 +148,19 @@ def _exposure(folder: Path) -> str:
 
 
 def _copy(provided: Path, folder: Path) -> None:
-    """Copy compiled code; the copy appears complete, since Numba fails on half an index."""
+    """Copy compiled code atomically, because Numba fails on an incomplete index."""
     make_private(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".copy-") as draft:
         shutil.copytree(provided, Path(draft) / "code", copy_function=shutil.copyfile)
         try:
             (Path(draft) / "code").rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another process was faster
+            if not folder.is_dir():  # otherwise another process was faster
                 raise
 
 
 def _prune(current: Path) -> None:
-    """Remove folders of other sources: all but the last used ones, and those that nobody has used for long."""
+    """Remove folders of other sources, except recently used ones."""
     ages = {folder: _age(folder) for folder in current.parent.iterdir() if folder != current and _is_ours(folder)}
     for rank, (folder, age) in enumerate(sorted(ages.items(), key=lambda item: item[1])):
         if age > SECONDS_KEPT or (rank >= OTHERS_KEPT and age > SECONDS_IN_USE):
@@ -168,7 +168,7 @@ def _prune(current: Path) -> None:
 
 
 def _age(folder: Path) -> float:
-    """Return the seconds since a folder was last used; 0 where another process has just removed it."""
+    """Return the seconds since a folder was last used; 0 if another process has just removed it."""
     try:
         return time.time() - folder.stat().st_mtime
     except FileNotFoundError:
@@ -176,16 +176,16 @@ def _age(folder: Path) -> float:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder has a name of ours, and holds nothing but compiled code."""
+    """Return whether a folder has a cache folder's name and contains only compiled code."""
     if not FOLDER.fullmatch(folder.name) or folder.is_symlink() or not folder.is_dir():
         return False
     return all(FILE.fullmatch(name) for _, _, names in os.walk(folder) for name in names)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its marks first: nobody is to count on code that is half gone.
+    """Remove a folder, markers first, so that no process relies on partly removed code.
 
-    What another process removes first, has just written, or does not let us remove, is left to it.
+    Files that another process removes first, has just written, or protects are skipped.
     """
     try:
         for mark in folder.glob("*.kept"):
@@ -201,7 +201,7 @@ def _mark(name: str) -> Path:
 
 @cache
 def _machine() -> str:
-    """Return a hash of what machine code is made for and of: Numba discards that for another processor or file."""
+    """Return a hash of the processor, compiler and sources that machine code depends on."""
     from importlib.metadata import version
 
     settings = (os.environ.get(name, "") for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT"))
@@ -211,7 +211,7 @@ def _machine() -> str:
 
 
 def _processor() -> list[str]:
-    """Return the lines of the first processor that say what it can do."""
+    """Return the lines that describe the features of the first processor."""
     try:
         first = CPUINFO.read_text(encoding="utf8", errors="replace").partition("\n\n")[0]
     except OSError:

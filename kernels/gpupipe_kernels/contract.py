@@ -1,4 +1,4 @@
-"""What is declared of a kernel: its arguments, what it makes of nulls, its reference, how close it comes to it."""
+"""Kernel declarations: arguments, null policy, reference and tolerances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel, or what it returns.
+    """An argument or result of a kernel.
 
     Attributes
     ----------
@@ -22,10 +22,10 @@ class Argument:
     shape : tuple of str
         ``("rows",)`` for a column, ``()`` for a scalar.
     null : number, optional
-        What stands for null. An input that has one may hold any other value of its dtype too; one that has none
-        (a scalar, an order, offsets) holds what `KernelDeclaration.sample` gives.
+        The value that represents null. An input with a null value may hold any other value of its dtype too; an
+        input without one (a scalar, an order, offsets) holds what `KernelDeclaration.sample` returns.
     least, greatest : number
-        The values that an input with nulls may hold, if not all.
+        The range of values of an input with nulls; unlimited by default.
     """
 
     name: str
@@ -48,16 +48,16 @@ class KernelDeclaration:
     name, summary : str
     inputs, outputs : tuple of Argument
     nulls : str
-        What it makes of null, in words.
+        The null policy, in words.
     rtol, atol : float
-        ``abs(result - reference) <= atol + rtol * abs(reference)`` holds for every value, NaN for NaN.
+        ``abs(result - reference) <= atol + rtol * abs(reference)`` holds for every value; NaN equals NaN.
     reference : callable
-        The same in plain float64 NumPy or Python, written to be read: ``reference(*inputs)`` returns an array, or a
-        tuple of them.
+        A readable float64 implementation in NumPy or Python: ``reference(*inputs)`` returns an array or a tuple of
+        arrays.
     cpu, gpu : callable
-        Both processors' kernels with the signature of the reference, on host and on device arrays.
+        Implementations with the reference's signature, for host and for device arrays.
     sample : callable
-        ``sample(rng, n)`` returns inputs of n rows for a comparison, nulls and extremes among them.
+        ``sample(rng, n)`` returns inputs of n rows for a comparison, including nulls and extremes.
     device : tuple of DeviceLoop
         The CUDA kernels that `gpu` launches.
     """
@@ -77,7 +77,7 @@ class KernelDeclaration:
 
     @property
     def signature(self) -> str:
-        """``yeo_johnson(x: float32[1, rows], exponent) -> float32[rows]``, in one line."""
+        """Signature in one line: ``yeo_johnson(x: float32[1, rows], exponent) -> float32[rows]``."""
         inputs = ", ".join(map(str, self.inputs))
         outputs = ", ".join(str(output).partition(": ")[2] for output in self.outputs)
         return f"{self.name}({inputs}) -> {outputs}"

@@ -1,21 +1,20 @@
-"""The one chooser of what computes on the host. On a device there is nothing to choose: kernels run where the data is.
+"""Choice of the host engine. On a device there is no choice: kernels run where the data is.
 
 ``numpy``  starts at once
-``numba``  compiled loops; in an empty code cache, the first call waits seconds for the compiler
+``numba``  compiled loops; with an empty code cache, the first call waits seconds for the compiler
 
-The choice is a function of the work, the threads and the setting, and of nothing else: never of what has been compiled
-before, by this process or another one. So a run has the same digits whatever ran before it, and a model predicts the
-same for a row however often it was called. The price: code that is on disk already is not used for small work, unless
-the setting is ``numba``.
+The choice depends only on the amount of work, the number of threads and the setting, never on what has already been
+compiled. So the results of a run do not depend on earlier runs, and a model predicts the same for a row however often
+it is called. The cost: cached code is not used for small inputs unless the setting is ``numba``.
 
-Both engines of reductions and of texts give the same bits. Those of histories round the same sums in another order:
-before float32, they differ in the last digits of float64.
+The two engines give identical bits for reductions and texts. For histories they round the same sums in a different
+order, so their float64 values differ in the last digits before rounding to float32.
 
-There is no choice between the interpreters of a program: NumPy's runs, whatever the number of rows. The compiled one
-agrees with it only within the tolerances that `gpupipe_kernels.interpreters.kernels` declares, and a model must score a
-single row with the digits of its training matrix. It pays too little to give that up: of 20 million rows it saves 0.3 s
-of processor time for 20 ordinary columns, 4 s for 14 logarithms, powers, sines and distances, and takes 7 s to compile.
-A process that scores again and again can ask for it (``gpupipe.load_model(path, engine="numba")``).
+Programs always run in the NumPy interpreter, whatever the number of rows. The compiled interpreter agrees with it only
+within the tolerances declared in `gpupipe_kernels.interpreters.kernels`, and a model must score a single row exactly as
+in its training matrix. The gain is too small to give that up: for 20 million rows the compiled interpreter saves 0.3 s
+of processor time on 20 ordinary columns and 4 s on 14 logarithms, powers, sines and distances, and takes 7 s to
+compile. A process that scores repeatedly can select it: ``gpupipe.load_model(path, engine="numba")``.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ KernelFamily = Literal["reductions", "keyed", "text"]
 
 @dataclass(frozen=True)
 class EngineCosts:
-    """What the compiled loops of a family cost and save, measured on two cores of an EPYC 9004.
+    """Cost and benefit of the compiled loops of a family, measured on two cores of an EPYC 9004.
 
     Attributes
     ----------
     compile_seconds : float
-        Processor time to compile them all, with nothing on disk.
+        Processor time to compile all of them with an empty cache.
     saved_ns : float
-        Processor time that they save for a unit of work: a value, an event, a byte.
+        Processor time saved per unit of work: a value, an event or a byte.
     numpy_is_threaded : bool
-        Whether NumPy's engine runs on all threads too, so that it waits for less than the processor time it takes.
+        Whether the NumPy engine runs on all threads too, so that its wall time is less than its processor time.
     """
 
     compile_seconds: float
@@ -48,16 +47,16 @@ class EngineCosts:
 
 
 COSTS: dict[KernelFamily, EngineCosts] = {
-    "reductions": EngineCosts(3.6, 2.0, True),  # a value
-    "keyed": EngineCosts(5.2, 4_000.0, False),  # an event: of a dozen features, 5,000 to 7,000
-    "text": EngineCosts(2.9, 25.0, False),  # a byte
+    "reductions": EngineCosts(3.6, 2.0, True),  # per value
+    "keyed": EngineCosts(5.2, 4_000.0, False),  # per event; a dozen features save 5,000 to 7,000
+    "text": EngineCosts(2.9, 25.0, False),  # per byte
 }
 
 
 def choose_engine(
     family: KernelFamily, size: int, n_threads: int = 1, setting: EngineSetting = "auto", can_compile: bool = True
 ) -> HostEngine:
-    """Return the engine for some work on the host.
+    """Return the engine for an amount of work on the host.
 
     Parameters
     ----------
@@ -66,9 +65,9 @@ def choose_engine(
         Units of work: values to reduce (rows by columns), events, or bytes of text.
     n_threads : int
     setting : {"auto", "numpy", "numba"}
-        ``auto`` takes compiled loops where they save more than compiling them costs.
+        ``auto`` selects compiled loops if they save more than compiling them costs.
     can_compile : bool
-        False where Numba's compiler is switched off.
+        False if Numba's compiler is disabled.
     """
     if not can_compile:
         return "numpy"

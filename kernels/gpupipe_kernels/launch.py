@@ -1,12 +1,12 @@
-"""How kernels are compiled, kept and launched: the one place that knows of Numba's decorators and of the device.
+"""Compilation, caching and launch of kernels: the only module that uses Numba's decorators and the device.
 
-``formula``      a scalar function that compiled code on either processor may call; ``array_formula``: one of arrays too
-``host_step``    a loop over part of the rows, called by a host block
-``host_block``   a loop over a block of rows for the host, kept on disk; the threads are the caller's (`threads`)
-``host_walk``    the same, of formulas that take arrays
-``DeviceLoop``   a loop over rows for the device: compiled when first launched, kept on disk
+``formula``      a scalar function that compiled code on host or device can call; ``array_formula``: with arrays
+``host_step``    a loop over some of the rows, called by a host block
+``host_block``   a loop over a block of rows on the host, cached on disk; callers run it on threads (`threads`)
+``host_walk``    the same, calling formulas that take arrays
+``DeviceLoop``   a loop over rows on the device, cached on disk
 
-All are compiled when they are first called, not before. `gpupipe_kernels.code_cache` says where the code is kept.
+Everything is compiled at its first call. `gpupipe_kernels.code_cache` manages the folder of cached code.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from numba.extending import register_jitable
 from gpupipe_kernels.code_cache import cache_folder, can_keep
 from gpupipe_kernels.numpy_compat import restore_row_stack
 
-THREADS_A_BLOCK = 32 if config.ENABLE_CUDASIM else 256  # in the simulator few rows are to be several blocks
+THREADS_A_BLOCK = 32 if config.ENABLE_CUDASIM else 256  # in the simulator, few rows should still span several blocks
 
-# Division by 0 gives inf or NaN, as in NumPy and on the device; a check that could raise would not be vectorised.
+# Division by 0 gives inf or NaN, as in NumPy and on the device; a check that can raise prevents vectorisation.
 HOST = {"error_model": "numpy", "nogil": True}
 
 
 @contextmanager
 def _kept_in_our_folder() -> Iterator[bool]:
-    """Let Numba keep what is decorated here in our folder; yields False where it cannot, or must not, be used."""
-    before = config.CACHE_DIR  # Numba takes the folder when a function is decorated
+    """Make Numba cache the functions decorated in this context in our folder; yield False if it is not usable."""
+    before = config.CACHE_DIR  # Numba reads the folder when a function is decorated
     config.CACHE_DIR = str(cache_folder())
     try:
         yield can_keep()
@@ -44,62 +44,62 @@ def _kept_in_our_folder() -> Iterator[bool]:
 
 
 def formula(function: Callable[..., Any]) -> Any:
-    """Let compiled code of either processor call a scalar function; it becomes part of the loop that calls it.
+    """Compile a scalar function for host and device code; it is inlined into the calling loop.
 
-    That is asked of LLVM, since only a loop without calls is vectorised. Numba's own inlining works on the source: a
-    loop of many formulas then takes minutes to compile.
+    LLVM does the inlining, because only loops without calls vectorise. Numba's own inlining works on the source, and a
+    loop with many formulas would take minutes to compile.
     """
     return njit(error_model="numpy", forceinline=True)(function)
 
 
 def array_formula(function: Callable[..., Any]) -> Any:
-    """The same for a function that takes arrays: in the simulator, whose arrays mean nothing to a compiler, plain.
+    """Compile a function that takes arrays, like `formula`; plain Python in the simulator.
 
-    It is inlined in any case: an array is seven arguments, and a call with a dozen of them costs more than a query.
+    It is always inlined: an array is seven arguments, and a call with a dozen arrays costs more than a query.
     """
     return register_jitable(function) if is_simulated() else njit(error_model="numpy", forceinline=True)(function)
 
 
 def host_step(function: Callable[..., Any]) -> Any:
-    """Compile a loop that host blocks call; it is kept as part of them."""
+    """Compile a loop that host blocks call; it is cached as part of them."""
     return njit(**HOST)(function)
 
 
 def host_block(function: Callable[..., Any]) -> Any:
-    """Compile a loop over a block of rows for the host: without the interpreter lock, on the thread that calls it."""
+    """Compile a loop over a block of rows on the host; it runs on the calling thread without the interpreter lock."""
     with _kept_in_our_folder() as kept:
         return njit(cache=kept, **HOST)(function)
 
 
 def read_only(array: Any) -> Any:
-    """Return a contiguous view that cannot be written: compiled code has a type of its own for those."""
+    """Return a read-only contiguous view, so that compiled code sees one array type."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def host_walk(function: Callable[..., Any]) -> Any:
-    """Compile a `host_block` that makes no arrays, so that Numba need not count who holds those that it is given.
+    """Compile a `host_block` that allocates no arrays, so that Numba skips reference counting.
 
-    Formulas that take arrays want this: counted at each call of one, a query of 5 ns took 120.
+    Formulas that take arrays need this: with reference counting at each call, a query of 5 ns took 120 ns.
     """
     with _kept_in_our_folder() as kept:
         return njit(cache=kept, _nrt=False, **HOST)(function)
 
 
 class DeviceLoop:
-    """A CUDA kernel: a function of arrays and scalars whose threads stride over the grid.
+    """A CUDA kernel: a function of arrays and scalars with a grid-stride loop.
 
     Parameters
     ----------
     function : callable
-        Python source of the kernel; uses ``numba.cuda`` for its place in the grid.
+        The kernel in Python; it gets its position in the grid from ``numba.cuda``.
     arguments : tuple of str
-        Numba types of its arguments, such as ``"float32[::1]"`` or ``"int32"``: what it is compiled for, here and where
-        the machine code is inspected.
+        Numba types of its arguments, such as ``"float32[::1]"`` or ``"int32"``, used for compilation and for the
+        inspection of machine code.
     kept : bool
-        Whether compiled code is kept on disk. Numba finds it by the name and the place of the function, so one that was
-        made of another's code must not be.
+        Whether compiled code is cached on disk. Numba looks it up by the name and location of the function, so a
+        function that was created from another function's code must not be cached.
     """
 
     def __init__(self, function: Callable[..., Any], *arguments: str, kept: bool = True) -> None:
@@ -129,17 +129,17 @@ class DeviceLoop:
         threads: int = THREADS_A_BLOCK,
         shared: int = 0,
     ) -> None:
-        """Launch over `n` rows, or (rows, independent parts); a launch over none is left out.
+        """Launch over `n` rows, or (rows, independent parts); a launch over no rows is skipped.
 
         Parameters
         ----------
         n : int or (int, int)
-            Rows, and the height of the grid.
+            Number of rows, and optionally the height of the grid.
         *arguments : device arrays and scalars
-            As declared.
+            Of the declared types.
         stream : cuda stream, optional
         threads : int
-            Threads a block.
+            Threads per block.
         shared : int
             Dynamic shared memory in bytes.
         """
@@ -153,7 +153,7 @@ class DeviceLoop:
 
 @contextmanager
 def _small_grids() -> Iterator[None]:
-    """Keep Numba from warning of a grid that does not fill the device: a small table is nobody's mistake."""
+    """Suppress Numba's low-occupancy warning: small inputs legitimately under-fill the grid."""
     before = config.CUDA_LOW_OCCUPANCY_WARNINGS
     config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
     try:
@@ -163,13 +163,13 @@ def _small_grids() -> Iterator[None]:
 
 
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:
-    """Return how many blocks cover `n_rows`; kernels stride, so more than the device can hold are not needed."""
+    """Return the number of blocks that cover `n_rows`, limited because kernels use grid-stride loops."""
     return max(1, min(-(-n_rows // threads), 65_535))
 
 
 @cache
 def _allocate_shared_arrays_once() -> None:
-    """Repair the simulator: threads that ask for a shared array at the same moment may get one each, with garbage."""
+    """Fix a race in the simulator: threads that request a shared array concurrently may each get their own."""
     from numba.cuda.simulator.kernelapi import FakeCUDAShared
     from numba.np.numpy_support import as_dtype
 
@@ -190,20 +190,20 @@ def _allocate_shared_arrays_once() -> None:
 
 
 def is_simulated() -> bool:
-    """Return whether Numba's CUDA simulator stands in for a device."""
+    """Return whether Numba's CUDA simulator replaces the device."""
     return bool(config.ENABLE_CUDASIM)
 
 
 def as_numba(array: Any) -> Any:
-    """Return an array of the device as Numba takes it, without waiting for the stream that it is used on.
+    """Return a device array as a Numba argument, without waiting for the stream that uses it.
 
     Raises
     ------
     ValueError
-        If its elements are not contiguous.
+        If it is not contiguous.
     """
     if array.ndim == 1 and array.size > 1 and tuple(array.strides) != (array.dtype.itemsize,):
-        raise ValueError("the elements of an array on the device must be contiguous")
+        raise ValueError("expected a contiguous device array")
     if not hasattr(array, "__cuda_array_interface__"):  # the simulator's
         return array
     from numba import cuda
@@ -212,5 +212,5 @@ def as_numba(array: Any) -> Any:
 
 
 def is_on_device(array: Any) -> bool:
-    """Return whether an array lies in device memory."""
+    """Return whether an array is in device memory."""
     return hasattr(array, "__cuda_array_interface__") or type(array).__module__.startswith("numba.cuda")

@@ -1,13 +1,13 @@
-"""Compatibility of numba-cuda with recent releases of NumPy."""
+"""Compatibility of numba-cuda with recent NumPy releases."""
 
 from __future__ import annotations
 
 
 def restore_row_stack() -> None:
-    """Add ``numpy.row_stack`` back, as another name of ``vstack``, where NumPy no longer has it.
+    """Restore ``numpy.row_stack`` as an alias of ``vstack`` if NumPy has removed it.
 
-    Call it before the first import of cuDF, or of a library that imports it: numba-cuda up to 0.30 (checked: 0.30.4)
-    looks the name up while it is imported, and NumPy 2.5 has removed it, so ``import cudf`` fails with AttributeError.
+    Call this before the first import of cuDF or of a library that imports it: numba-cuda up to 0.30 (checked: 0.30.4)
+    looks up the name at import, and NumPy 2.5 has removed it, so ``import cudf`` would fail with AttributeError.
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
-"""Folders that no other user can change: the only ones from which compiled code, and tables, are loaded.
+"""Detection of folders that other users can modify; compiled code and tables are loaded only from private ones.
 
-Whoever can write to such a folder decides what this process runs. The rules are those of OpenSSH for its keys: the
-folder, and each one on the way to it, belongs to this user or to root, and nobody else may write to it.
+Write access to such a folder means control over what this process runs. The rules are those of OpenSSH for its keys:
+the folder and each of its parents must belong to this user or to root, and no other user may have write access.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = 0o700
-MAX_LINKS = 40  # as many as Linux follows
+MAX_LINKS = 40  # the limit of Linux
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and its missing parents, with access for this user only.
+    """Create a folder and its missing parents, accessible to this user only.
 
     Raises
     ------
     OSError
-        If one of them cannot be made.
+        If one of them cannot be created.
     """
     if folder.is_dir():
         return
@@ -34,29 +34,29 @@ def make_private(folder: Path) -> None:
 
 
 def find_exposure(folder: Path) -> str:
-    """Return why another user could change or replace `folder`, or "" if none can.
+    """Return the reason why another user could modify or replace `folder`, or "" if none can.
 
-    A folder that does not exist yet is as safe as the part of its path that exists.
+    For a folder that does not exist yet, the existing part of its path is checked.
 
     Raises
     ------
     OSError
-        If a part of the path cannot be looked at, or is not a folder.
+        If a part of the path cannot be inspected or is not a folder.
     """
     own_place = os.path.realpath(folder)
     for place, status in _places(folder):
         if problem := _ownership(place, status):
             return problem
-        is_sticky = status.st_mode & stat.S_ISVTX and place != own_place  # as /tmp: others cannot rename what is ours
+        is_sticky = status.st_mode & stat.S_ISVTX and place != own_place  # as /tmp: others cannot rename it
         if not stat.S_ISLNK(status.st_mode) and not is_sticky and _is_writable_by_others(status):
             return _writable(place, status)
     return ""
 
 
 def find_exposed_file(folder: Path) -> str:
-    """Return what below `folder` another user made, or could change, or "" if there is nothing of that kind.
+    """Return a description of a file in `folder` that another user created or could modify, or "" if there is none.
 
-    In a folder that only its owner can enter, permissions of files do not matter: compilers write them with the umask.
+    In a folder that only its owner can enter, file permissions do not matter: compilers create files with the umask.
     """
     is_open = bool(folder.stat().st_mode & 0o077)
     for parent, folders, files in os.walk(folder, onerror=_raise):
@@ -76,7 +76,7 @@ def find_exposed_file(folder: Path) -> str:
 
 
 def _places(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield each folder and symbolic link on the way to `folder`, from the root on, as far as they exist."""
+    """Yield each existing folder and symbolic link on the path to `folder`, from the root on."""
     remaining, current, n_links = [*reversed(os.path.abspath(folder).split(os.sep)[1:])], os.sep, 0
     yield current, os.lstat(current)
     while remaining:
@@ -109,7 +109,7 @@ def _ownership(place: str, status: os.stat_result) -> str:
 
 
 def _writable(place: str, status: os.stat_result) -> str:
-    return f"other users may write to {place} (mode {stat.S_IMODE(status.st_mode):o})"
+    return f"other users can write to {place} (mode {stat.S_IMODE(status.st_mode):o})"
 
 
 def _is_writable_by_others(status: os.stat_result) -> bool:
@@ -119,9 +119,10 @@ def _is_writable_by_others(status: os.stat_result) -> bool:
 
 
 def _is_own_group(gid: int) -> bool:
-    """Return whether a group is this user's private one, for which systems set the umask 002.
+    """Return whether a group is this user's private group, for which systems set the umask 002.
 
-    As pam_umask decides: the primary group of a user other than root, of the same name. It must have no other members.
+    The rule of pam_umask: the primary group of a user other than root, with the same name. It must have no other
+    members.
     """
     import grp
     import pwd

@@ -1,6 +1,6 @@
-"""Formulas in plain float64 NumPy: what the compiled ones are measured against, and what the NumPy interpreter runs.
+"""Formulas in float64 NumPy: the reference of the compiled formulas, and part of the NumPy interpreter.
 
-Their results are those of float64, infinite ones too; what an instruction makes of one, `in_float32` says.
+Results are float64 and may be infinite; `in_float32` converts them to an instruction's result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def in_float32(x: Any) -> Any:
-    """Return float64 results as float32, null (NaN) where that is not finite: see `opcodes.IS_FINITE`."""
+    """Return float64 results as float32, NaN (null) where not finite; see `opcodes.IS_FINITE`."""
     with np.errstate(over="ignore"):
         single: Any = np.asarray(x, np.float64).astype(np.float32)
     return np.where(np.isfinite(single), single, np.float32(np.nan))
@@ -20,7 +20,7 @@ def in_float32(x: Any) -> Any:
 def central_angle(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
     """Return the angle between points on a sphere in radians, by the haversine formula.
 
-    After R. W. Sinnott, "Virtues of the haversine", Sky and Telescope 68 (1984) 159. Latitudes and longitudes in
+    After R. W. Sinnott, "Virtues of the haversine", Sky and Telescope 68 (1984) 159. Latitudes and longitudes are in
     degrees; float64 arrays or scalars that broadcast.
     """
     phi1, phi2 = np.radians(lat1), np.radians(lat2)
@@ -30,9 +30,9 @@ def central_angle(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
 
 
 def bearing(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
-    """Return the initial course of the great circle from the first point to the second, in degrees from north, 0..360.
+    """Return the initial course of the great circle from the first to the second point, in degrees from north, 0..360.
 
-    Clockwise; 0 where the points are the same. Degrees; float64 arrays or scalars that broadcast.
+    Clockwise; 0 if the points are equal. Coordinates are in degrees; float64 arrays or scalars that broadcast.
     """
     phi1, phi2, turn = np.radians(lat1), np.radians(lat2), np.radians(np.subtract(lon2, lon1))
     east = np.sin(turn) * np.cos(phi2)
@@ -41,7 +41,7 @@ def bearing(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:
 
 
 def yeo_johnson(x: Any, exponent: float) -> Any:
-    """Return the power transformation of `x`, which is monotone and defined for every number.
+    """Return the Yeo-Johnson power transformation of `x`, which is monotone and defined for every number.
 
     I.-K. Yeo and R. A. Johnson, "A new family of power transformations to improve normality or symmetry", Biometrika
     87 (2000) 954.

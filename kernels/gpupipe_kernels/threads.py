@@ -1,7 +1,7 @@
-"""Blocks of rows on threads, each taken by the thread that is free: for work that lets go of the interpreter lock.
+"""Dynamic scheduling of blocks of rows on threads, for work that releases the interpreter lock.
 
-Threads belong to the call. Numba's own pool would be shared by the whole process: its portable variant ends the process
-when two threads call it at once, and its OpenMP variant does so after a fork.
+Threads live as long as the call. Numba's own pool would be shared by the whole process: its portable variant ends the
+process when two threads call it at once, and its OpenMP variant does so after a fork.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def run_blocks(function: Callable[[int, int], None], n_rows: int, block_rows: int, n_threads: int) -> None:
-    """Call ``function(start, stop)`` for each block of rows, `n_threads` of them side by side.
+    """Call ``function(start, stop)`` for each block of rows on `n_threads` threads.
 
-    The first exception, in the order of the rows, is raised when all blocks are done.
+    When all blocks are done, the first exception in row order is raised.
     """
     starts = range(0, n_rows, block_rows)
     if n_threads == 1 or len(starts) <= 1:

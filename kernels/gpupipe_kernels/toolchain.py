@@ -1,8 +1,8 @@
-"""Libraries that compile device code: where numba-cuda finds them, and toolkits on disk where it does not look.
+"""Location of the libraries that compile device code, including toolkits that numba-cuda does not search.
 
-numba-cuda 0.30 asks cuda-pathfinder (checked: 1.9), which searches NVIDIA's wheels, conda, the system's loader, and the
-toolkit of ``CUDA_PATH`` or ``CUDA_HOME``; never the folder of ``nvcc``. Without libnvvm no kernel compiles. Releases
-before it had a search of their own, whose paths are absent (None) where the system's loader is left to find a library.
+numba-cuda 0.30 uses cuda-pathfinder (checked: 1.9), which searches NVIDIA's wheels, conda, the system loader, and the
+toolkit of ``CUDA_PATH`` or ``CUDA_HOME``, but not the folder of ``nvcc``. Without libnvvm no kernel compiles. Earlier
+releases searched themselves and return None for a library that the system loader has to find.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pathlib import Path
 NVVM = ("libnvvm.so.4", "libnvvm.so")
 TOOLKITS = ("usr/local/cuda", "usr/local/cuda-*", "opt/cuda", "opt/cuda-*", "usr/lib/cuda")
 NVCC_SECONDS = 10.0
-LOAD_ERRORS = (RuntimeError, OSError)  # pathfinder's own for what it does not find, and for what it cannot load
+LOAD_ERRORS = (RuntimeError, OSError)  # pathfinder's errors for a library that is missing and one that does not load
 
 
 def find_libraries() -> dict[str, str]:
-    """Return the paths of libnvrtc, libnvvm and libdevice as numba-cuda loads them; ``""`` where it cannot.
+    """Return the paths of libnvrtc, libnvvm and libdevice as numba-cuda loads them; ``""`` if it cannot.
 
-    Where it stops at a library that is missing, libdevice is absent from the result, and libcudart, without which it
-    does not import, is part of it. The libraries are loaded into this process.
+    If a library is missing, the result lacks libdevice and includes libcudart, without which numba-cuda does not
+    import. The libraries are loaded into this process.
     """
     try:
         from numba.cuda.cuda_paths import get_cuda_paths
@@ -43,15 +43,15 @@ def find_program(name: str, path: str | None = None) -> str | None:
     ----------
     name : str
     path : str, optional
-        The folders to search, ``PATH`` unless given. Empty and relative entries, which mean the current folder or one
-        below it, are skipped: it may hold untrusted files.
+        The folders to search; ``PATH`` by default. Empty and relative entries refer to the current folder, which may
+        contain untrusted files, and are skipped.
     """
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
 
 
 def find_toolkits(root: Path = Path("/")) -> list[Path]:
-    """Return the folders of CUDA toolkits on disk that have libnvvm, that of the ``nvcc`` on ``PATH`` first.
+    """Return the folders of the CUDA toolkits on disk that contain libnvvm, first the one of the ``nvcc`` on ``PATH``.
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def find_toolkits(root: Path = Path("/")) -> list[Path]:
 
 
 def visibility_settings(toolkit: Path) -> dict[str, str]:
-    """Return the environment variables with which numba-cuda finds the libraries of a toolkit of `find_toolkits`."""
+    """Return the environment variables that make numba-cuda find a toolkit returned by `find_toolkits`."""
     found = {"CUDA_HOME": str(toolkit)}
     if os.environ.get("CUDA_PATH"):  # it goes first
         found["CUDA_PATH"] = str(toolkit)
     folder = _nvvm_folder(toolkit)
-    if folder != toolkit / "nvvm" / "lib64":  # a toolkit made of wheels: only the system's loader finds it there
+    if folder != toolkit / "nvvm" / "lib64":  # a toolkit made of wheels: only the system loader finds it
         before = os.environ.get("LD_LIBRARY_PATH")
         found["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else str(folder)
     return found
@@ -95,7 +95,7 @@ def _nvvm_folder(toolkit: Path) -> Path | None:
 
 
 def _nvcc_toolkit() -> list[Path]:
-    """Return the toolkit that ``nvcc`` itself names: its own path may be that of a script elsewhere."""
+    """Return the toolkit reported by ``nvcc`` itself, because its path may be that of a wrapper script."""
     nvcc = find_program("nvcc")
     if nvcc is None:
         return []

@@ -1,4 +1,4 @@
-"""Types of arrays. Importing this loads no library: NumPy's types are names for the type checker."""
+"""Types of arrays. Importing this module loads no library: NumPy types are for the type checker only."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ HostArray: TypeAlias = "npt.NDArray[Any]"
 """A NumPy array."""
 
 Allocate: TypeAlias = "Callable[[Any, str], Array]"
-"""(shape, dtype) to an uninitialised array of the device, as ``cupy.empty``."""
+"""A function of (shape, dtype) that returns an uninitialised device array, like ``cupy.empty``."""
 
 
 class Array(Protocol):
-    """An array on the host or on a device: what NumPy arrays, CuPy arrays and arguments of compiled loops share.
+    """An array on the host or on a device: the interface shared by NumPy arrays, CuPy arrays and Numba device arrays.
 
-    ``__array__`` makes it an argument of NumPy's functions for the type checker. Arrays on a device raise there, and
-    state ``__cuda_array_interface__``: `gpupipe_kernels.launch.is_on_device` tells the two apart.
+    ``__array__`` lets the type checker accept it as an argument of NumPy functions. Device arrays raise there; they
+    have ``__cuda_array_interface__``, which `gpupipe_kernels.launch.is_on_device` checks.
     """
 
     @property
@@ -32,7 +32,7 @@ class Array(Protocol):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, of each axis."""
+        """Bytes from one element to the next, along each axis."""
 
     @property
     def ndim(self) -> int:
@@ -44,11 +44,11 @@ class Array(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take."""
+        """Size of the elements in bytes."""
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Size of one element in bytes."""
 
     @property
     def flags(self) -> Any:
@@ -173,7 +173,7 @@ class DeviceArray(Array, Protocol):
 
 
 class ArrayNamespace(Protocol):
-    """NumPy or CuPy as a module: every attribute without a type of its own is a function that returns an array."""
+    """NumPy or CuPy as a module: an attribute that is not declared here is a function that returns an array."""
 
     @property
     def inf(self) -> float:
@@ -193,6 +193,6 @@ class ArrayNamespace(Protocol):
 
     @property
     def dtype(self) -> Callable[..., Any]:
-        """Return the type of elements that has a name."""
+        """Return the dtype with a name."""
 
     def __getattr__(self, name: str, /) -> Callable[..., Array]: ...

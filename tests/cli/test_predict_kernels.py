@@ -86,7 +86,7 @@ def test_predicting_needs_permission_but_not_the_file_of_kernels(gpupipe_process
                 "config.yaml:3:46: features[0].kernel",
             ],
         ),
-        ("mine.py:loyal", "tenure", [".use: there is no kernel loyal", "loyalty, mistyped, raising"]),
+        ("mine.py:loyal", "tenure", [".use: no kernel loyal", "loyalty, mistyped, raising"]),
         ("mine.py:raising", "tenure", [".use: raising: cannot use raise", "mine.py:17", "return math.nan"]),
         (
             "theirs.py:loyalty",
@@ -117,7 +117,7 @@ def test_check_of_a_valid_file_neither_runs_it_nor_loads_a_compiler(gpupipe_proc
 def test_the_error_for_a_syntax_error_names_the_line(gpupipe, folder: Path) -> None:
     (folder / "project" / "mine.py").write_text(KERNELS + "\ndef broken(:\n")
     done = gpupipe("check", "--no-data", configured(folder), cwd=folder)
-    assert done.returncode == 2 and "is no Python" in done.stderr and "mine.py:13" in done.stderr
+    assert done.returncode == 2 and "not valid Python" in done.stderr and "mine.py:13" in done.stderr
 
 
 @pytest.mark.parametrize(

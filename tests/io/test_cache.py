@@ -261,7 +261,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
         cache = TableCache(shared / "cache", KEY)
         assert cache.load() is None and not cache.has_entry
         (note,) = cache.store(encoded())
-        assert f"other users may write to {exposed} (mode 777)" in note and "chmod go-w" in note
+        assert f"other users can write to {exposed} (mode 777)" in note and "chmod go-w" in note
         exposed.chmod(was)
     assert TableCache(shared / "cache", KEY).load() is not None
 

@@ -85,7 +85,7 @@ def test_keys_of_like_types_are_compared_by_their_values(tmp_path: Path, left: p
     ],
 )
 def test_keys_of_unlike_types_are_refused(tmp_path: Path, left: pa.Array, right: pa.Array) -> None:
-    with pytest.raises(SchemaError, match="the keys k = k cannot be compared"):
+    with pytest.raises(SchemaError, match="cannot compare the keys k = k"):
         join(tmp_path, {"k": left}, {"k": right, "v": [10]})
 
 

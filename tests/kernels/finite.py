@@ -1,4 +1,4 @@
-"""Every instruction whose result is finite or null, and what it is in float64 NumPy."""
+"""Instructions whose result is finite or null, with float64 NumPy references."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def finite_or_not() -> np.ndarray:
 
 
 def every_finite_instruction() -> Program:
-    """Return a program of two float32 columns: a column of each of `OPS`, of the first where it has one operand."""
+    """Return a program with one column per op in `OPS`, of two float32 columns; unary ops use the first."""
     writer = Writer()
     params = {Opcode.SCALE: (FACTOR, OFFSET), Opcode.YEO_JOHNSON: (EXPONENT,)}
     for dst, op in enumerate(OPS):
@@ -33,7 +33,7 @@ def every_finite_instruction() -> Program:
 
 
 def in_float64(x: np.ndarray) -> np.ndarray:
-    """Return the same in float64, rounded once, and null in place of what is infinite then."""
+    """Return the same in float64, rounded once, with null instead of infinite results."""
     a, b = x.astype(np.float64)
     with np.errstate(all="ignore"):
         up = ((np.maximum(a, 0) + 1) ** EXPONENT - 1) / EXPONENT

@@ -1,4 +1,4 @@
-"""Programs to compare interpreters by: one that is written to be read, row by row, and random ones for all of them."""
+"""A readable row-by-row interpreter, and random programs to compare all interpreters."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def naive(program: Program, blocks: Mapping[str, np.ndarray], n: int, fold: np.n
 
 
 def value_of(op: Opcode, x: Any, arg: int, p: list[float], acc: float) -> float:
-    """Return what an instruction of one operand makes of the source cell or the accumulator."""
+    """Return the result of an instruction with one operand."""
     match op:
         case Opcode.EQUAL:
             return float(x == arg)
@@ -106,7 +106,7 @@ def value_of(op: Opcode, x: Any, arg: int, p: list[float], acc: float) -> float:
 
 
 def combined(op: Opcode, r: list[float], p: list[float]) -> float:
-    """Return what an instruction of several operands makes of them."""
+    """Return the result of an instruction with several operands."""
     if any(v != v for v in r):
         return NAN
     match op:
@@ -131,7 +131,7 @@ def combined(op: Opcode, r: list[float], p: list[float]) -> float:
 
 
 def power(x: float, exponent: float) -> float:
-    """Return the power transformation of Yeo and Johnson, case by case as they define it."""
+    """Return the Yeo-Johnson power transformation, case by case as in its definition."""
     if x != x:
         return NAN
     sign, rest = (1, exponent) if x >= 0 else (-1, 2 - exponent)
@@ -145,7 +145,7 @@ def power(x: float, exponent: float) -> float:
 
 
 def calendar_part(x: int, which: CalendarPart) -> int:
-    """Return a calendar part by the standard library, for its years: 1 to 9999."""
+    """Return a calendar part by the standard library, for years 1 to 9999."""
     t = EPOCH + timedelta(microseconds=x)
     match which:
         case (
@@ -175,7 +175,7 @@ def calendar_part(x: int, which: CalendarPart) -> int:
 
 @dataclass
 class Writer:
-    """Writes a program, instruction by instruction."""
+    """Builder of a program, instruction by instruction."""
 
     instructions: list[list[int]] = field(default_factory=list)
     params: list[float] = field(default_factory=list)
@@ -214,7 +214,7 @@ EXTREMES = [NAN, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 3e38, -3e38, 1e-42, 
 
 
 def random_table(rng: np.random.Generator, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return blocks of n rows, nulls and extremes among them, and folds."""
+    """Return blocks of n rows, including nulls and extremes, and folds."""
     blocks: dict[str, np.ndarray] = {
         BLOCKS[block]: np.stack([rng.integers(0, SIZES[c], n) for c in CODES if c[0] == block]).astype(BLOCKS[block])
         for block in (I8, I16, I32)
@@ -228,9 +228,9 @@ def random_table(rng: np.random.Generator, n: int) -> tuple[dict[str, np.ndarray
 
 
 def random_program(rng: np.random.Generator, n_columns: int) -> tuple[Program, np.ndarray]:
-    """Return a valid program for `random_table`, and which of its columns are exact.
+    """Return a valid program for `random_table`, and flags of its exact columns.
 
-    Functions that are only approximate come last, so that nothing makes their error larger.
+    Approximate functions come last, so that no other instruction amplifies their error.
     """
     writer, exact = Writer(), []
     for dst in range(n_columns):
@@ -307,7 +307,7 @@ def lookup(writer: Writer, rng: np.random.Generator, dst: int) -> None:
 
 
 def combination(writer: Writer, rng: np.random.Generator, dst: int, register: int = 0) -> None:
-    """Write an operation of two operands, each of which may be one too."""
+    """Write an operation of two operands, each of which may be an operation too."""
     for operand in range(2):
         if register < 3 and rng.random() < 0.3:
             combination(writer, rng, dst, register + operand)
@@ -336,7 +336,7 @@ def curve(writer: Writer, rng: np.random.Generator, dst: int) -> None:
 
 
 def assert_same(got: np.ndarray, expected: np.ndarray, exact: np.ndarray) -> None:
-    """Compare matrices: exact columns to the bit, the sign of zero among them."""
+    """Compare matrices: exact columns bit by bit, including the sign of zero."""
     np.testing.assert_array_equal(got[:, exact], expected[:, exact])
     zero = exact & (got == 0)
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))

@@ -1,4 +1,4 @@
-"""The calendar against the standard library's and pandas'."""
+"""Calendar parts against the standard library and pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kernel is what its declaration says, and agrees with its reference on both processors."""
+"""Kernels against their declarations and references, on CPU and GPU."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ KERNELS = pytest.mark.parametrize("kernel", kernels().values(), ids=kernels())
 
 
 def is_of(argument: Argument, value: Any) -> bool:
-    """Whether a value is of the dtype and the dimensions that are declared."""
+    """Return whether a value has the declared dtype and dimensions."""
     if argument.shape:
         return isinstance(value, np.ndarray) and value.dtype == argument.dtype and value.ndim == len(argument.shape)
     return np.ndim(value) == 0 and np.can_cast(np.min_scalar_type(value), argument.dtype)
 
 
 @KERNELS
-def test_a_sample_is_what_the_declaration_says(kernel: KernelDeclaration) -> None:
+def test_a_sample_matches_its_declaration(kernel: KernelDeclaration) -> None:
     for n in (0, 1, 50):
         inputs = kernel.sample(np.random.default_rng(n), n)
         assert len(inputs) == len(kernel.inputs)
@@ -110,13 +110,13 @@ def test_every_device_loop_of_the_package_is_launched_by_a_declared_kernel() -> 
     assert found - set(device_loops()) == set()
 
 
-def test_every_device_loop_says_what_it_is_compiled_for() -> None:
+def test_every_device_loop_declares_its_argument_types() -> None:
     for name, loop in device_loops().items():
         assert len(loop.arguments) == len(inspect.signature(loop.function).parameters), name
 
 
 def test_the_declared_program_has_every_instruction_but_calls_and_bearings() -> None:
-    """Calls are of users; no one tolerance holds for the bearings of all points that distances are declared for."""
+    """Calls are user kernels, and no tolerance holds for the bearings of all points in the sample of distances."""
     assert set(program().instructions[:, 0].tolist()) == set(Opcode) - {Opcode.CALL, Opcode.BEARING}
 
 

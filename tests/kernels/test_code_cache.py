@@ -1,4 +1,4 @@
-"""Folders of compiled code that nobody uses any more are removed; nothing else is."""
+"""Cache of compiled code: removal of unused folders, and protection from other users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Put = Callable[[str, float], Path]
 
 @pytest.fixture(autouse=True)
 def kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that holds the folders of compiled code."""
+    """The parent of the folders of compiled code."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     (tmp_path / "kernels").mkdir()
     return tmp_path / "kernels"
@@ -37,7 +37,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def put(kernels: Path) -> Put:
-    """``put(name, age)`` makes a folder as Numba and we do, last used so many seconds ago."""
+    """``put(name, age)`` makes a folder of compiled code that was last used `age` seconds ago."""
 
     def make(name: str, age: float) -> Path:
         folder = kernels / name
@@ -63,7 +63,7 @@ def test_new_sources_leave_the_last_used_folders_of_others(put: Put) -> None:
     assert cache_folder().is_dir()
 
 
-def test_a_folder_that_was_not_used_for_long_goes_even_if_it_is_the_only_one(put: Put) -> None:
+def test_a_folder_unused_for_long_is_removed_even_if_it_is_the_only_one(put: Put) -> None:
     old, young = put(name(1), SECONDS_KEPT + HOUR), put(name(2), SECONDS_KEPT - HOUR)
     assert can_keep()
     assert not old.exists()
@@ -84,7 +84,7 @@ def test_nothing_is_removed_where_the_folder_is_not_new_and_its_use_is_noted(put
     assert time.time() - mine.stat().st_mtime < HOUR
 
 
-def test_what_is_not_recognisably_ours_stays(put: Put, kernels: Path, tmp_path: Path) -> None:
+def test_unrecognised_folders_are_not_removed(put: Put, kernels: Path, tmp_path: Path) -> None:
     old = 2 * SECONDS_KEPT
     elsewhere = tmp_path / "elsewhere"
     shutil.move(put(name(100), old), elsewhere)
@@ -101,7 +101,7 @@ def test_what_is_not_recognisably_ours_stays(put: Put, kernels: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("error", [PermissionError, FileNotFoundError, OSError])
-def test_what_cannot_be_removed_is_left_and_no_code_in_it_counts_as_kept(
+def test_code_in_a_folder_that_cannot_be_removed_does_not_count_as_cached(
     put: Put, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
     folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(2)]
@@ -115,7 +115,7 @@ def test_what_cannot_be_removed_is_left_and_no_code_in_it_counts_as_kept(
     assert not [mark for folder in folders for mark in folder.glob("*.kept")]
 
 
-def test_a_folder_that_goes_away_meanwhile_is_no_error(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_another_process_removes_is_ignored(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(3)]
     is_ours = code_cache._is_ours
 
@@ -140,7 +140,7 @@ def test_several_processes_that_begin_at_once_remove_each_folder_once(put: Put) 
 
 
 def test_a_removed_folder_is_made_again_by_the_process_that_used_it(kernels: Path) -> None:
-    """As Numba does: it makes its folder before it writes. Our mark then finds one, or none, and is no error."""
+    """Numba creates its folder before it writes, so our marker may find it missing without an error."""
     code = (
         "import shutil, numpy as np\n"
         "from gpupipe_kernels import code_cache\n"
@@ -160,7 +160,7 @@ def test_a_removed_folder_is_made_again_by_the_process_that_used_it(kernels: Pat
     assert code_cache.is_kept("loop")
 
 
-def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
+def test_checking_the_cache_removes_nothing(put: Put) -> None:
     folders = [put(name(i), SECONDS_KEPT + DAY) for i in range(5)]
     assert not code_cache.is_kept("loop")
     assert all(folder.exists() for folder in folders)
@@ -168,7 +168,7 @@ def test_asking_what_is_kept_removes_nothing(put: Put) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])
-def test_where_all_users_may_make_folders_each_has_one_that_starts_as_a_copy_of_what_root_provides(
+def test_in_a_world_writable_folder_each_user_gets_a_copy_of_the_shared_code(
     kernels: Path, tmp_path: Path, mode: int
 ) -> None:
     kernels.chmod(0o755)
@@ -205,7 +205,7 @@ print(code_cache.take_exposure())
 
 
 class Payload:
-    """A pickle of it makes a file."""
+    """Creates a file when unpickled."""
 
     def __init__(self, made: Path) -> None:
         self.made = made
@@ -215,7 +215,7 @@ class Payload:
 
 
 def test_code_that_another_user_could_have_planted_is_not_loaded(kernels: Path, tmp_path: Path) -> None:
-    """Numba's index is a pickle. The loop is compiled in memory, and the reason is told once."""
+    """Numba's index is a pickle. The loop is compiled in memory, and the reason is reported once."""
     script = tmp_path / "script.py"
     script.write_text(LOOP)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -231,5 +231,5 @@ def test_code_that_another_user_could_have_planted_is_not_loaded(kernels: Path, 
     made = tmp_path / "made"
     index.write_bytes(pickle.dumps(Payload(made)))
     kernels.chmod(0o775)
-    assert lines() == ["1.0 0 False", f"other users may write to {kernels} (mode 775)", ""]
+    assert lines() == ["1.0 0 False", f"other users can write to {kernels} (mode 775)", ""]
     assert not made.exists()

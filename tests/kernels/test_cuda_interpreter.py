@@ -1,6 +1,6 @@
-"""The interpreter for the device, in Numba's simulator, and on a GPU if there is one.
+"""Device interpreter in Numba's simulator, and on a GPU if there is one.
 
-Which of the two it is is fixed when Numba is imported, so `device_checks` runs in a process of its own.
+Numba selects the simulator at import, so `device_checks` runs in a separate process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What computes on the host is a function of the work, the threads and the setting: of nothing that ran before."""
+"""Choice of the host engine by the amount of work, the threads and the setting, independent of earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not finite is null, in the interpreters of the host; `device_checks` has the other one."""
+"""Null for results that are not finite, in the host interpreters; `device_checks` covers the device."""
 
 from __future__ import annotations
 

@@ -55,12 +55,12 @@ def ufunc(formula: Any) -> Any:
 
 
 def over(formula: Any, *arrays: Any) -> np.ndarray:
-    """Return a formula of every element."""
+    """Return a formula applied to every element."""
     return ufunc(formula)(*arrays)
 
 
 def assert_near(got: np.ndarray, expected: np.ndarray, rtol: float, atol: float = 0.0) -> None:
-    """Compare with float64: what exceeds float32 must be infinite."""
+    """Compare with float64; results that exceed float32 must be infinite."""
     assert got.dtype == np.float32
     with np.errstate(over="ignore"):
         single = np.asarray(expected).astype(np.float32)
@@ -73,7 +73,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def no_warnings() -> Iterator[None]:
-    with np.errstate(all="ignore"):  # NumPy's references are asked for logarithms of negative numbers
+    with np.errstate(all="ignore"):  # NumPy's references compute logarithms of negative numbers
         yield
 
 
@@ -119,7 +119,7 @@ def test_a_wave_of_thousands_of_turns_keeps_its_fraction(factor: float, limit: f
     assert_near(over(wave, x, high, low, phase), np.sin(wide(x) * factor + offset), rtol=0, atol=1e-6)
 
 
-def test_what_is_not_finite_has_no_sine() -> None:
+def test_the_sine_of_a_value_that_is_not_finite_is_nan() -> None:
     assert np.isnan(over(sine_of_turns, np.array([math.inf, -math.inf, math.nan], F))).all()
 
 
@@ -133,7 +133,7 @@ def test_the_arctangent_is_that_of_all_quadrants() -> None:
 
 
 def path(*points: np.ndarray, origin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return distance and bearing by the formulas and in float64; latitudes are relative to `origin`."""
+    """Return distance and bearing by the formulas and in float64, with latitudes relative to `origin`."""
     at = [p.astype(F) for p in points]
 
     def far(a: Any, b: Any, c: Any, d: Any, o: Any) -> Any:
@@ -219,6 +219,6 @@ def test_a_bin_is_that_of_searchsorted(n_edges: int) -> None:
     assert bins(np.array([math.nan], F), padded) == [0]
 
 
-def test_an_entry_lies_inside_of_its_table() -> None:
+def test_an_entry_is_clipped_to_its_table() -> None:
     got = over(entry, np.array([-(2**31), -1, 0, 4, 5, 2**31 - 1], np.int32), np.int32(5))
     np.testing.assert_array_equal(got, [0, 0, 0, 4, 4, 4])

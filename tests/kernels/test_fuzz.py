@@ -1,4 +1,4 @@
-"""What compares kernels with their references finds what is wrong, and only that."""
+"""Detection of wrong kernels by the comparison with their references, without false alarms."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_wrong_value_in_one_row_is_found_and_the_smallest_case_named() -> None
         out[5:6] += 1.0
         return out
 
-    assert failure_of(wrong).startswith("seed 7, 6 rows, sample: row 5 is ")
+    assert failure_of(wrong).startswith("seed 7, 6 rows, sample: row 5: ")
 
 
 def test_a_bound_that_stops_one_row_early_is_found() -> None:
@@ -86,12 +86,12 @@ def test_a_bound_that_stops_one_row_early_is_found() -> None:
         out[: len(x) - 1] = twice(x)[: len(x) - 1]
         return out
 
-    assert failure_of(short).startswith("seed 7, 1 row, sample: row 0 is 0.0, not ")
+    assert failure_of(short).startswith("seed 7, 1 row, sample: row 0: expected ")
 
 
 def test_a_null_that_is_lost_is_found() -> None:
     assert failure_of(lambda x: np.nan_to_num(twice(x), nan=0.0, posinf=np.inf, neginf=-np.inf)).startswith(
-        "seed 7, 1 row, all null: row 0 is 0.0, not nan"
+        "seed 7, 1 row, all null: row 0: expected nan, got 0.0"
     )
 
 
@@ -99,7 +99,7 @@ def test_an_infinity_that_is_lost_is_found() -> None:
     assert "extremes" in failure_of(lambda x: np.clip(twice(x), -3e38, 3e38))
 
 
-def test_an_error_beyond_the_tolerance_is_found_and_one_within_is_measured() -> None:
+def test_an_error_larger_than_the_tolerance_is_found_and_a_smaller_one_is_measured() -> None:
     assert "sample" in failure_of(lambda x: twice(x) * np.float32(1 + 4e-6))
     outcome = compare(kernel(rtol=1e-5), lambda x: twice(x) * np.float32(1 + 4e-6), seed=0, n_rows=600)
     assert outcome.failure == ""
@@ -107,8 +107,8 @@ def test_an_error_beyond_the_tolerance_is_found_and_one_within_is_measured() -> 
 
 
 def test_another_dtype_or_shape_is_found() -> None:
-    assert "y is float64 (0,); float32 (0,) is expected" in failure_of(lambda x: twice(x).astype(np.float64))
-    assert "(1,); float32 (0,) is expected" in failure_of(lambda x: np.append(twice(x), np.float32(0)))
+    assert "expected y to be float32 (0,), got float64 (0,)" in failure_of(lambda x: twice(x).astype(np.float64))
+    assert "expected y to be float32 (0,), got float32 (1,)" in failure_of(lambda x: np.append(twice(x), np.float32(0)))
 
 
 def test_an_exception_is_a_failure_with_its_words() -> None:
@@ -118,7 +118,7 @@ def test_an_exception_is_a_failure_with_its_words() -> None:
 def test_a_kernel_may_refuse_strides_and_nothing_else() -> None:
     def refuse(x: Any) -> Any:
         if not x.flags.c_contiguous:
-            raise ValueError("one behind the other")
+            raise ValueError("expected contiguous rows")
         return twice(x)
 
     outcome = compare(kernel(), refuse, seed=0, n_rows=600)
@@ -152,7 +152,7 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
         (Argument("x", "int16", null=0, least=0, greatest=6), [0, 1, 6]),
     ],
 )
-def test_extremes_hold_what_arithmetic_stumbles_over(argument: Argument, some: list[float]) -> None:
+def test_extremes_include_null_zeros_and_limits(argument: Argument, some: list[float]) -> None:
     values = extremes(argument)
     assert values.dtype == argument.dtype
     assert set(np.array(some, argument.dtype).tolist()) <= set(values.tolist())
@@ -161,7 +161,7 @@ def test_extremes_hold_what_arithmetic_stumbles_over(argument: Argument, some: l
 
 
 def test_whole_numbers_are_compared_as_whole_numbers() -> None:
-    with pytest.raises(Mismatch, match=f"row 0 is {2**62 + 1}, not {2**62}"):
+    with pytest.raises(Mismatch, match=f"row 0: expected {2**62}, got {2**62 + 1}"):
         difference(np.array([2**62]), np.array([2**62 + 1]), 0.0, 0.0)
 
 
@@ -176,5 +176,5 @@ def test_a_failure_is_in_the_line_and_the_exit_code(
     assert fuzz.main(["--rows=9", "--seed=5"]) == 1
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["kernel"] for line in lines] == ["twice", "twice", "wrong"]
-    assert lines[2]["cpu"]["failure"].startswith("seed 5, 1 row, sample: row 0 is ")
+    assert lines[2]["cpu"]["failure"].startswith("seed 5, 1 row, sample: row 0: ")
     assert lines[2]["device"]["failure"] == ""

@@ -1,4 +1,4 @@
-"""The example kernel of docs/guide/kernels.md: on the host, in the simulator, and compiled for real GPUs."""
+"""Example kernel of docs/guide/kernels.md: on the host, in the simulator, and compiled for real GPUs."""
 
 from __future__ import annotations
 

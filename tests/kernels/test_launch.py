@@ -1,4 +1,4 @@
-"""Compiled code is kept, found again, and never mistaken for that of other sources or machines."""
+"""Caching of compiled code, separately for each version of the sources and each machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpupipe_kernels.threads import run_blocks
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Stand a folder in for the package's sources."""
+    """Replace the package's sources by a folder."""
     (tmp_path / "a.py").write_text("x = 1")
     monkeypatch.setattr(code_cache, "SOURCES", tmp_path)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
@@ -52,7 +52,7 @@ def test_other_sources_have_another_folder(sources: Path) -> None:
     assert changed()[0] != before[0]
 
 
-def test_what_was_compiled_is_known_to_other_processes_of_this_machine_only(
+def test_cached_code_is_found_by_other_processes_of_the_same_machine_only(
     sources: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert code_cache.can_keep()
@@ -67,7 +67,7 @@ def test_what_was_compiled_is_known_to_other_processes_of_this_machine_only(
     assert not code_cache.is_kept("loop")
 
 
-def test_a_file_that_was_written_anew_counts_as_not_compiled(sources: Path) -> None:
+def test_a_rewritten_file_counts_as_not_compiled(sources: Path) -> None:
     changed()
     assert code_cache.can_keep()
     code_cache.mark_kept("loop")
@@ -76,7 +76,7 @@ def test_a_file_that_was_written_anew_counts_as_not_compiled(sources: Path) -> N
     assert not code_cache.is_kept("loop")  # Numba looks at the time of the file too
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_not_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert not code_cache.can_keep()
@@ -135,7 +135,7 @@ def test_a_launch_over_nothing_needs_no_device() -> None:
 
 
 @pytest.mark.parametrize(("n", "expected"), [(0, 1), (1, 1), (256, 1), (257, 2), (10**9, 65_535)])
-def test_a_grid_covers_the_rows_up_to_what_a_grid_can_have(n: int, expected: int) -> None:
+def test_a_grid_covers_the_rows_up_to_its_maximum_size(n: int, expected: int) -> None:
     assert blocks(n) == expected
 
 
@@ -144,7 +144,7 @@ def test_where_an_array_lies() -> None:
     assert not is_on_device(np.zeros(3))
 
 
-def test_asking_what_is_kept_loads_no_compiler() -> None:
+def test_checking_the_cache_loads_no_compiler() -> None:
     code = "import sys; from gpupipe_kernels.code_cache import is_kept; is_kept('x'); print('numba' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Blocks and matrices as lines of cells."""
+"""1-D views of blocks and matrices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_cell_of_a_block_is_where_its_line_says(block: np.ndarray) -> None
 @pytest.mark.parametrize(
     "block", [BLOCK[:, ::2], BLOCK.T, BLOCK[::-1], np.asfortranarray(BLOCK), np.broadcast_to(BLOCK[:1], (4, 20))]
 )
-def test_a_block_whose_rows_lie_apart_has_no_line(block: np.ndarray) -> None:
+def test_a_block_with_strided_rows_has_no_line(block: np.ndarray) -> None:
     assert block_line(block) is None
 
 
@@ -51,7 +51,7 @@ def test_every_cell_of_a_matrix_is_where_its_line_says(out: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("out", [F, F[:5], F[:, 1:]])
-def test_column_major_means_that_the_rows_lie_beside_each_other(out: np.ndarray) -> None:
+def test_column_major_means_that_rows_are_adjacent(out: np.ndarray) -> None:
     assert matrix_line(out, out.shape[1])[1] == 1
 
 
@@ -60,8 +60,8 @@ def test_an_empty_matrix_is_an_empty_line() -> None:
 
 
 @pytest.mark.parametrize("out", [F[::2], C[:, ::2], F[::-1], MATRIX.astype(np.float64), MATRIX[:, :2], MATRIX.ravel()])
-def test_another_layout_dtype_or_width_is_refused(out: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="the matrix must be"):
+def test_another_layout_dtype_or_width_is_rejected(out: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"expected a .* matrix"):
         matrix_line(out, out.shape[-1] if out.dtype == np.float32 and out.shape != (20, 2) else 3)
 
 
@@ -79,5 +79,5 @@ def test_only_the_blocks_that_a_program_reads_are_taken() -> None:
         blocks | {"int8": blocks["int8"][:, :4]},
         blocks | {"int8": blocks["int8"].astype(np.int16)},
     ):
-        with pytest.raises(ValueError, match=r"the program reads \d int\d+ columns of 5 rows, got "):
+        with pytest.raises(ValueError, match=r"expected a block of int\d+ with at least \d columns and 5 rows, got "):
             blocks_read(program, wrong, 5)

@@ -1,4 +1,4 @@
-"""The machine code of every device loop, held to a recorded table."""
+"""Machine code of every device loop against a recorded table."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ PTX = """
 
 
 def run_python(*arguments: str) -> str:
-    """Run a fresh Python: compilers that failed once are not to be trusted, and nobody else is to be handed them."""
+    """Run a separate Python process, because a failed compilation can affect the next one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
     done = subprocess.run(
@@ -81,7 +81,7 @@ def run_python(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def compilers() -> None:
-    """Skip without the compilers, except where they must be: then that is a failure."""
+    """Skip without the compilers, or fail where they are required."""
     missing = missing_compiler()
     if missing and os.environ.get("CI"):
         pytest.fail(f"{missing}, and this is CI: {INSTALL}")
@@ -132,7 +132,7 @@ def test_a_loop_that_does_not_compile_is_named() -> None:
     assert "no_such_thing" in said
 
 
-def test_what_ptxas_says_is_read() -> None:
+def test_the_output_of_ptxas_is_parsed() -> None:
     code = parse(PTXAS_SAID, PTX)
     assert (code.registers, code.stack, code.spill_stores, code.spill_loads) == (27, 48, 40, 44)
     assert (code.shared, code.constant, code.barriers) == (256, 16 + 464 + 8, 1)

@@ -1,4 +1,4 @@
-"""Single instructions against plain float64 NumPy; blocks, threads and refusals."""
+"""Single instructions against float64 NumPy; blocks, threads and rejected arguments."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_pair_looks_up_row_and_column(a: np.ndarray, b: np.ndarray) -> None:
 
 
 @given(x=VALUES)
-def test_a_bin_holds_the_values_from_its_left_edge_on(x: np.ndarray) -> None:
+def test_a_bin_includes_its_left_edge(x: np.ndarray) -> None:
     edges = (-10.0, 0.0, 2.5)
     made = program(
         [Opcode.INDEX_BIN, -1, F64, 0, 3, 0, 0, 3], [Opcode.TAKE, 0, -1, -1, 0, 0, 3, 7], luts=(*edges, *range(7))

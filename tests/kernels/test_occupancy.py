@@ -1,4 +1,4 @@
-"""Occupancy against NVIDIA's own calculator."""
+"""Occupancy against NVIDIA's calculator."""
 
 from __future__ import annotations
 

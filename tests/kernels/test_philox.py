@@ -1,4 +1,4 @@
-"""Random bits are those of the paper and of NumPy, wherever one begins."""
+"""Random bits against the paper and NumPy, from any start."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from gpupipe_kernels.private_folders import find_exposed_file, find_exposure, make_private
 
-NOBODY = 65_534
+OTHER_USER = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 
 
@@ -45,7 +45,7 @@ def test_a_folder_or_parent_that_others_can_write_to_is_named(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder").chmod(mode)
-    said = f"other users may write to {tmp_path / 'folder'} (mode "
+    said = f"other users can write to {tmp_path / 'folder'} (mode "
     for path, shown in ((tmp_path / "folder", of_the_folder), (tmp_path / "folder" / "new" / "er", of_its_parent)):
         assert find_exposure(path) == (f"{said}{shown})" if shown else "")
 
@@ -78,39 +78,39 @@ def test_files_that_others_can_write_to_matter_where_others_can_enter(tmp_path: 
 
 
 @as_root
-def test_what_belongs_to_another_user_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_another_user_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "parent" / "folder"
     make_private(folder)
     (folder / "code.nbi").touch()
     for path in (tmp_path / "parent", folder):
-        os.chown(path, NOBODY, -1)
-        assert find_exposure(folder) == f"{path} belongs to user {NOBODY}, not to user 0"
+        os.chown(path, OTHER_USER, -1)
+        assert find_exposure(folder) == f"{path} belongs to user {OTHER_USER}, not to user 0"
         os.chown(path, 0, -1)
-    os.chown(folder / "code.nbi", NOBODY, -1)
+    os.chown(folder / "code.nbi", OTHER_USER, -1)
     assert find_exposure(folder) == ""
-    assert find_exposed_file(folder) == f"{folder / 'code.nbi'} belongs to user {NOBODY}, not to user 0"
+    assert find_exposed_file(folder) == f"{folder / 'code.nbi'} belongs to user {OTHER_USER}, not to user 0"
 
 
 @as_root
 def test_root_is_trusted_and_another_users_link_is_not(tmp_path: Path) -> None:
-    """As in /tmp: a link there leads wherever its owner wants."""
+    """In a folder such as /tmp, the owner of a link controls its target."""
     code = "import sys; from pathlib import Path; from gpupipe_kernels.private_folders import find_exposure as f\n"
     code += "print([f(Path(path)) for path in sys.argv[1:]])"
     make_private(tmp_path / "roots")
     for path in (*tmp_path.parents[:2], tmp_path, tmp_path / "roots"):
         path.chmod(0o755)
     (tmp_path / "link").symlink_to("roots")
-    os.chown(tmp_path / "link", NOBODY, -1, follow_symlinks=False)
+    os.chown(tmp_path / "link", OTHER_USER, -1, follow_symlinks=False)
     kernels = Path(__file__).parents[2] / "kernels"
     found = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "roots", tmp_path / "link"],
         env={"PYTHONPATH": str(kernels)}, capture_output=True, text=True, check=True, cwd="/",
     )  # fmt: skip
-    assert found.stdout.strip() == str(["", f"{tmp_path / 'link'} belongs to user {NOBODY}, not to user 0"])
+    assert found.stdout.strip() == str(["", f"{tmp_path / 'link'} belongs to user {OTHER_USER}, not to user 0"])
 
 
-def test_the_private_group_of_a_user_is_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The umask 002 of many systems relies on it: the primary group of a user, of the same name, without members."""
+def test_the_private_group_of_a_user_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems with umask 002 rely on private groups: a user's primary group of the same name, without other members."""
     (tmp_path / "folder").mkdir()  # 0775
     user = SimpleNamespace(pw_name="ada", pw_gid=os.getegid())
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: user)

@@ -1,4 +1,4 @@
-"""A program from a file is not trusted: nothing in it may reach outside its tables."""
+"""Checks of untrusted programs: no instruction may access memory outside its tables."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ INDEX = (Opcode.INDEX, -1, I8, 0, 0, 0, 0, 0)
         [then(Opcode.STORE, 0), load(0), then(Opcode.ADD, 0), load(1)],
     ],
 )
-def test_a_value_of_another_column_is_refused(rows: list[tuple[int, ...]]) -> None:
-    with pytest.raises(ValueError, match=r"^instruction \d: \w+ for column \d goes on with what was computed for "):
+def test_a_value_of_another_column_is_rejected(rows: list[tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError, match=r"^instruction \d: \w+ for column \d uses a value that was computed for "):
         columns_and_codes(*rows, width=2)
 
 
 def test_a_column_of_two_segments_or_of_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="instruction 2: LOAD writes column 0, which another segment has written"):
+    with pytest.raises(ValueError, match="instruction 2: LOAD writes column 0, which another segment already writes"):
         columns_and_codes(load(0), load(1), load(0), width=2)
     with pytest.raises(ValueError, match="the program writes 1 of 2 columns"):
         columns_and_codes(load(0), then(Opcode.LOG1P, 0), width=2)

@@ -1,4 +1,4 @@
-"""Both engines of the reductions against plain loops and NumPy, and against each other to the last bit."""
+"""Both reduction engines against plain loops and NumPy, and bit by bit against each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INF = math.inf
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """Compile ahead, and expect that no test makes a loop compile for other types."""
+    """Compile ahead, and check that no test triggers compilation for other types."""
     compiled = (loops.sweep, loops.count_few, loops.count, loops.fold, loops.tally)
     numba_engine.warm()
     before = [len(loop.signatures) for loop in compiled]
@@ -50,7 +50,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 
 def numbers(n: int, dtype: str, seed: int = 0) -> np.ndarray:
-    """Return numbers with ties, nulls, infinities, zeros of both signs, and values that float32 does not hold."""
+    """Return numbers with ties, nulls, infinities, zeros of both signs, and values that exceed float32."""
     rng = np.random.default_rng(seed)
     x = np.round(rng.lognormal(3, 2, n) - 20, 1).astype(dtype)
     for value in (np.nan, np.nan, 0.0, -0.0, INF, -INF, *((1e300, -1e39) if dtype == "float64" else ())):
@@ -85,7 +85,7 @@ def test_sums_are_those_of_exact_arithmetic(engine: Any, n: int, dtype: str) -> 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", SIZES)
-def test_brackets_hold_what_a_comparison_finds(engine: Any, n: int, dtype: str) -> None:
+def test_brackets_equal_a_comparison(engine: Any, n: int, dtype: str) -> None:
     x = numbers(n, dtype)
     cases = [(-INF, INF), (-INF, 0.0), (0.0, INF), (-3.0, 25.5), (5.0, 5.0), (INF, INF), (1e6, 2e6)]
     _, _, found, inside = sweep(engine, x, 0.0, cases)
@@ -134,7 +134,7 @@ def test_codes_are_counted_where_all_rows_have_one_code_or_none_has_a_level(engi
         assert counts.tolist() == [n if code == first else 0 for code in range(6)]
 
 
-def test_codes_beyond_two_bytes_are_counted(engine: Any) -> None:
+def test_codes_of_more_than_two_bytes_are_counted(engine: Any) -> None:
     codes = np.random.default_rng(0).integers(0, 100_000, 300_000).astype(np.int32)
     counts = np.zeros(100_000, np.int64)
     engine.count(codes, counts)
@@ -142,7 +142,7 @@ def test_codes_beyond_two_bytes_are_counted(engine: Any) -> None:
 
 
 def mixed(h: int) -> int:
-    """Return murmur3's finaliser in Python's integers."""
+    """Return murmur3's finaliser, in Python integers."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = (h ^ h >> shift) * factor % 2**32
     return h ^ h >> 16

@@ -1,4 +1,4 @@
-"""Machine code that is followed for one thread."""
+"""Simulation of one thread's machine code."""
 
 from __future__ import annotations
 

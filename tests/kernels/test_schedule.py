@@ -1,4 +1,4 @@
-"""Programs in the order and form of the compiled interpreters."""
+"""Schedules of programs for the compiled interpreters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_segments_that_read_the_same_column_come_together() -> None:
     assert plan.instructions[:6, ROW].tolist() == [0, 1, 1, 1, -1, -1]
 
 
-def test_segments_are_ordered_by_panels_of_what_they_write() -> None:
+def test_segments_are_ordered_by_the_panels_that_they_write() -> None:
     moved = writer()
     moved.instructions = moved.instructions[3:] + moved.instructions[:3]
     plan = schedule(moved.program(), panel=2)
@@ -57,7 +57,7 @@ def test_the_last_instruction_of_a_cell_is_marked() -> None:
     assert schedule(writer().program()).instructions[:, LAST].tolist() == [1, 1, 1, 0, 1, 1, 0, 1]
 
 
-def test_parameters_lie_beside_their_instruction() -> None:
+def test_parameters_are_stored_with_their_instruction() -> None:
     plan = schedule(writer().program())
     assert plan.scalars[-2:, 0].tolist() == plan.wide[-2:, 0].tolist() == [2.5, 7.0]
     assert plan.instructions[:3, ARG].tolist() == [2, 1, 3]
@@ -77,7 +77,7 @@ def test_an_empty_program_has_no_groups(panel: int) -> None:
     assert (plan.scalars.shape, plan.wide.shape) == ((0, 3), (0, 2))
 
 
-def test_a_parameter_beyond_float32_is_infinite() -> None:
+def test_a_parameter_too_large_for_float32_is_infinite() -> None:
     made = Writer()
     made.put(Opcode.LOAD, 0, (F32, 0), params=(1e300,))
     plan = schedule(made.program())

@@ -1,4 +1,4 @@
-"""The source of a kernel that is specialised to a program; `device_checks` holds what it computes."""
+"""Sources of kernels specialised to a program; `device_checks` checks their results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_source_is_written_once_and_never_again(folder: Path) -> None:
     os.utime(path, ns=(1, 1))
     compile_source.cache_clear()
     compile_source(source, ())
-    assert path.stat().st_mtime_ns == 1  # Numba goes by it: a new time would compile everything anew
+    assert path.stat().st_mtime_ns == 1  # Numba checks it: a new time would trigger compilation
     assert code_cache._is_ours(folder)
 
 
@@ -70,7 +70,7 @@ def test_without_a_folder_a_kernel_is_compiled_in_every_process(folder: Path) ->
     assert not compile_source(DeviceProgram(twenty_columns()).source("rows", 64), ()).kept
 
 
-def test_a_kernel_pays_once_it_saves_what_compiling_takes(folder: Path) -> None:
+def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:
     source = DeviceProgram(twenty_columns()).source("columns", 128)
     n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL
     compiling = specialisation.COMPILE_SECONDS + 50 * specialisation.COMPILE_SECONDS_AN_INSTRUCTION

@@ -1,4 +1,4 @@
-"""Kernels on texts against scikit-learn's HashingVectorizer and Python's own strings."""
+"""Text kernels against scikit-learn's HashingVectorizer and Python strings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ quick = examples(150, suppress_health_check=[HealthCheck.too_slow])
 
 
 def arrow(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return texts as Arrow lays them out; the bytes cannot be written."""
+    """Return texts in Arrow's layout, with read-only bytes."""
     encoded = [text.encode() for text in texts]
     return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)], dtype=np.int64)
 
@@ -102,7 +102,7 @@ def test_classes_are_those_of_pythons_strings() -> None:
 
 
 def naive_counts(text: str) -> list[int]:
-    """Return the counts in the order of `TextCount`, the obvious way."""
+    """Return the counts in the order of `TextCount`, by Python string methods."""
     return [
         len(text), len(text.encode()), len(re.findall(r"\w+", text)), len(re.findall(r"[^\n]*\n|[^\n]+", text)),
         sum(c.isalpha() for c in text), sum(c.isupper() for c in text), sum(c.isdecimal() for c in text),
@@ -130,7 +130,7 @@ def test_counts_are_those_of_pythons_strings(count_texts: Callable[..., Any], te
     ids=["hash_grams", "hash_on_host", "count_characters", "count_on_host"],
 )
 def test_texts_may_be_a_part_of_the_bytes(function: Callable[..., Any]) -> None:
-    data, offsets = arrow(["left out", "one two", "", "Drei vier", "left out too"])
+    data, offsets = arrow(["look out", "one two", "", "Drei vier", "look out too"])
     part = function(data, offsets[1:5])
     np.testing.assert_array_equal(part, function(data, offsets)[:, 1:4])
 

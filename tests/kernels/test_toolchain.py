@@ -1,4 +1,4 @@
-"""Where compilers are looked for."""
+"""Search for compilers."""
 
 from __future__ import annotations
 

@@ -126,9 +126,9 @@ def test_transform_returns_the_matrix_of_the_estimator(model: Model, rows: pd.Da
         (b"rows.csv", "got bytes"),
         ("", "got an empty string"),
         (np.ones((2, 3)), r"(?s)got ndarray.*pandas.DataFrame\(array, columns="),
-        (pl.Series("tenure", [1]), "Series is taken as one row"),
-        (pd.Series([1, 2], name="tenure"), r"(?s)index begins 0, 1.*to_frame"),
-        ([1, 2], "row 1 is of type int"),
+        (pl.Series("tenure", [1]), "Series is read as one row"),
+        (pd.Series([1, 2], name="tenure"), r"(?s)index must .*; found 0, 1.*to_frame"),
+        ([1, 2], "got int in row 1"),
         (iter([{"tenure": 1}]), r"(?s)got list_iterator.*list\(rows\)"),
         ({}, "columns that are not in the data"),
     ],
@@ -141,10 +141,10 @@ def test_errors_for_unsupported_inputs_say_what_is_expected(model: Model, data: 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"tenure": [1]}, "mixes single values .* and columns"),
+        ({"tenure": [1]}, "expected either single values or columns"),
         ({"tenure": "many"}, r"(?s)number.*'tenure'|'tenure'.*number"),
-        ({"tenure": 2**80}, "'tenure' cannot become an Arrow array"),
-        ({"tenure": {"months": 3}}, "'tenure' holds struct"),
+        ({"tenure": 2**80}, "cannot convert column 'tenure' to an Arrow array"),
+        ({"tenure": {"months": 3}}, "'tenure' contains struct"),
         ({"signup_ts": "soon"}, "'signup_ts'"),
     ],
 )

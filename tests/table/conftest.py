@@ -1,4 +1,4 @@
-"""One way to encode values, and to read an encoded column back as what it means."""
+"""Fixtures that encode values, and decode encoded columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.backends.pandas_double import PandasBackend
 
 @pytest.fixture(scope="session")
 def backend() -> PandasBackend:
-    """Return the backend of the host, with frames for the readers of a device."""
+    """Return the host backend, with frames for device readers."""
     return PandasBackend()
 
 
 @pytest.fixture(scope="session")
 def encoded(backend: Backend) -> Callable[..., Table]:
-    """Return the way to encode columns: ``encoded({"x": [1, 2]}, x="float")``."""
+    """Return a function that encodes columns: ``encoded({"x": [1, 2]}, x="float")``."""
 
     def run(columns: Any, frozen: Schema | None = None, **declared: Any) -> Table:
         arrow = columns if isinstance(columns, pa.Table) else pa.table(columns)
@@ -36,7 +36,7 @@ def encoded(backend: Backend) -> Callable[..., Table]:
 
 @pytest.fixture(scope="session")
 def meaning() -> Callable[[Table, str], list[Any]]:
-    """Return the way to read a column back: levels, numbers or microseconds; None where null, ``"?"`` where unseen."""
+    """Return a function that decodes a column: levels, numbers or microseconds; None for null, ``"?"`` for unseen."""
 
     def read(table: Table, name: str) -> list[Any]:
         column = table.schema[name]

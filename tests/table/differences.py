@@ -1,4 +1,4 @@
-"""Where a table of a device and one of the host differ."""
+"""Comparison of a device table with a host table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpupipe.table.blocks import Table
 
 
 def table_difference(host: Table, device: Table, backend: Backend) -> str:
-    """Return where two tables first differ, to the last bit; ``""`` where they do not.
+    """Return the first difference between two tables, compared bit by bit; ``""`` if there is none.
 
     Parameters
     ----------
     host, device : Table
     backend : Backend
-        Of the device.
+        The device backend.
     """
     if (host.schema, host.n_rows) != (device.schema, device.n_rows):
         return f"the schemas differ: {_schema_difference(host, device)}"

@@ -1,4 +1,4 @@
-"""How columns lie in memory."""
+"""Memory layout of columns."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_a_column_is_a_view_into_its_block(encoded) -> None:
 
 
 def test_a_name_that_is_wrong_is_hinted_at(encoded) -> None:
-    with pytest.raises(SchemaError, match=r"(?s)there is no column 'agee'.*did you mean 'age'"):
+    with pytest.raises(SchemaError, match=r"(?s)no column 'agee'.*did you mean 'age'"):
         encoded({"age": [1]}).column("agee")

@@ -1,4 +1,4 @@
-"""The comparison of two tables finds what differs, and nothing where nothing does."""
+"""Detection of differences between tables, without false alarms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(encoded: Callable[..., Table]) -> Table:
     return encoded({**COLUMNS, "t": TEXTS}, t="text")
 
 
-def test_the_same_is_no_difference(table: Table, backend: PandasBackend) -> None:
+def test_equal_tables_have_no_difference(table: Table, backend: PandasBackend) -> None:
     assert table_difference(table, table, backend) == ""
 
 

@@ -1,4 +1,4 @@
-"""A table in parts is encoded to what all its rows at once are: schema, places, texts, and every bit of the blocks."""
+"""Encoding in chunks against encoding at once: schema, positions, texts, and every bit of the blocks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def assert_same(got: Table, expected: Table) -> None:
 
 
 def cut(arrow: pa.Table, ends: list[int]) -> list[pa.Table]:
-    """Return the rows in parts; a chunk of each has the dictionary of the part alone, as row groups have."""
+    """Return the rows in chunks, each with its own dictionary, like row groups."""
     starts, stops = [0, *ends], [*ends, arrow.num_rows]
     parts = [arrow.slice(a, b - a) for a, b in zip(starts, stops, strict=True) if b > a]
     return [pa.table([_alone(c) for c in part.columns], schema=part.schema) for part in parts]
@@ -64,7 +64,7 @@ def _alone(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def compare(parts: list[pa.Table], backend: Backend, declared: dict[str, DeclaredColumn] | None = None) -> Table:
-    """Encode both ways; both refuse the same columns, or both give the same table, which is returned."""
+    """Return the table, encoded both ways; check that both give the same table or reject the same columns."""
     whole = pa.concat_tables(parts)
     try:
         expected = encode(whole, backend, declared)
@@ -113,7 +113,7 @@ def test_the_parts_make_the_table_that_all_rows_make(
 
 @examples(40)
 @given(tables())
-def test_what_is_seen_of_parts_apart_is_what_is_seen_of_them_one_after_the_other(
+def test_merged_summaries_equal_sequential_ones(
     drawn: tuple[list[pa.Table], dict[str, DeclaredColumn]],
 ) -> None:
     parts, declared = drawn
@@ -145,7 +145,7 @@ def merged(found: list[dict[str, ColumnSummary]]) -> dict[str, ColumnSummary]:
     return first
 
 
-def test_what_only_a_later_part_has_seen_counts() -> None:
+def test_values_of_later_chunks_count() -> None:
     def seen(values: pa.Array, declared: str) -> ColumnSummary:
         column = ColumnSummary("x", values.type, declare(declared), 10)
         column.add(pa.chunked_array([values]))
@@ -162,7 +162,7 @@ def test_what_only_a_later_part_has_seen_counts() -> None:
         times.merge(seen(pa.array(["31.01.2024"]), "datetime"))
 
 
-def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
+def test_chunks_with_too_many_levels_together_are_text() -> None:
     def seen(start: int, stop: int) -> ColumnSummary:
         column = ColumnSummary("x", pa.string(), None, 120)
         column.add(pa.chunked_array([[f"name {i}" for i in range(start, stop)]]))
@@ -178,7 +178,7 @@ def test_parts_whose_levels_are_many_together_alone_are_texts() -> None:
 
 
 def last_of(first: list[Any], last: list[Any], kind: pa.DataType) -> list[pa.Table]:
-    """Return many rows like the first ones, and the last ones in a part of their own."""
+    """Return many rows like the first ones, and the last ones in a separate chunk."""
     return [pa.table({"x": pa.array(part, kind)}) for part in (first, first, last)]
 
 
@@ -203,7 +203,7 @@ def last_of(first: list[Any], last: list[Any], kind: pa.DataType) -> list[pa.Tab
         (["1"], [" "], pa.string(), "numeric"),
     ],
 )
-def test_what_only_the_last_rows_show_counts_for_all(
+def test_values_of_the_last_rows_determine_the_kind(
     backend: Backend, first: list[Any], last: list[Any], kind: pa.DataType, declared: str | None
 ) -> None:
     compare(last_of(first, last, kind), backend, {"x": declare(declared)} if declared else None)
@@ -217,7 +217,7 @@ def test_texts_become_categories_or_not_by_their_share_of_all_rows(backend: Back
     assert table.schema["x"].kind == ("text" if repeats == 1 else "categorical")
 
 
-def test_texts_are_no_categories_where_fewer_rows_come_than_there_might_have_been(backend: Backend) -> None:
+def test_texts_are_not_categories_if_there_are_fewer_rows_than_the_limit(backend: Backend) -> None:
     parts = [pa.table({"x": [f"name {i}" for i in range(a, a + 40)]}) for a in (0, 40)]
     got = encode_chunks(lambda: parts, backend, 10_000)
     assert_same(got, encode(pa.concat_tables(parts), backend))
@@ -273,11 +273,11 @@ def test_declared_columns_that_are_absent_and_names_that_are_there_twice_are_ref
     with pytest.raises(SchemaError, match="schema: declares"):
         compare([pa.table({"x": [1]})], backend, {"y": declare("float")})
     twice = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"])
-    with pytest.raises(SchemaError, match="several columns"):
+    with pytest.raises(SchemaError, match="column names are not unique"):
         encode_chunks(lambda: [twice], backend, 1)
 
 
-def test_the_parts_are_asked_for_twice_and_one_at_a_time(backend: Backend) -> None:
+def test_chunks_are_read_twice_and_one_at_a_time(backend: Backend) -> None:
     passes = []
 
     def parts() -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""Frames of other libraries become the same Arrow table."""
+"""Conversion of data frames of other libraries to the same Arrow table."""
 
 import pandas as pd
 import polars as pl

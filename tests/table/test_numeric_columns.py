@@ -1,4 +1,4 @@
-"""Numbers: where they lie, and what a cell may say."""
+"""Numeric columns: storage, and accepted cells."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ def test_other_ways_to_write_numbers(encoded, meaning) -> None:
     assert got == [1000, 5, -0.5, 7, None, None, None, None, None, None]
 
 
-def test_text_that_is_no_number_is_named_with_its_rows(encoded) -> None:
+def test_text_that_is_not_a_number_is_reported_with_its_rows(encoded) -> None:
     texts = pa.chunked_array([["1", "n/a", "3"], ["4", "1,5", "n/a"]])
     with pytest.raises(
-        SchemaError, match=r"(?s)column 'x' holds 'n/a', '1,5': not a number.*data row 2, 5, 6 .*null_v"
+        SchemaError, match=r"(?s)expected a number in column 'x'; found 'n/a', '1,5'.*data row 2, 5, 6 .*null_v"
     ):
         encoded(pa.table({"x": texts}), x="float")
 
 
-def test_many_mistakes_are_counted_and_not_all_shown(encoded) -> None:
+def test_many_errors_are_counted_and_not_all_shown(encoded) -> None:
     with pytest.raises(SchemaError, match=r"(?s)'v4' and 45 other values.*data row 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 \("):
         encoded({"x": [f"v{i}" for i in range(50)]}, x="float")
 
 
-def test_what_is_too_large_for_the_matrix_is_null(encoded, meaning) -> None:
+def test_values_too_large_for_the_matrix_are_null(encoded, meaning) -> None:
     values = [1.0, np.inf, -np.inf, 1e300, float(np.finfo("float32").max), -1e37]
     for kind in ("float64", "float32"):
         assert meaning(encoded({"x": values}, x=kind), "x") == [1, None, None, None, None, np.dtype(kind).type(-1e37)]

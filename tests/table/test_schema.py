@@ -1,4 +1,4 @@
-"""The schema, its file form, and what a configuration may say of a column."""
+"""Schema, its serialisation, and declarations of columns in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings to codes and buckets, against plain Python."""
+"""Encoding of strings to codes and buckets, against plain Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_bucket_is_the_mixed_crc_of_the_bytes(values: list[str], n_buckets: in
 
 
 def murmur_mix(h: int) -> int:
-    """The finaliser of MurmurHash3, as its author wrote it."""
+    """Return MurmurHash3's finaliser, as published by its author."""
     h ^= h >> 16
     h = h * 0x85EBCA6B & 0xFFFFFFFF
     h ^= h >> 13

@@ -1,1 +1,1 @@
-"""Encoded tables of frames in device memory; module names match those of `gpupipe.table`."""
+"""Encoding of data frames in device memory; module names match those of `gpupipe.table`."""

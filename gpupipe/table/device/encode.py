@@ -1,7 +1,7 @@
-"""Encode a frame in device memory to the table that `gpupipe.table.encode` makes of the same rows on the host.
+"""Encode a data frame in device memory, with the same result as `gpupipe.table.encode` on the host.
 
-Rows stay on the device. Only the distinct values of texts are copied to the host, where `encode`'s own rules turn them
-into levels, numbers or times; one lookup table per column goes back. Of a numeric column the host sees three values.
+Rows stay on the device. Only the distinct texts are copied to the host, where the rules of `encode` convert them to
+levels, numbers or times; one lookup table per column is copied back. For a numeric column, three values are copied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpupipe.table.numeric_columns import LARGEST
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column, DeclaredColumn, Schema
 from gpupipe.typing import Array
 
-# What Arrow trims: the white space of Unicode.
+# The characters that Arrow trims: Unicode white space.
 BLANKS = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -41,16 +41,17 @@ SAMPLE = 1_000
 
 @dataclass(frozen=True)
 class TextRules:
-    """What a reader makes of the texts of a column.
+    """Rules by which a reader interprets the texts of a column.
 
     Attributes
     ----------
     read : callable
-        (column name, distinct texts) to as many values: cleaned, null where one means 'missing', or of another type.
+        (column name, distinct texts) to values of the same length: cleaned texts, null for missing values, or values of
+        another type.
     missing : tuple of str
-        The texts that mean 'missing', blanks around them aside.
+        The texts that represent missing values, without surrounding blanks.
     is_text : callable
-        (column name, some of the texts) to whether a column that has these can be nothing but text.
+        (column name, some of the texts) to whether a column with these texts can only be text.
     """
 
     read: Callable[[str, pa.StringArray], pa.Array] = lambda name, texts: texts
@@ -58,7 +59,7 @@ class TextRules:
     is_text: Callable[[str, pa.StringArray], bool] = lambda name, texts: True
 
     def decode(self, name: str, coded: TextCodes, backend: DeviceBackend) -> DeviceDictionary:
-        """Return a column of texts as what the reader makes of them."""
+        """Return a text column as interpreted by the reader."""
         return DeviceDictionary(coded.codes, self.read(name, strings(backend.to_arrow(coded.texts))))
 
 
@@ -68,24 +69,24 @@ def encode_frame(
     declared: Mapping[str, DeclaredColumn] | None = None,
     rules: TextRules = TextRules(),
 ) -> Table:
-    """Encode a frame where it is, column by column, releasing each source column once it is encoded.
+    """Encode a frame in place, column by column, releasing each source column once it is encoded.
 
     Parameters
     ----------
     frame : DataFrame of `backend.frame`, or dict of str to Series, DeviceNumbers, TextCodes or DeviceDictionary
-        Columns of numbers, booleans, times (of any unit) or strings; a DeviceDictionary holds what the rules have made.
-        Encoded columns are removed from it, so that their memory is free unless the caller holds them elsewhere.
+        Columns of numbers, booleans, times (any unit) or strings; a DeviceDictionary has already been interpreted.
+        Encoded columns are removed from it, which frees their memory unless the caller keeps a reference.
     backend : DeviceBackend
     declared : mapping of str to DeclaredColumn, optional
-        What the configuration says of columns; the others are inferred.
+        Columns declared in the configuration; the others are inferred.
     rules : TextRules
-        What the reader makes of texts.
+        The reader's rules for texts.
 
     Returns
     -------
     Table
-        As `encode` returns it for the same rows read by Arrow, blocks in the backend's memory; but ``texts`` are
-        `DeviceText` (nothing on a device reads them), and levels that a file lists and no row holds may be missing.
+        The table that `encode` returns for the same rows read by Arrow, in the backend's memory, with two differences:
+        ``texts`` are `DeviceText`, and levels listed in a file that occur in no row may be missing.
 
     Raises
     ------
@@ -94,9 +95,9 @@ def encode_frame(
 
     Notes
     -----
-    Beside the source columns that are not encoded yet, memory holds the encoded columns (1 to 8 bytes per row and
-    column) and the codes of one text column: 12 bytes per row while cuDF's int64 codes become int32. Blocks are
-    allocated last, one at a time: the peak of that step is the encoded table and its largest block.
+    In addition to the source columns not yet encoded, memory holds the encoded columns (1 to 8 bytes per row and
+    column) and the codes of one text column: 12 bytes per row while cuDF's int64 codes are converted to int32. Blocks
+    are allocated last, one at a time: the peak of that step is the encoded table and its largest block.
     """
     names, declared = [str(name) for name in frame], declared or {}
     require_distinct(names)
@@ -116,7 +117,7 @@ def encode_frame(
 
 
 def _encoded(encoder: ColumnEncoder, declared: DeclaredColumn | None, n_rows: int) -> tuple[Column, Array | None, Any]:
-    """Return a column's schema with its encoded rows, or with its `DeviceText`; the plan, which holds codes, ends."""
+    """Return a column's schema with its encoded rows or its `DeviceText`; the plan and its codes are released."""
     made = encoder.infer(declared)
     if made.write is None:
         return made.column, None, made.text
@@ -126,7 +127,7 @@ def _encoded(encoder: ColumnEncoder, declared: DeclaredColumn | None, n_rows: in
 
 
 class ColumnEncoder:
-    """Encodes one column: numbers, booleans and times by arithmetic, the rest by its distinct values."""
+    """Encoder of one column: numbers, booleans and times by arithmetic, other types by their distinct values."""
 
     def __init__(self, name: str, column: Any, backend: DeviceBackend, rules: TextRules) -> None:
         self.name, self.backend, self.rules = name, backend, rules
@@ -140,7 +141,7 @@ class ColumnEncoder:
                 self.numbers = DeviceNumbers.of(column, backend)
 
     def infer(self, declared: DeclaredColumn | None) -> EncodePlan:
-        """Return the plan of a column of which `declared` is known at most; see `gpupipe.table.encode.infer`."""
+        """Return the plan of a column by its declaration, if any; see `gpupipe.table.encode.infer`."""
         if self.coded is not None:
             return self._inferred_codes(self.coded, declared)
         if self.numbers is None:
@@ -153,7 +154,7 @@ class ColumnEncoder:
         return EncodePlan(found, self._writer(self.numbers, found))
 
     def enforce(self, column: Column) -> EncodePlan:
-        """Return the plan of a column of a frozen schema; see `gpupipe.table.encode.enforce`."""
+        """Return the plan of a column in a frozen schema; see `gpupipe.table.encode.enforce`."""
         if self.numbers is not None:
             if column.kind == "text":
                 return self._text(column, ~self.numbers.valid)
@@ -170,12 +171,12 @@ class ColumnEncoder:
         return self._by_value(coded.codes, coded.values, lambda rows: enforce(column, rows))
 
     def summarize(self, kind: str | None) -> pa.ChunkedArray:
-        """Return a short column with all that the schema needs: type, bounds, distinct values, a null if there is one.
+        """Return a short column with everything that the schema depends on: type, bounds, distinct values, nulls.
 
         Parameters
         ----------
         kind : str, optional
-            What the column is to be, if that is known.
+            The kind of the column, if known.
         """
         if self.coded is None and self.numbers is not None:
             if kind in (None, "text") or self._is_arithmetic(self.numbers, kind):
@@ -210,18 +211,18 @@ class ColumnEncoder:
         return EncodePlan(column, None, DeviceText(missing, self.backend))
 
     def _by_value(self, codes: Array, values: pa.Array, plan: Callable[[pa.ChunkedArray], EncodePlan]) -> EncodePlan:
-        """Encode the distinct values on the host, and look up those of the rows."""
+        """Encode the distinct values on the host, and look up the codes of the rows."""
         nulls = pa.nulls(int(bool((codes < 0).any())), values.type)
         distinct = pa.chunked_array([pa.concat_arrays([values, nulls])])
         try:
             made, table = _written(plan, distinct)
         except SchemaError:
             rows = pa.array(self.backend.to_host(codes))
-            _written(plan, distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # says which rows they are
+            _written(plan, distinct.take(pc.if_else(pc.less(rows, 0), len(values), rows)))  # raises with the rows
             raise
         if table is None:
             return EncodePlan(made.column, None)
-        # Position -1, a null, is the last one.
+        # Position -1, a null, is the last entry.
         return EncodePlan(made.column, lambda out: self._look_up(table, codes, out))
 
     def _look_up(self, table: Any, codes: Array, out: Array) -> None:
@@ -255,7 +256,7 @@ class ColumnEncoder:
         return self.rules.decode(self.name, TextCodes.of(self.series, self.backend), self.backend)
 
     def _is_free_text(self, found: Any, most: int) -> bool:
-        """Whether there are too many distinct texts for categories, whatever cleaning makes of them."""
+        """Return whether there are too many distinct texts for a categorical column, with or without cleaning."""
         if len(found) <= most:
             return False
         changed = int((found.str.strip(BLANKS) != found).sum())
@@ -264,7 +265,7 @@ class ColumnEncoder:
         return self._is_text(found.iloc[:SAMPLE])
 
     def _is_text(self, some: Any) -> bool:
-        """Whether a column that has these texts can be nothing but text."""
+        """Return whether a column with these texts can only be text."""
         return self.rules.is_text(self.name, strings(self.backend.to_arrow(some)))
 
     def _missing(self) -> Array:
@@ -274,7 +275,9 @@ class ColumnEncoder:
         if not isinstance(self.series, TextCodes):
             return found
         xp = self.backend.xp
-        return xp.take(xp.concatenate([found, xp.asarray([True])]), self.series.codes)  # position -1, a null, is last
+        return xp.take(
+            xp.concatenate([found, xp.asarray([True])]), self.series.codes
+        )  # position -1, a null, is the last entry
 
 
 def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
@@ -282,7 +285,7 @@ def _with_null(values: pa.Array, has_null: bool) -> pa.ChunkedArray:
 
 
 def _written(plan: Callable[[pa.ChunkedArray], EncodePlan], values: pa.ChunkedArray) -> tuple[EncodePlan, Any]:
-    """Return the plan of a column, and what it writes for these values; None where it writes nothing."""
+    """Return the plan of a column, and the encoded values; None if it encodes nothing."""
     made = plan(values)
     if made.write is None:
         return made, None

@@ -1,4 +1,4 @@
-"""Device frames that arrive in chunks, for `gpupipe.table.encode_chunks.encode_chunks`."""
+"""Access to device frames in chunks, for `gpupipe.table.encode_chunks.encode_chunks`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Columns = Mapping[str, Any]
 
 
 class FrameChunks(TableChunks):
-    """Access to chunks that are frames, as `gpupipe.table.device.encode.encode_frame` takes them.
+    """Access to chunks that are frames accepted by `gpupipe.table.device.encode.encode_frame`.
 
     Parameters
     ----------
     backend : DeviceBackend
     rules : TextRules
-        What the reader makes of texts: of each by itself, and a text each time.
+        The reader's rules for texts, which must be stateless and return texts.
     """
 
     def __init__(self, backend: DeviceBackend, rules: TextRules) -> None:
@@ -39,13 +39,13 @@ class FrameChunks(TableChunks):
         return len(next(iter(chunk.values())))
 
     def summarize(self, chunk: Columns, name: str, kind: str | None) -> pa.ChunkedArray:
-        """Return a short column with the description of a column; the rows stay on the device."""
+        """Return a short column with the same schema; the rows stay on the device."""
         return ColumnEncoder(name, chunk[name], self.backend, self.rules).summarize(kind)
 
     def plan(self, chunk: Columns, column: Column) -> EncodePlan:
-        """Return how the rows of a column are encoded."""
+        """Return the encoder of a column's rows."""
         return ColumnEncoder(column.name, chunk[column.name], self.backend, self.rules).enforce(column)
 
     def concatenate(self, texts: list[DeviceText]) -> DeviceText:
-        """Return the rows of a text column of all chunks."""
+        """Return the rows of a text column from all chunks."""
         return DeviceText(self.xp.concatenate([text.missing for text in texts]), self.backend)

@@ -1,6 +1,6 @@
-"""Columns of a frame as arrays: numbers with a validity mask, texts as codes of their distinct values.
+"""Data frame columns as arrays: numbers with a validity mask, texts as codes of their distinct values.
 
-The frame may be of cuDF or of pandas; what differs between the two is in the backend.
+Frames are from cuDF or pandas; the backend handles the differences.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class DeviceNumbers:
     Attributes
     ----------
     values : array, shape (rows,)
-        Of the NumPy dtype of `type`; booleans as int8, times as int64 microseconds. Anything where not valid.
+        In the NumPy dtype of `type`; booleans as int8, times as int64 microseconds. Undefined where not valid.
     valid : array of bool, shape (rows,)
-        Where there is a value.
+        Flags of the rows that have a value.
     type : pyarrow.DataType
     """
 
@@ -46,7 +46,7 @@ class DeviceNumbers:
         kind = pa.from_numpy_dtype(name)
         if series.dtype.kind == "f":
             values = backend.values(series, name)
-            return cls(values, values == values, kind)  # frames do not tell NaN and null apart
+            return cls(values, values == values, kind)  # data frames do not distinguish NaN from null
         is_flag = series.dtype.kind == "b"
         values = backend.values(series.fillna(False if is_flag else 0), "int8" if is_flag else name)
         return cls(values, backend.values(series.notna(), "bool"), kind)
@@ -55,7 +55,7 @@ class DeviceNumbers:
         return len(self.values)
 
     def summary(self) -> pa.ChunkedArray:
-        """Return a column of at most three values that says what the schema needs: type, bounds, whether nulls."""
+        """Return a column of at most three values with everything that the schema depends on: type, bounds, nulls."""
         known: list[int] = []
         if self.values.dtype.kind in "iu" and len(present := self._present()):
             known = [int(present.min()), int(present.max())]
@@ -63,7 +63,7 @@ class DeviceNumbers:
         return pa.chunked_array([bounds, pa.nulls(int(not self.valid.all()), self.type)], self.type)
 
     def distinct(self, backend: Backend) -> tuple[Array, pa.Array]:
-        """Return the position of each row's value among the distinct ones (int32; -1: null), and these on the host."""
+        """Return the position of each row's value in the distinct values (int32; -1: null), and those on the host."""
         xp = backend.xp
         found, positions = xp.unique(self._present(), return_inverse=True)
         codes = xp.full(len(self.values), -1, "int32")
@@ -71,7 +71,7 @@ class DeviceNumbers:
         return codes, pa.array(backend.to_host(found)).cast(self.type)
 
     def floats(self, storage: str, xp: ArrayNamespace) -> Array:
-        """Return the values as float32 or float64, NaN where there is none."""
+        """Return the values as float32 or float64, NaN for missing values."""
         with np.errstate(over="ignore"):
             values = self.values.astype(storage)
         return xp.where(self.valid, values, xp.asarray(np.nan, storage))
@@ -88,9 +88,9 @@ class DeviceDictionary:
     Attributes
     ----------
     codes : array of int32, shape (rows,)
-        The position of each row's value; -1: null.
+        The position of each row's value; -1 for null.
     values : pyarrow.Array
-        Strings may be among them that no row has, as in an Arrow dictionary.
+        May contain strings that occur in no row, as in an Arrow dictionary.
     """
 
     codes: Array
@@ -100,19 +100,19 @@ class DeviceDictionary:
         return len(self.codes)
 
     def used(self, backend: Backend) -> Any:
-        """Return which of the values rows have: bool, on the host."""
+        """Return flags of the values that occur in a row: bool, on the host."""
         found = backend.to_host(backend.xp.unique(self.codes))
         mask = np.zeros(len(self.values), bool)
         mask[found[found >= 0]] = True
         return mask
 
     def missing(self, backend: Backend) -> Array:
-        """Return which rows are null: bool, shape (rows,)."""
-        is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last
+        """Return flags of the null rows: bool, shape (rows,)."""
+        is_null = np.append(np.asarray(self.values.is_null()), True)  # position -1 is the last entry
         return backend.xp.take(backend.to_device(is_null), self.codes)
 
     def trim(self, backend: Backend, keep_unused: bool = False) -> DeviceDictionary:
-        """Return the same rows without nulls among the values; nor any that no row has, unless these are kept."""
+        """Return the same rows with nulls removed from the values, and unused values too unless they are kept."""
         keep = np.asarray(self.values.is_valid())
         if not keep_unused:
             keep = keep & self.used(backend)
@@ -127,14 +127,14 @@ DeviceColumn = DeviceNumbers | DeviceDictionary
 
 @dataclass(frozen=True)
 class TextCodes:
-    """Texts of a column as they are written, each distinct one stored once; stands where a Series of texts does.
+    """The original texts of a column, each distinct text stored once; used instead of a Series of texts.
 
     Attributes
     ----------
     codes : array of int32, shape (rows,)
-        The position of each row's text; -1: null.
+        The position of each row's text; -1 for null.
     texts : Series of the backend's frame
-        Distinct texts without nulls, in the order of the rows that have them first.
+        Distinct texts without nulls, in order of first occurrence.
     """
 
     codes: Array
@@ -145,16 +145,16 @@ class TextCodes:
 
     @classmethod
     def of(cls, column: Any, backend: DeviceBackend) -> TextCodes:
-        """Return the texts of a Series; of TextCodes these themselves."""
+        """Return the texts of a Series; TextCodes are returned as they are."""
         if isinstance(column, TextCodes):
             return column
         codes, found = column.factorize()
-        # cuDF's codes are int64; a column of it has fewer than 2^31 rows.
+        # cuDF's codes are int64, but its columns have fewer than 2^31 rows.
         return cls(codes.astype("int32"), backend.frame.Series(found))
 
     @classmethod
     def concatenate(cls, parts: Sequence[TextCodes], backend: DeviceBackend) -> TextCodes:
-        """Return the rows of all parts in order."""
+        """Return the rows of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         xp = backend.xp
@@ -163,7 +163,7 @@ class TextCodes:
             texts = with_texts[0] if with_texts else parts[0].texts
             return cls(xp.concatenate([part.codes for part in parts]), texts)
         both = cls.of(backend.frame.concat(with_texts, ignore_index=True), backend)
-        places = xp.concatenate([both.codes, xp.asarray([-1], "int32")])  # position -1, a null, is the last one
+        places = xp.concatenate([both.codes, xp.asarray([-1], "int32")])  # position -1, a null, is the last entry
         codes, start, first = xp.empty(sum(map(len, parts)), "int32"), 0, 0
         for part in parts:
             stop = start + len(part)
@@ -173,16 +173,16 @@ class TextCodes:
 
 
 def has_texts(column: Any) -> bool:
-    """Return whether a Series, DeviceNumbers, TextCodes or DeviceDictionary is stored as texts."""
+    """Return whether a Series, DeviceNumbers, TextCodes or DeviceDictionary contains texts."""
     if isinstance(column, DeviceNumbers):
         return False
     return isinstance(column, TextCodes | DeviceDictionary) or column.dtype.kind not in "biufM"
 
 
 class DeviceText:
-    """A text column of a table on a device: which rows have a text, for the report. No text itself is kept.
+    """A text column of a table on a device: flags of the missing texts, for the report. The texts are not stored.
 
-    It stands where a `pyarrow.ChunkedArray` stands on the host, as far as a table that is not derived of needs it.
+    It implements the methods of `pyarrow.ChunkedArray` that a table without derived columns uses.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class DeviceText:
 
     @property
     def null_count(self) -> int:
-        """Number of rows without a text."""
+        """The number of rows without a text."""
         return int(self.missing.sum())
 
     def filter(self, mask: pa.Array) -> DeviceText:
@@ -207,7 +207,7 @@ class DeviceText:
 
 
 def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
-    """Return int64 microseconds: what is finer is cut off, what int64 cannot hold is NAT."""
+    """Return int64 microseconds: finer units are truncated, values out of range become NAT."""
     if unit == "ns":
         cut = ticks // 1_000
         cut = cut + ((ticks < 0) & (ticks % 1_000 != 0))  # towards zero, as Arrow does
@@ -218,6 +218,6 @@ def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
 
 
 def strings(array: pa.Array) -> pa.StringArray:
-    """Return what a frame's texts are in Arrow as ``string``."""
+    """Return Arrow texts of any string type as ``string``."""
     plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     return plain.cast(pa.string())

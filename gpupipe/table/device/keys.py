@@ -1,7 +1,7 @@
-"""Keys on a device as integer codes: equal where `gpupipe.table.keys` has equal ones, though numbered otherwise.
+"""Integer codes of keys on a device: equal if those of `gpupipe.table.keys` are equal, but numbered differently.
 
-Numbers are compared where they are. Of texts the host knows the distinct ones: it compares these, and one lookup table
-goes to the device.
+Numbers are compared on the device. Texts are compared on the host by their distinct values, and one lookup table is
+copied to the device.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gpupipe.table.device.frame_columns import DeviceColumn, DeviceDictionary, D
 from gpupipe.table.schema import NAT
 from gpupipe.typing import Array, ArrayNamespace
 
-Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and how many there may be
-Pair = tuple[Array, Array, int]  # the same of two columns
+Part = tuple[Array, int]  # codes of a column, int64, -1 for no key; and an upper limit of their number
+Pair = tuple[Array, Array, int]  # the same for two columns
 
 
 def row_codes(columns: Sequence[DeviceColumn], backend: Backend) -> Part:
-    """Return a code for the key of each row, -1 where a part of it is null, and how many codes there may be.
+    """Return a code for the key of each row, -1 if a part of it is null, and an upper limit of the number of codes.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ def key_codes(
     label: str,
     backend: Backend,
 ) -> Pair:
-    """Return a code for each row of both tables, and how many there may be; keys that the right lacks are -1.
+    """Return a code for each row of both tables, and an upper limit of their number; -1 for keys not in the right.
 
     Parameters
     ----------
     left, right : sequence of (DeviceNumbers or DeviceDictionary)
-        The key columns of the two, in the same order; a DeviceDictionary has no values but those of its rows
-        (`DeviceDictionary.trim`), or types could differ by them.
+        The key columns of both, in the same order. A DeviceDictionary must not have unused values
+        (`DeviceDictionary.trim`), which could affect the types.
     names : sequence of (str, str)
-        What the columns are called, for messages.
+        The names of the columns, for messages.
     label : str
-        What the right table is called in messages.
+        The name of the right table, for messages.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def key_codes(
 
 
 def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDictionary:
-    """Move the codes of a host column to the device; its distinct values stay on the host."""
+    """Copy the codes of a host column to the device; its distinct values stay on the host."""
     values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     found = values.drop_null().unique()
     codes = pc.index_in(values, value_set=found, skip_nulls=True).fill_null(-1)
@@ -89,16 +89,17 @@ def dictionary_to_device(column: pa.ChunkedArray, backend: Backend) -> DeviceDic
 
 
 def sort_by_key(codes: Array, times: Array, xp: ArrayNamespace) -> Array:
-    """Return the numbers of the rows that have a key and a time, sorted by key, time and position: int32.
+    """Return the positions of the rows with a key and a time, sorted by key, time and position: int32.
 
     Parameters
     ----------
     codes : array of int, shape (rows,)
-        Below 0 is null.
+        Negative codes are null.
     times : array of int64, shape (rows,)
         NAT is null.
     xp : module
-        Whose sort of numbers is stable, and by their digits: two of them beat one of pairs, as CuPy's ``lexsort`` is.
+        Its sort of integers is stable and a radix sort: two of them are faster than one of pairs, as in CuPy's
+        ``lexsort``.
     """
     rows = xp.flatnonzero((codes >= 0) & (times != NAT))
     for by in (times, codes):
@@ -130,7 +131,7 @@ def _pair(a: DeviceColumn, b: DeviceColumn, names: tuple[str, str], label: str, 
 
 
 def _simple(numbers: DeviceNumbers, xp: ArrayNamespace) -> DeviceNumbers:
-    """Return whole numbers as int64, floats among them, other floats as float64, and the rest as it is."""
+    """Return integers and integral floats as int64, other floats as float64, and other types unchanged."""
     if pa.types.is_integer(numbers.type):
         return DeviceNumbers(numbers.values.astype("int64"), numbers.valid, pa.int64())
     if not pa.types.is_floating(numbers.type):
@@ -138,7 +139,7 @@ def _simple(numbers: DeviceNumbers, xp: ArrayNamespace) -> DeviceNumbers:
     present = numbers.values[numbers.valid]
     is_whole = (present == xp.trunc(present)) & (present >= -(2.0**63)) & (present < 2.0**63)
     kind = pa.int64() if bool(is_whole.all()) else pa.float64()
-    known = xp.where(numbers.valid, numbers.values, 0)  # a null is NaN, which is no whole number
+    known = xp.where(numbers.valid, numbers.values, 0)  # a null is NaN, which is not integral
     return DeviceNumbers(known.astype(str(kind.to_pandas_dtype().__name__)), numbers.valid, kind)
 
 
@@ -147,17 +148,17 @@ def _distinct(column: DeviceColumn, backend: Backend) -> tuple[Array, pa.Array]:
 
 
 def _looked_up(codes: pa.Array, rows: Array, backend: Backend) -> Array:
-    table = np.append(np.asarray(codes.fill_null(-1)), -1)  # position -1, a null, is the last one
+    table = np.append(np.asarray(codes.fill_null(-1)), -1)  # position -1, a null, is the last entry
     return backend.xp.take(backend.to_device(table), rows)
 
 
 def _joint(codes: Array, further: Array, n_values: int, xp: ArrayNamespace) -> Array:
-    """Return the codes of pairs; both are numbered below 2 ** 31, so int64 holds them."""
+    """Return the codes of pairs; both codes are below 2 ** 31, so they fit into int64."""
     return xp.where((codes < 0) | (further < 0), -1, codes * n_values + further)
 
 
 def _placed(values: Array, valid: Array, universe: Array, xp: ArrayNamespace) -> Array:
-    """Return the place of each value among sorted ones, -1 where it is null or not there."""
+    """Return the position of each value in sorted values, -1 if it is null or absent."""
     if not len(universe):
         return xp.full(len(values), -1, "int64")
     places = xp.minimum(xp.searchsorted(universe, values), len(universe) - 1)

@@ -1,6 +1,6 @@
-"""Random bits that are a function of (seed, stream, row), the same on both processors.
+"""Random bits as a function of (seed, stream, row), identical on CPU and GPU.
 
-``philox``      the host's, of NumPy; `fill` is for an array of either processor
-``cuda.loops``  the same as a CUDA kernel
-``kernels``     the declaration, with the reference
+``philox``      the NumPy implementation; `fill` accepts a host or device array
+``cuda.loops``  the CUDA kernel
+``kernels``     the declaration and its reference
 """

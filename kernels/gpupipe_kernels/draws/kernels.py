@@ -1,4 +1,4 @@
-"""The declaration of what draws random bits, against Python's integers."""
+"""Declaration of the random bit kernel; its reference uses Python's integers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpupipe_kernels.draws.philox import WORDS, on_host
 
 
 def words_of(counter: int, key: tuple[int, int]) -> list[int]:
-    """Return the four words of a counter, as the paper has it."""
+    """Return the four words of a counter, as defined in the paper."""
     (a, b, c, d), (k, m) = (counter, 0, 0, 0), key
     for _ in range(ROUNDS):
         first, second = a * MULTIPLIER_0, c * MULTIPLIER_1
@@ -48,7 +48,7 @@ def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 KERNELS = (
     KernelDeclaration(
-        "draw_words", "64 random bits of each row: Philox4x64-10 of seed, stream and position",
+        "draw_words", "64 random bits per row: Philox4x64-10 of seed, stream and position",
         (Argument("n_rows", "int64", ()), Argument("seed", "uint64", ()), Argument("stream", "uint64", ()),
          Argument("start", "uint64", ())),
         (Argument("bits", "uint64"),), "none", 0.0, 0.0,

@@ -1,7 +1,7 @@
-"""64 random bits for each row, by Philox4x64-10: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011).
+"""64 random bits per row, by Philox4x64-10: J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (2011).
 
-It is a block cipher of a counter: no row depends on what was drawn before. Rows 4 k to 4 k + 3 are the four words of
-counter k + 1 under the key (seed, stream), which is the order of `numpy.random.Philox`.
+Philox encrypts a counter, so no row depends on earlier draws. Rows 4 k to 4 k + 3 are the four words of counter k + 1
+under the key (seed, stream), in the order of `numpy.random.Philox`.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ def on_host(n_rows: int, seed: int, stream: int, start: int) -> Any:
 
 
 def fill(out: Any, seed: int, stream: int, start: int) -> None:
-    """Write the bits of rows `start` and on to an array of the host or of a device.
+    """Write the bits of the rows from `start` on to a host or device array.
 
     Parameters
     ----------
     out : array of uint64, shape (rows,), contiguous
     seed, stream : int
-        0 to 2**64 - 1. Streams of a seed have nothing to do with each other.
+        0 to 2**64 - 1. The streams of a seed are independent.
     start : int
         0 to 2**62.
 
     Raises
     ------
     ValueError
-        If the elements of a device's array are not contiguous.
+        If a device array is not contiguous.
     """
     if isinstance(out, np.ndarray):
         out[:] = on_host(len(out), seed, stream, start)

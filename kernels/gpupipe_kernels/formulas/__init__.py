@@ -1,1 +1,1 @@
-"""Scalar formulas: each is compiled for the host and for the device, so the two cannot drift."""
+"""Scalar formulas, each compiled for both host and device so that results cannot diverge."""

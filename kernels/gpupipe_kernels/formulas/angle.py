@@ -1,7 +1,7 @@
-"""Sine, cosine and arctangent in float32. Angles are counted in turns: their whole part is dropped without an error.
+"""Sine, cosine and arctangent in float32. Angles are in turns, so whole turns are removed exactly.
 
-The sine of the libraries falls back to a reduction in float64 and local memory for large angles, on the device as well;
-these have no slow path, and a loop over them is vectorised.
+For large angles, library sines fall back to a reduction in float64 and local memory, also on the device. These
+functions have no slow path, and loops over them vectorise.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from numpy import float32, int32
 
 from gpupipe_kernels.launch import formula
 
-ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding it rounds to a whole number, which taking it off again leaves
+ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding and then subtracting it rounds to a whole number
 LARGE = float32(4_194_304.0)
-UPPER_HALF = int32(-4096)  # a mask of sign, exponent and the upper 12 bits of the mantissa
+UPPER_HALF = int32(-4096)  # mask of sign, exponent and the upper 12 bits of the mantissa
 PI = float32(math.pi)
 TAN_22_5 = float32(0.41421357)
 
 
 @formula
 def fraction(turns: Any) -> Any:
-    """Return `turns` less the nearest whole number: -0.5 to 0.5, exact."""
+    """Return `turns` minus the nearest whole number: -0.5 to 0.5, exact."""
     whole = float32(turns + ROUND) - ROUND
     return turns - (whole if abs(turns) < LARGE else turns)
 
 
 @formula
 def sine_of_quarter(turns: Any) -> Any:
-    """Return the sine of -0.25 to 0.25 turns, within 1.5e-7 of the value (relative): a minimax polynomial."""
+    """Return the sine of -0.25 to 0.25 turns, by a minimax polynomial (relative error 1.5e-7)."""
     z = turns * turns
     p = float32(-76.57499) + z * float32(39.71091)
     return turns * (float32(6.2831855) + z * (float32(-41.34168) + z * (float32(81.60223) + z * p)))
@@ -71,8 +71,8 @@ def arctangent(y: Any, x: Any) -> Any:
 def wave(x: Any, high: Any, low: Any, phase: Any) -> Any:
     """Return sin(2 * pi * (x * (high + low) + phase)), within 1e-6 for up to 4,096 turns.
 
-    `high` holds the upper 12 bits of the factor. Products of it with the halves of `x` are exact, so only their
-    fractions are left to be added, however many turns they are.
+    `high` holds the upper 12 bits of the factor. Its products with the halves of `x` are exact, so only their
+    fractional parts are added, whatever the number of turns.
     """
     x_high = int32(float32(x).view(int32) & UPPER_HALF).view(float32)
     turns = fraction(x_high * high) + fraction((x - x_high) * high)
@@ -80,7 +80,7 @@ def wave(x: Any, high: Any, low: Any, phase: Any) -> Any:
 
 
 def wave_parameters(factor: float, offset: float) -> tuple[float, float, float]:
-    """Return what `wave` takes for the sine of ``x * factor + offset`` radians."""
+    """Return the arguments of `wave` for the sine of ``x * factor + offset`` radians."""
     per_turn = factor / (2 * math.pi)
     high = float((np.float32(per_turn).view(np.int32) & UPPER_HALF).view(np.float32))
     return high, per_turn - high, math.remainder(offset / (2 * math.pi), 1.0)

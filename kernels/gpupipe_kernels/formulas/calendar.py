@@ -1,7 +1,7 @@
-"""Parts of a time stamp by integer arithmetic: the same formula for a scalar in a kernel and for an array.
+"""Calendar parts of time stamps in integer arithmetic, for scalars in kernels and for arrays.
 
-Times are int64 microseconds since 1970-01-01 UTC. The civil calendar is that of Howard Hinnant, "chrono-compatible
-low-level date algorithms" (days_from_civil and civil_from_days), proleptic Gregorian, exact for every int64 time.
+Times are int64 microseconds since 1970-01-01 UTC. The civil calendar is proleptic Gregorian, exact for every int64
+time, after Howard Hinnant, "chrono-compatible low-level date algorithms" (days_from_civil and civil_from_days).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MICROSECONDS_A_DAY = 86_400_000_000
 
 
 def civil(days: Any) -> tuple[Any, Any, Any, Any]:
-    """Return (year, month 1-12, day 1-31, day of the year that starts in March, 0-365) of days since 1970-01-01."""
+    """Return (year, month 1-12, day 1-31, day 0-365 of the year starting in March) for days since 1970-01-01."""
     z = days + 719_468  # days since 0000-03-01
     era = z // 146_097
     day_of_era = z - era * 146_097
@@ -51,7 +51,7 @@ def part(time: Any, which: int) -> Any:
         return seconds - seconds // 60 * 60
     days = time // MICROSECONDS_A_DAY
     if hasattr(days, "astype"):
-        days = days.astype("int32")  # they fit, and NumPy divides them in a third of the time
+        days = days.astype("int32")  # the values fit into int32, which NumPy divides in a third of the time
     weekday = days + 3 - (days + 3) // 7 * 7
     if which == CalendarPart.WEEKDAY:
         return weekday

@@ -1,7 +1,7 @@
 """Calendar parts for compiled code: the formulas of `calendar` in 32-bit arithmetic without branches.
 
-The host runs that in vectors, and a device has no other integers. One division is left in 64 bits, that of a time by a
-day. Constants are added so that numbers are positive, whose division needs no correction.
+The host vectorises them, and a device has 32-bit integer units only. One 64-bit division remains: time by day.
+Constants are added to keep numbers positive, because dividing positive numbers needs no correction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpupipe_kernels.launch import formula
 from gpupipe_kernels.program.opcodes import CalendarPart
 
 DAY = 86_400_000_000
-UNITS = DAY >> 13  # a day is as many times 2**13
-DAYS_BEFORE = 106_751_992  # 1970 in an int64 of microseconds
-ERAS = 800  # of 400 years, added: more than lie before 1970 in an int64 of microseconds
+UNITS = DAY >> 13  # microseconds per day, divided by 2**13
+DAYS_BEFORE = 106_751_992  # offset to 1970 in int64 microseconds
+ERAS = 800  # eras of 400 years to add: more than an int64 of microseconds can hold before 1970
 DAYS_AN_ERA = 146_097
 EPOCH = uint32(719_468 + ERAS * DAYS_AN_ERA)  # days from then to 1970
 THURSDAY = uint32(7 * 16_000_000 + 3)
@@ -25,16 +25,16 @@ THURSDAY = uint32(7 * 16_000_000 + 3)
 @formula
 def day_of(time: Any) -> Any:
     """Return the days since 1970-01-01 of any int64 time; they fit into an int32."""
-    # A shift rounds down, as a floor division does: of negative times too.
+    # A shift rounds down like a floor division, also for negative times.
     positive = uint64(int64(time >> int64(13)) + int64(DAYS_BEFORE * UNITS))
     return int32(uint64(positive // uint64(UNITS))) - int32(DAYS_BEFORE)
 
 
 @formula
 def clock_part(time: Any, day: Any, which: Any) -> Any:
-    """Return an hour, a minute, a second or a part of the week, of a time and its day."""
+    """Return the hour, minute, second or a part of the week, from a time and its day."""
     rest = time - int64(day) * int64(DAY)
-    # Factors of two are shifted away: what is left of a day then fits into 32 bits.
+    # Shift out the factors of two: the remaining time of day then fits into 32 bits.
     hour = uint32(uint32(rest >> int64(10)) // uint32(3_515_625))
     minute = uint32(uint32(rest >> int64(8)) // uint32(234_375))
     second = uint32(uint32(rest >> int64(6)) // uint32(15_625))
@@ -80,7 +80,7 @@ def date_part(day: Any, which: Any) -> Any:
 
 @formula
 def is_of_clock(which: Any) -> Any:
-    """Return whether `clock_part` knows a part, or `date_part`."""
+    """Return whether a part is computed by `clock_part` (otherwise by `date_part`)."""
     return which >= CalendarPart.WEEKDAY and which <= CalendarPart.IS_WEEKEND
 
 

@@ -1,6 +1,6 @@
-"""What the simple instructions make of a cell: one scalar formula for each, which both compiled interpreters call.
+"""Scalar formulas of the simple instructions, called by both compiled interpreters.
 
-Their null policy is that of `gpupipe_kernels.program.opcodes`.
+`gpupipe_kernels.program.opcodes` defines their null policy.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def flag(condition: Any) -> Any:
 
 @formula
 def part_value(time: Any, which: Any) -> Any:
-    """Return a calendar part, NaN where the time is missing."""
+    """Return a calendar part, NaN if the time is missing."""
     return NAN if time == NAT else float32(part(time, which))
 
 
 @formula
 def part_index(time: Any, which: Any, size: Any) -> Any:
-    """Return a calendar part as an index, `size` where the time is missing."""
+    """Return a calendar part as an index, `size` if the time is missing."""
     return int32(size) if time == NAT else part(time, which)
 
 
 @formula
 def elapsed(time: Any, origin: Any, factor: Any) -> Any:
-    """Return the time since `origin` in another unit; float64 until the first subtraction has made it small."""
+    """Return the time since `origin` in another unit; the subtraction is in float64."""
     return NAN if time == NAT else float32((float64(time) - origin) * factor)
 
 
@@ -49,27 +49,27 @@ def between(time: Any, other: Any, factor: Any) -> Any:
 
 @formula
 def fill(x: Any, value: Any) -> Any:
-    """Return `value` in place of NaN."""
+    """Return `value` instead of NaN, else `x`."""
     return value if x != x else x
 
 
 @formula
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """Return `x` between two bounds; NaN where any of the three is."""
+    """Return `x` clipped to two bounds; NaN if any of the three is NaN."""
     x = low if x < low or low != low else x
     return high if x > high or high != high else x
 
 
 @formula
 def finite(x: Any) -> Any:
-    """Return `x`, NaN where it is infinite."""
-    # Not x - (x - x): a device would round that together with the product that x is, and get another result.
+    """Return `x`, or NaN if it is infinite."""
+    # Not x - (x - x): if x is a product, a device would fuse it with the subtraction and get another result.
     return x if abs(x) < INF else NAN
 
 
 @array_formula
 def bin_of(x: Any, edges: Any, first: Any, size: Any, lowest: Any) -> Any:
-    """Return `lowest` and the number of edges that are <= x, 0 where x is NaN; edges[first:first + size] ascend."""
+    """Return `lowest` plus the number of edges <= x, or 0 if x is NaN; edges[first:first + size] are ascending."""
     if x != x:
         return int32(0)
     low, n = int32(0), int32(size)
@@ -84,6 +84,6 @@ def bin_of(x: Any, edges: Any, first: Any, size: Any, lowest: Any) -> Any:
 
 @formula
 def entry(index: Any, size: Any) -> Any:
-    """Return an index that lies inside of a table of `size` entries."""
+    """Return an index clipped to a table of `size` entries."""
     index = index if index > int32(0) else int32(0)
     return index if index < size else int32(size - int32(1))

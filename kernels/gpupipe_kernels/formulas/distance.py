@@ -1,9 +1,9 @@
-"""Distance and course on a sphere in float32, precise for neighbours as well as for antipodes.
+"""Distance and course on a sphere in float32, precise for both neighbours and antipodes.
 
-Two points a hundred metres apart differ in the sixth digit of their degrees. Latitudes come relative to an origin, and
-coordinates are subtracted before anything else happens to them, so those digits are still there. The angle is taken of
-both its sine and its cosine, since the haversine alone loses half of the digits near the antipodes: T. Vincenty,
-"Direct and inverse solutions of geodesics on the ellipsoid", Survey Review 23 (1975) 88, on a sphere.
+Two points 100 m apart differ in the sixth digit of their degrees. To preserve those digits, latitudes are given
+relative to an origin, and coordinates are subtracted first. The angle is computed from both its sine and its cosine,
+because the haversine alone loses half of the digits near the antipodes: T. Vincenty, "Direct and inverse solutions of
+geodesics on the ellipsoid", Survey Review 23 (1975) 88, on a sphere.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_
 from gpupipe_kernels.launch import formula
 
 PER_DEGREE = float32(1 / 360)  # turns
-DEGREES = float32(180 / math.pi)  # a radian
+DEGREES = float32(180 / math.pi)  # per radian
 
 
 @formula
 def course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
-    """Return the second point as the first one sees it: the parts of its direction to the north, east and inwards.
+    """Return the direction of the second point seen from the first: its components north, east and inwards.
 
-    Coordinates in degrees, latitudes relative to `origin`.
+    Coordinates are in degrees, latitudes relative to `origin`.
     """
     d_lat = float32(lat2 - lat1) * PER_DEGREE
     d_lon = float32(lon2 - lon1) * PER_DEGREE
@@ -46,6 +46,6 @@ def distance(north: Any, east: Any, inwards: Any, radius: Any) -> Any:
 
 @formula
 def bearing(north: Any, east: Any) -> Any:
-    """Return the initial direction of a course in degrees from north, clockwise, 0 to 360; 0 where there is none."""
+    """Return the initial direction of a course in degrees from north, clockwise, 0 to 360; 0 if undefined."""
     degrees = arctangent(east, north) * DEGREES
     return degrees + float32(360.0) if degrees < float32(0.0) else degrees

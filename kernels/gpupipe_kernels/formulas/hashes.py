@@ -1,7 +1,7 @@
-"""Hashes of level strings and of pairs of them: 32 bits, unsigned, the same on every machine.
+"""Hashes of level strings and of pairs of hashes: unsigned 32 bits, the same on every machine.
 
-A string's hash is the CRC-32 of its UTF-8 bytes, finished by murmur3's 32-bit mixer (Austin Appleby, public domain),
-which spreads the CRC's linear structure over all bits. Levels are hashed, never rows.
+The hash of a string is the CRC-32 of its UTF-8 bytes, finalised by murmur3's 32-bit mixer (Austin Appleby, public
+domain), which spreads the CRC's linear structure over all bits. Levels are hashed, not rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def mix(h: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]: ...
 @overload
 def mix(h: Array) -> Array: ...
 def mix(h: Array) -> Array:
-    """Return murmur3's finaliser of `h`, elementwise; uint32 arithmetic wraps."""
+    """Return `h` mixed by murmur3's finaliser, elementwise; uint32 arithmetic wraps."""
     h = h ^ (h >> np.uint32(16))
     h *= np.uint32(0x85EBCA6B)
     h ^= h >> np.uint32(13)

@@ -1,4 +1,4 @@
-"""The logarithm of 1 + x in float32, without a call: a loop over it is vectorised by either compiler."""
+"""The logarithm of 1 + x in float32, without a library call, so that both compilers vectorise loops over it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NAN = float32(float("nan"))
 
 @formula
 def log1p(x: Any) -> Any:
-    """Return log(1 + x): within 1e-7 of the value (relative), NaN below -1, -inf at -1.
+    """Return log(1 + x) (relative error 1e-7); NaN below -1, -inf at -1.
 
-    The reduction and the polynomial are those of FreeBSD's ``s_log1pf.c`` (Sun Microsystems, 1993): 1 + x is 2**k times
-    a number near 1, and what the rounding of 1 + x lost is added back.
+    Reduction and polynomial follow FreeBSD's ``s_log1pf.c`` (Sun Microsystems, 1993): 1 + x is 2**k times a number near
+    1, and the rounding error of 1 + x is added back.
     """
     u = float32(float32(1.0) + x)
     bits = int32(u.view(int32) + int32(ONE_BITS - SQRT_HALF_BITS))
@@ -30,7 +30,7 @@ def log1p(x: Any) -> Any:
     lost = (float32(1.0) - (u - x) if k >= int32(2) else x - (u - float32(1.0))) / u
     near_one = int32(int32(bits & MANTISSA) + SQRT_HALF_BITS)
     f = near_one.view(float32) - float32(1.0)
-    if k == int32(0):  # 1 + x is not needed: no rounding
+    if k == int32(0):  # without computing 1 + x: no rounding
         f = x
         lost = float32(0.0)
     s = f / (float32(2.0) + f)
@@ -43,4 +43,4 @@ def log1p(x: Any) -> Any:
     y = s * (half_square + (odd + even)) + (n * LN2_LOW + lost) - half_square + f + n * LN2_HIGH
     if x <= float32(-1.0):
         y = NAN if x < float32(-1.0) else -INF
-    return y if x < INF and x != float32(0.0) else x  # inf, NaN and both zeros are their own
+    return y if x < INF and x != float32(0.0) else x  # inf, NaN and both zeros are returned as they are

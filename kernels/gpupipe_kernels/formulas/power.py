@@ -1,4 +1,4 @@
-"""The exponential less 1, and the power transformation made of it, in float32."""
+"""The exponential minus 1, and the power transformation based on it, in float32."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from numpy import float32, int32
 from gpupipe_kernels.formulas.logarithm import INF, LN2_HIGH, LN2_LOW, log1p
 from gpupipe_kernels.launch import formula
 
-ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding it rounds to a whole number, which taking it off again leaves
+ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding and then subtracting it rounds to a whole number
 PER_LN2 = float32(1.44269504)
 
 
 @formula
 def expm1(x: Any) -> Any:
-    """Return exp(x) - 1: within 2e-7 of the value (relative); -1 at -inf, inf from 88.73 on."""
+    """Return exp(x) - 1 (relative error 2e-7); -1 at -inf, inf from 88.73 on."""
     v = x if x > float32(-104.0) else float32(-104.0)
     v = v if v < float32(89.0) else float32(89.0)
     n = float32(float32(v * PER_LN2 + ROUND) - ROUND)
     r = (v - n * LN2_HIGH) - n * LN2_LOW
     p = float32(0.0083665205) + r * float32(0.0013882521)
     p = r + r * r * (float32(0.49999997) + r * (float32(0.16666543) + r * (float32(0.0416672) + r * p)))
-    # 2**n in two halves: at the upper end it does not fit into one number, though the result does.
+    # 2**n as two factors: at the upper end it overflows although the result does not.
     k = int32(n)
     half = int32(k >> int32(1))
     low = int32(int32(half + int32(127)) << int32(23)).view(float32)
@@ -39,8 +39,8 @@ def expm1(x: Any) -> Any:
 def yeo_johnson(x: Any, exponent: Any) -> Any:
     """Return the power transformation of `x`: see `gpupipe_kernels.reference.yeo_johnson`.
 
-    An error of the logarithm is multiplied by what the exponential is taken of: relative error up to 1e-7 times that,
-    and no more than 1e-5 anywhere.
+    The error of the logarithm is multiplied by the argument of the exponential: the relative error is up to 1e-7 times
+    that argument, and at most 1e-5 anywhere.
     """
     up = x >= float32(0.0)
     power = exponent if up else float32(2.0) - exponent

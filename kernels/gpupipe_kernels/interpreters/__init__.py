@@ -1,1 +1,1 @@
-"""The interpreters of a feature program: NumPy, compiled for the host, compiled for the device."""
+"""Interpreters of feature programs: in NumPy, compiled for the host, and compiled for the device."""

@@ -1,4 +1,4 @@
-"""Small programs, assembled by hand: one for each kind of instruction, to measure and to prove interpreters by."""
+"""Hand-assembled small programs, one per kind of instruction, to test and measure the interpreters."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ Instruction = tuple[int, ...]
 
 
 def load(dtype: str, row: int = 0, to: int = 0, param: int = 0) -> Instruction:
-    """Return an instruction that loads row `row` of a block into column `to`, less the parameter at `param`."""
+    """Return an instruction that loads row `row` of a block into column `to`, minus the parameter at `param`."""
     return (Opcode.LOAD, to, BLOCKS.index(dtype), row, 0, param, 0, 0)
 
 
 def store(register: int, to: int = 0) -> Instruction:
-    """Return an instruction that puts the cell of column `to` on the stack, as register `register`."""
+    """Return an instruction that pushes the cell of column `to` onto the stack, as register `register`."""
     return (Opcode.STORE, to, -1, -1, register, 0, 0, 0)
 
 
 def apply(op: Opcode, to: int = 0, param: int = 0) -> Instruction:
-    """Return an instruction that works on the cell of column `to`, and the stack from register 0 on."""
+    """Return an instruction on the cell of column `to` and the stack from register 0 on."""
     return (op, to, -1, -1, 0, param, 0, 0)
 
 
 def assemble(rows: Any, params: Sequence[float], luts: Any = (), n_columns: int = 1) -> Program:
-    """Return the program of some instructions and tables."""
+    """Return the program with these instructions and tables."""
     return Program(np.array(rows, np.int32), np.array(params, np.float64), np.array(luts, np.float32), n_columns)
 
 
 def of_number(op: Opcode, *params: float) -> Program:
-    """Return an instruction of one float32 column with its parameters; the LOAD takes off 0."""
+    """Return the program of one instruction on a float32 column; LOAD subtracts 0."""
     return assemble([load("float32"), apply(op, param=1)], [0.0, *params])
 
 
 def of_points(op: Opcode, radius: float, origin: float) -> Program:
-    """Return an instruction of two points: four float32 columns, latitude and longitude of each."""
+    """Return the program of one instruction on two points: four float32 columns, latitude and longitude of each."""
     loads = [step for i in range(3) for step in (load("float32", i), store(i))]
     return assemble([*loads, load("float32", 3), apply(op, param=1)], [0.0, radius, origin])
 
 
 def arithmetic() -> Program:
-    """Return sum, difference, product and quotient of two float32 columns."""
+    """Return the program of sum, difference, product and quotient of two float32 columns."""
     rows: list[Instruction] = []
     for to, op in enumerate((Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE)):
         rows += [load("float32", 0, to), store(0, to), load("float32", 1, to), apply(op, to)]
@@ -53,26 +53,26 @@ def arithmetic() -> Program:
 
 
 def impute(fill: float, low: float, high: float, factor: float, offset: float) -> Program:
-    """Return whether a float32 column is null, and the column filled, clipped and scaled."""
+    """Return the program of a float32 column's null flag, and of the column filled, clipped and scaled."""
     null = (Opcode.IS_NULL, 0, BLOCKS.index("float32"), 0, 0, 0, 0, 0)
     chain = [load("float32", 0, 1), apply(Opcode.FILL, 1, 1), apply(Opcode.CLIP, 1, 2), apply(Opcode.SCALE, 1, 4)]
     return assemble([null, *chain], [0.0, fill, low, high, factor, offset], n_columns=2)
 
 
 def standardize(mean: float, scale: float) -> Program:
-    """Return ``(x - mean) * scale`` of a float64 column."""
+    """Return the program of ``(x - mean) * scale`` of a float64 column."""
     return assemble([load("float64"), apply(Opcode.SCALE, param=1)], [mean, scale, 0.0])
 
 
 def bins(*edges: float) -> Program:
-    """Return in which bin a float32 column is, from 1; 0 where it is null."""
+    """Return the program of the bin number of a float32 column, from 1; 0 for null."""
     n = len(edges)
     rows = [(Opcode.INDEX_BIN, -1, BLOCKS.index("float32"), 0, 1, 0, 0, n), (Opcode.TAKE, 0, -1, -1, 0, 0, n, n + 2)]
     return assemble(rows, [], [*edges, *range(n + 2)])
 
 
 def calendar_parts() -> Program:
-    """Return every calendar part of a time."""
+    """Return the program of every calendar part of a time."""
     return assemble(
         [(Opcode.PART, part, BLOCKS.index("int64"), 0, part, 0, 0, 0) for part in CalendarPart],
         [],
@@ -81,14 +81,14 @@ def calendar_parts() -> Program:
 
 
 def elapsed(origin: float, unit: float) -> Program:
-    """Return the time since `origin` in `unit` microseconds, and microseconds from a second time to the first."""
+    """Return the program of the time since `origin` in `unit` microseconds, and the microseconds between two times."""
     block = BLOCKS.index("int64")
     since, between = (Opcode.ELAPSED, 0, block, 0, 0, 0, 0, 0), (Opcode.BETWEEN, 1, block, 0, 1, 1, 0, 0)
     return assemble([since, between], [origin, 1 / unit], n_columns=2)
 
 
 def lookup(n_codes: int) -> Program:
-    """Return whether an int16 code is 1, and the entry of a pair of codes below `n_codes` in a table."""
+    """Return the program of a flag for int16 code 1, and of the table entry of a pair of codes below `n_codes`."""
     block = BLOCKS.index("int16")
     equal = (Opcode.EQUAL, 0, block, 0, 1, 0, 0, 0)
     pair = [(Opcode.INDEX, -1, block, 0, 0, 0, 0, 0), (Opcode.INDEX_PAIR, -1, block, 1, n_codes, 0, 0, 0)]

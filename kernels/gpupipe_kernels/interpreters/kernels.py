@@ -1,6 +1,6 @@
-"""The instructions, declared as kernels: each is a small program, run by the compiled interpreters.
+"""Kernel declarations of the instructions: each is a small program, run by the compiled interpreters.
 
-What they are measured against is written here once more, in float64 NumPy and without any of their code.
+The references are independent implementations in float64 NumPy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
 
 RADIUS_KM = 6_371.0088
-DEVICE_THREADS = 8 if is_simulated() else 0  # of eight rows each: a tile is then two blocks of `fuzz`
+DEVICE_THREADS = 8 if is_simulated() else 0  # eight rows each: a tile is then two blocks of `fuzz`
 
 
 def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -> Any:
-    """Return the matrix of ``program(*scalars)``, column-major; a program of one column returns it."""
+    """Return the column-major matrix that ``program(*scalars)`` computes; the column, if there is only one."""
     made = program(*scalars)
     out = np.empty((block.shape[1], made.n_columns), np.float32, order="F")
     numba_interpreter.run(made, {block.dtype.name: block}, out)
@@ -36,7 +36,7 @@ def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -
 
 
 def _on_device(program: Callable[..., Program], block: Any, *scalars: Any) -> Any:
-    """The same of and as device arrays."""
+    """Return the same as a device array, from a device array."""
     made = program(*scalars)
     out = cuda.device_array((block.shape[1], made.n_columns), np.float32, order="F")
     cuda_interpreter.run(made, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
@@ -44,13 +44,13 @@ def _on_device(program: Callable[..., Program], block: Any, *scalars: Any) -> An
 
 
 def sample_numbers(rng: np.random.Generator, n: int, k: int = 1) -> HostArray:
-    """Return numbers of many sizes, nulls and zeros among them."""
+    """Return numbers of many magnitudes, including nulls and zeros."""
     x = rng.normal(size=(k, n)) * 10.0 ** rng.integers(-6, 7, (k, n))
     return rng.permuted(np.where(rng.random((k, n)) < 0.1, rng.choice([np.nan, 0.0], (k, n)), x), axis=1)
 
 
 def sample_points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[HostArray, float]:
-    """Return latitudes relative to an origin, and longitudes: neighbours, anything, and antipodes (kind 3)."""
+    """Return latitudes relative to an origin, and longitudes: neighbours, random pairs, and antipodes (kind 3)."""
     origin = 40.0
     lat1, lon1 = rng.uniform(-90, 90, n), rng.uniform(-180, 180, n)
     kind = rng.integers(0, n_kinds, n)
@@ -63,7 +63,7 @@ def sample_points(rng: np.random.Generator, n: int, n_kinds: int = 4) -> tuple[H
 
 
 def sample_times(rng: np.random.Generator, n: int, k: int) -> HostArray:
-    """Return times of 313 BC to 11103, nulls among them."""
+    """Return times from 313 BC to 11103, including nulls."""
     found = rng.integers(-(2**56), 2**58, (k, n))
     found[rng.random((k, n)) < 0.1] = NAT
     return found
@@ -80,7 +80,7 @@ def _impute_in_float64(x: HostArray, fill: float, low: float, high: float, facto
 
 
 def _calendar_of_numpy(time: HostArray) -> HostArray:
-    """Return the parts by NumPy's own calendar, of the same moment of 1970 to 2370: it repeats after 400 years."""
+    """Return the parts by NumPy's calendar, at the equivalent time in 1970 to 2370: it repeats after 400 years."""
     cycle, moment = np.divmod(time[0], 146_097 * MICROSECONDS_A_DAY)
     t = moment.view("datetime64[us]")
     year, month, day, hour = (t.astype(f"datetime64[{unit}]") for unit in "YMDh")
@@ -154,12 +154,12 @@ def _kernel(
 KERNELS = (
     _kernel(
         "arithmetic", "sum, difference, product and quotient of two numbers", (_of("float32", 2),), _matrix(4),
-        "null where either is, and where the result is not finite", 0.0, 0.0,
+        "null if either input is null or the result is not finite", 0.0, 0.0,
         _arithmetic_in_float64, assembly.arithmetic,
         lambda rng, n: (sample_numbers(rng, n, 2).astype(np.float32),),
     ),
     _kernel(
-        "bins", "in which bin a number is, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
+        "bins", "bin number, from 1", (_of("float32", 1), *_scalars("e0", "e1", "e2")), COLUMN,
         "bin 0", 0.0, 0.0,
         lambda x, *edges: np.where(np.isnan(x[0]), 0, 1 + np.digitize(x[0], edges)),
         assembly.bins, lambda rng, n: (sample_numbers(rng, n).astype(np.float32), -1.0, 0.0, 1.0),
@@ -171,39 +171,39 @@ KERNELS = (
         _calendar_of_numpy, assembly.calendar_parts, lambda rng, n: (sample_times(rng, n, 1),),
     ),
     _kernel(
-        "elapsed", "time since an origin, and from the second time to the first; ms are exact up to 285 years",
+        "elapsed", "time since an origin, and between two times; milliseconds are exact up to 285 years",
         (_of("int64", 2), *_scalars("origin", "unit")), _matrix(2),
         "null", 1.2e-7, 2048e-6,
         _elapsed_in_python, assembly.elapsed, lambda rng, n: (sample_times(rng, n, 2), 1.6e15, 1e6),
     ),
     _kernel(
-        "impute", "whether a number is null, and the number filled, clipped and scaled",
+        "impute", "null flag of a number, and the number filled, clipped and scaled",
         (_of("float32", 1), *_scalars("fill", "low", "high", "factor", "offset")), _matrix(2),
         "filled", 2e-7, 5e-7,
         _impute_in_float64, assembly.impute,
         lambda rng, n: (sample_numbers(rng, n).astype(np.float32), 0.5, -8.0, 8.0, 0.3, 0.1),
     ),
     _kernel(
-        "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null, as from -1 down", 3e-7, 1e-44,
+        "log1p", "log(1 + x)", (_of("float32", 1),), COLUMN, "null for null and for x <= -1", 3e-7, 1e-44,
         lambda x: reference.in_float32(np.log1p(x[0].astype(np.float64))), partial(assembly.of_number, Opcode.LOG1P),
         lambda rng, n: (sample_numbers(rng, n).astype(np.float32),),
     ),
     _kernel(
-        "lookup", "whether a code is 1, and the entry of a pair of codes in a table",
+        "lookup", "flag of code 1, and the table entry of a pair of codes",
         (_of("int16", 2, least=0, greatest=6), Argument("n_codes", "int64", ())), _matrix(2),
-        "a code like others", 0.0, 0.0,
+        "an ordinary code", 0.0, 0.0,
         _lookup_in_numpy, assembly.lookup, lambda rng, n: (rng.integers(0, 7, (2, n)).astype(np.int16), 7),
     ),
     _kernel(
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
-        "latitudes relative to an origin", POINTS, COLUMN, "null where any is", 1e-6, 1e-6 * RADIUS_KM,
+        "latitudes relative to an origin", POINTS, COLUMN, "null if any input is null", 1e-6, 1e-6 * RADIUS_KM,
         lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
         partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM), sample_points,
     ),
     _kernel(
-        # No tolerance holds for points that are nearly the same, or nearly antipodes: any course leads there.
-        "bearing", "initial course between such points in degrees, 0 to 360; antipodes apart",
-        (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null where any is", 0.0, 1e-2,
+        # The course is ill-conditioned for points that are nearly equal or nearly antipodal, so no tolerance holds.
+        "bearing", "initial course between such points in degrees, 0 to 360; except antipodes",
+        (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null if any input is null", 0.0, 1e-2,
         lambda x, origin: reference.bearing(*_degrees(x, origin)), partial(assembly.of_points, Opcode.BEARING, 1.0),
         lambda rng, n: sample_points(rng, n, n_kinds=3),
     ),
@@ -221,7 +221,7 @@ KERNELS = (
         lambda rng, n: (1e6 + sample_numbers(rng, n), 1e6, 0.3),
     ),
     _kernel(
-        "yeo_johnson", "the power transformation of Yeo and Johnson",
+        "yeo_johnson", "Yeo-Johnson power transformation",
         (_of("float32", 1), *_scalars("exponent")), COLUMN, "null", 1e-5, 1e-44,
         lambda x, exponent: reference.in_float32(reference.yeo_johnson(x[0].astype(np.float64), exponent)),
         partial(assembly.of_number, Opcode.YEO_JOHNSON),

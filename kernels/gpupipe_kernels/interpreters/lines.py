@@ -1,6 +1,6 @@
-"""A table's block or a matrix as one line of cells: where an element lies is then the same sum for every layout.
+"""1-D views ("lines") of table blocks and matrices, so that one index formula covers every layout.
 
-Compiled code has a type for each number of dimensions and each memory order; a line has one.
+Compiled code is specialised by number of dimensions and memory order; a line has a single type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpupipe_kernels.program.program import Program
 
 
 def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """Return the blocks that a program reads: compiled code does not look whether they hold what it reads.
+    """Return the blocks that a program reads, after checks that compiled code does not make.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dic
     Raises
     ------
     ValueError
-        If a block is not there, has too few columns, or another dtype or number of rows.
+        If a block is absent, has too few columns, or has another dtype or number of rows.
     """
     table, read = program.instructions, {}
     for number, name in enumerate(BLOCKS):
@@ -41,23 +41,23 @@ def blocks_read(program: Program, blocks: Mapping[str, Any], n_rows: int) -> dic
         )
         block = blocks.get(name)
         if block is None or block.dtype != name or block.shape[0] < columns or block.shape[1] != n_rows:
-            got = "none" if block is None else f"{block.dtype} of shape {tuple(block.shape)}"
-            raise ValueError(f"the program reads {columns} {name} columns of {n_rows} rows, got {got}")
+            got = "none" if block is None else f"{block.dtype} {tuple(block.shape)}"
+            raise ValueError(f"expected a block of {name} with at least {columns} columns and {n_rows} rows, got {got}")
         read[name] = block
     return read
 
 
 def block_line(block: Any) -> tuple[int, int] | None:
-    """Return the cells of the line of a block, and the step in it from column to column.
+    """Return the number of cells of the line of a block, and the step from column to column.
 
     Parameters
     ----------
     block : array, shape (columns, rows)
-        Its rows may be a part of longer ones.
+        May be a slice of rows of a larger block.
 
     Returns
     -------
-    (int, int), or None where the rows of a column do not lie one behind the other.
+    (int, int), or None if the rows of a column are not contiguous.
     """
     columns, rows = block.shape
     if columns == 0 or rows == 0:
@@ -69,17 +69,17 @@ def block_line(block: Any) -> tuple[int, int] | None:
 
 
 def matrix_line(out: Any, n_columns: int) -> tuple[int, int, int]:
-    """Return the cells of the line of a matrix, and the steps in it from row to row and from column to column.
+    """Return the number of cells of the line of a matrix, and the steps from row to row and from column to column.
 
-    Column-major the first step is 1, row-major the second.
+    The first step is 1 in column-major order, the second in row-major order.
 
     Raises
     ------
     ValueError
-        If the matrix is not float32, has another width, or neither memory order.
+        If the matrix is not float32, has another width, or is neither column-major nor row-major.
     """
     if out.dtype != "float32" or len(out.shape) != 2 or out.shape[1] != n_columns:
-        raise ValueError(f"the matrix must be float32 with {n_columns} columns, got {out.dtype} {out.shape}")
+        raise ValueError(f"expected a float32 matrix with {n_columns} columns, got {out.dtype} {out.shape}")
     n_rows = out.shape[0]
     row, column = (stride // out.dtype.itemsize for stride in out.strides)
     if n_rows == 0 or n_columns == 0:
@@ -88,4 +88,4 @@ def matrix_line(out: Any, n_columns: int) -> tuple[int, int, int]:
         return (n_columns - 1) * column + n_rows, 1, column
     if column == 1 and row >= n_columns:
         return (n_rows - 1) * row + n_columns, row, 1
-    raise ValueError(f"the matrix must be column-major or row-major, got strides {out.strides}")
+    raise ValueError(f"expected a column-major or row-major matrix, got strides {out.strides}")

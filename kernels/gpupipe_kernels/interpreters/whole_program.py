@@ -1,4 +1,4 @@
-"""A program of every kind of instruction at once, declared as a kernel: the interpreters against the one in NumPy."""
+"""Kernel declarations of a program with every kind of instruction; the reference is the NumPy interpreter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ N_CODES, N_FOLDS = 7, 3
 
 @cache
 def program() -> Program:
-    """Return the program: 31 columns, which a row-major matrix takes in two panels."""
+    """Return the program; its 31 columns are two panels of a row-major matrix."""
     parts = [
         assembly.arithmetic(), assembly.bins(-1.0, 0.0, 1.0), assembly.impute(0.5, -8.0, 8.0, 0.3, 0.1),
         assembly.of_number(Opcode.LOG1P), assembly.of_number(Opcode.YEO_JOHNSON, 0.5),
@@ -64,7 +64,7 @@ def _hours() -> Program:
 
 
 def _joined(parts: list[Program]) -> Program:
-    """Return one program whose columns are those of all."""
+    """Return the concatenation of programs, with the columns of all."""
     whole = assembly.assemble(np.empty((0, len(Field))), [], n_columns=0)
     for part in parts:
         moved = part.instructions.copy()
@@ -130,13 +130,13 @@ OUTPUTS = tuple(Argument(order, "float32", ("rows", "columns")) for order in ("c
 
 KERNELS = (
     KernelDeclaration(
-        "program", "every kind of instruction at once, into a column-major matrix and into a row-major one",
-        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
+        "program", "every kind of instruction, written to a column-major and a row-major matrix",
+        INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
         cuda_interpreter.LOOPS,
     ),
     KernelDeclaration(
-        "specialised_program", "the same by a kernel that is compiled for this program",
-        INPUTS, OUTPUTS, "each instruction its own", 1e-5, 1e-2, _in_numpy, _on_host,
+        "specialised_program", "the same, by a kernel specialised to this program",
+        INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host,
         partial(_on_device, specialised=True), _sample, _specialised_loops(),
     ),
 )  # fmt: skip

@@ -1,19 +1,19 @@
-"""Features of keys over time: what a customer had done by the time of each row, and nothing of what came after.
+"""History features: statistics of each key's events before the cut-off of each row, without leakage.
 
-*Events* are the rows of a table that have a key and a time. `order_events` sorts them once, by key, then time, then
-their place in the table, so ties in time have an order: that of the table. The result, a `History`, is what all else
-starts from; columns are given in its order (`in_order`).
+*Events* are the rows of a table that have a key and a time. `order_events` sorts them once, by key, time and position
+in the table, so that ties in time keep the table's order. It returns a `History`, on which everything else is based;
+columns are passed in its order (`in_order`).
 
-*Queries* say which events each row sees: positions ``low:high`` of its key's part of the history, and the time that
-ages are counted to. `queries_of_events` lets each event see those before it, `queries_before` lets rows of any table
-see what is earlier than a cut-off; `last_rows` and `last_span` narrow them to windows. Nothing behind ``high`` is ever
-read, so no change to an event at or after the cut-off changes a result.
+*Queries* define which events each row sees: positions ``low:high`` of its key in the history, and the cut-off, to which
+ages are measured. With `queries_of_events`, each event sees the events before it; with `queries_before`, the rows of
+any table see the events before a cut-off. `last_rows` and `last_span` limit queries to windows. Events at or after
+``high`` are never read, so changing an event at or after the cut-off changes no result.
 
-*Features* are functions of columns and queries: one float32 (or code) for each query. Nulls are left out. All is
-computed in float64, sums in pairs of them, and rounded at the end. The time taken does not depend on how events are
-spread over keys: nothing runs a thread for each key.
+*Features* are functions of columns and queries: one float32 (or code) per query. Nulls are skipped. Values are computed
+in float64, sums in pairs of float64, and rounded at the end. The running time does not depend on the distribution of
+events over keys, because no kernel runs one thread per key.
 
-A minimal use, of a table that refers to itself::
+A minimal example, of a table that is its own event log::
 
     history = keyed.order_events(customer, time)
     before = keyed.queries_of_events(history)
@@ -22,8 +22,8 @@ A minimal use, of a table that refers to itself::
     keyed.aggregate(spend, keyed.last_span(before, 30 * DAY), "sum")
     keyed.time_since(before, "last", unit=DAY)
 
-Three engines compute the same: NumPy (``keyed.numpy``), compiled loops on the host (``keyed.numba``) and CUDA kernels
-(``keyed.cuda``). `order_events` chooses one, by where the arrays lie and how long they are.
+Three engines implement the features: NumPy (``keyed.numpy``), compiled loops on the host (``keyed.numba``) and CUDA
+kernels (``keyed.cuda``). `order_events` chooses one by the location and length of the arrays.
 """
 
 from __future__ import annotations

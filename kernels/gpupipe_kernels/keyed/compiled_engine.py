@@ -1,4 +1,4 @@
-"""What the two compiled engines share: which arrays each loop gets. How arrays are made and loops run is their own."""
+"""Base class of the two compiled engines: the arguments of each loop. Subclasses allocate arrays and run loops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pair = tuple[Array, Array]
 
 
 class CompiledEngine(ABC):
-    """The operations on queries of `gpupipe_kernels.keyed.engine.KeyedEngine`, in loops of either processor."""
+    """Query operations of `gpupipe_kernels.keyed.engine.KeyedEngine` in compiled loops, on host or device."""
 
     @abstractmethod
     def _run(self, loop: str, n: int, *arguments: Any) -> None:
@@ -31,31 +31,31 @@ class CompiledEngine(ABC):
 
     @abstractmethod
     def _new(self, n: int, dtype: str, value: float | None = None) -> Array:
-        """Return a new array, of a value or of anything."""
+        """Return a new array, filled with a value or uninitialised."""
 
     @abstractmethod
     def _head(self, events: KeyedEvents) -> Array:
-        """Return uint8 flags of the first event of each key."""
+        """Return uint8 flags that mark the first event of each key."""
 
     @abstractmethod
     def _running_sums(self, events: KeyedEvents, rate: float, squared: bool) -> Pair:
-        """Return the sum up to each event of its key, as pairs."""
+        """Return the running sum per key up to each event, as pairs."""
 
     @abstractmethod
     def _infinities(self, events: KeyedEvents) -> Pair:
-        """Return how many values are +inf and -inf before each position; two empty arrays if none is."""
+        """Return the number of +inf and of -inf values before each position; two empty arrays if there are none."""
 
     @abstractmethod
     def _tree(self, events: KeyedEvents, sign: float) -> Array:
-        """Return the tree of least values of `sign` times the values."""
+        """Return the minimum tree of `sign` times the values."""
 
     @abstractmethod
     def _firsts(self, events: KeyedEvents) -> Array:
-        """Return how many events before each position have a code that their key has not had before."""
+        """Return the number of first occurrences of a code within its key before each position."""
 
     @abstractmethod
     def _session_begins(self, events: KeyedEvents, gap: int) -> Pair:
-        """Return how many sessions begin before each position, and where each begins."""
+        """Return the number of sessions that begin before each position, and the start of each session."""
 
     def before(self, history: History, key: Array, time: Array) -> Pair:
         low, high = self._new(len(key), "int32"), self._new(len(key), "int32")
@@ -64,7 +64,7 @@ class CompiledEngine(ABC):
 
     def last_span(self, queries: Queries, span: int) -> Array:
         low = self._new(len(queries.low), "int32")
-        open_side = span + int(not queries.includes_current)  # times are whole: [T - span is (T - span - 1
+        open_side = span + int(not queries.includes_current)  # times are integers, so [T - span, is (T - span - 1,
         times = queries.time, queries.history.time
         self._run("span", len(low), queries.low, queries.high, *times, open_side, low)
         return low

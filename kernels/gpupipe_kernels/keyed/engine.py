@@ -1,6 +1,6 @@
-"""What every engine does, and what it does it on: a history, some of its events, columns in its order, and queries.
+"""Interface of the keyed engines and the data they work on: histories, events, columns and queries.
 
-They name each other, since a history knows the engine that computes on its arrays.
+They are in one module because they refer to each other: a history has the engine that computes on its arrays.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Protocol
 from gpupipe_kernels.typing import Array
 
 MOMENTS = ("count", "sum", "mean", "std")
-"""Aggregates that are made of sums; engines know them by their positions here."""
+"""Aggregates based on sums; engines identify them by their positions here."""
 
 COUNT, SUM, MEAN, STD = range(4)
 
 
 class KeyedEngine(Protocol):
-    """The operations of an engine, on arrays of its own kind: NumPy arrays or device arrays.
+    """The operations of an engine, on NumPy arrays or device arrays.
 
-    `Queries` and `KeyedEvents` group arrays that belong together; the results of queries are float32 (of codes: int32)
-    arrays of `Queries.n_rows`.
+    `Queries` and `KeyedEvents` group the input arrays. Results of queries are float32 arrays (int32 for codes) of
+    length `Queries.n_rows`.
 
     Attributes
     ----------
@@ -32,37 +32,37 @@ class KeyedEngine(Protocol):
     name: str
 
     def given(self, array: Array, dtype: str) -> Array:
-        """Return an array from outside as this engine takes it: of a dtype, its elements one behind the other."""
+        """Return a caller's array as a contiguous array of a dtype for this engine."""
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
-        """Return (order, start, sorted time) of `order_events`; refused on the device."""
+        """Return (order, start, sorted time) of `order_events`; raise ValueError on the device."""
 
     def place(self, order: Array, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array]:
-        """Return (start, sorted time) of rows that are already ordered."""
+        """Return (start, sorted time) of rows that are already sorted."""
 
     def repeated(self, value: int, n: int) -> Array:
-        """Return an int64 array of `n` times `value`."""
+        """Return an int64 array of length `n` filled with `value`."""
 
     def flags(self, where: Array) -> Array:
-        """Return booleans from outside as `rank` takes them."""
+        """Return a caller's booleans as flags for `rank`."""
 
     def numbers(self, values: Array) -> Array:
-        """Return numbers from outside as float64."""
+        """Return a caller's numbers as float64."""
 
     def known_numbers(self, values: Array) -> Array | None:
-        """Return flags of the values that are not NaN; None for all."""
+        """Return flags of the values that are not NaN; None if there is no NaN."""
 
     def known_codes(self, codes: Array, null: int) -> Array | None:
-        """Return flags of the codes that are not `null`; None for all."""
+        """Return flags of the codes that are not `null`; None if there is no null."""
 
     def level_codes(self, values: Array) -> Array:
-        """Return int32 codes from 0 of float64 values, equal ones for equal values; any for NaN."""
+        """Return int32 codes from 0, equal for equal float64 values; arbitrary for NaN."""
 
     def rank(self, keep: Array) -> Array:
-        """Return how many flags are set before each position, int32, one longer than the flags."""
+        """Return the number of set flags before each position: int32, one element longer than the flags."""
 
     def compact(self, array: Array, keep: Array, rank: Array) -> Array:
-        """Return the elements whose flag is set."""
+        """Return the elements with a set flag."""
 
     def take(self, array: Array, index: Array) -> Array:
         """Return the elements at an index."""
@@ -74,13 +74,13 @@ class KeyedEngine(Protocol):
         """Return (low, high) of `queries_before`."""
 
     def last_rows(self, queries: Queries, n: int) -> Array:
-        """Return the low of windows of `n` events."""
+        """Return the `low` of windows of `n` events."""
 
     def last_span(self, queries: Queries, span: int) -> Array:
-        """Return the low of windows of `span` microseconds."""
+        """Return the `low` of windows of `span` microseconds."""
 
     def gaps(self, history: History, unit: float) -> Array:
-        """Return the time from the event before, float64."""
+        """Return the time since the previous event, float64."""
 
     def count(self, events: KeyedEvents, queries: Queries) -> Array:
         """Return the number of events."""
@@ -89,40 +89,40 @@ class KeyedEngine(Protocol):
         """Return one of the `MOMENTS`."""
 
     def extreme(self, column: KeyedColumn, queries: Queries, sign: float) -> Array:
-        """Return the least value for sign 1, the greatest for -1."""
+        """Return the minimum for sign 1, the maximum for -1."""
 
     def pick(self, events: KeyedEvents, queries: Queries, back: int, fill: float) -> Array:
-        """Return the value `back` events before the cut-off, the first one for 0; `fill` where there is none."""
+        """Return the value `back` events before the cut-off, the first one for 0; `fill` if there is none."""
 
     def since(self, events: KeyedEvents, queries: Queries, back: int, unit: float) -> Array:
         """Return the time from that event to the cut-off."""
 
     def nunique(self, codes: KeyedCodes, queries: Queries) -> Array:
-        """Return the number of different codes."""
+        """Return the number of distinct codes."""
 
     def decayed(self, column: KeyedColumn | None, queries: Queries, rate: float) -> Array:
-        """Return the sum of ``x * 2 ** (-age * rate)``, of ones without a column."""
+        """Return the sum of ``x * 2 ** (-age * rate)``; without a column, x is 1."""
 
     def sessions(self, events: KeyedEvents, queries: Queries, gap: int, unit: float) -> tuple[Array, Array, Array]:
-        """Return (count, events of the last one, its age)."""
+        """Return (number of sessions, events of the last session, its age)."""
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The events of a table, sorted by key, then time, then their place in the table.
+    """The events of a table, sorted by key, time and position in the table.
 
     Attributes
     ----------
     order : array of int32, shape (events,)
-        The row of each event in its table; rows without a key or a time are no events.
+        The row of each event in its table; rows without a key or a time are not events.
     start : array of int32, shape (keys + 1,)
         The events of key k are ``start[k]:start[k + 1]``.
     time : array of int64, shape (events,)
         Microseconds.
     n_rows : int
-        Rows of the table.
+        Number of rows of the table.
     engine : KeyedEngine
-        What computes on these arrays.
+        The engine for these arrays.
     """
 
     order: Array
@@ -142,7 +142,7 @@ class History:
         return KeyedEvents(self, self.start, self.time)
 
     def where(self, keep: Array | None, values: Array | None = None) -> KeyedEvents:
-        """Return the events whose flag is set, all for None; `values` are those of all events."""
+        """Return the events with a set flag, all for None; `values` are the values of all events."""
         if keep is None:
             return KeyedEvents(self, self.start, self.time, values=values)
         engine = self.engine
@@ -153,15 +153,15 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class KeyedEvents:
-    """Some events of a history: those that a feature counts.
+    """A subset of a history's events: those that a feature counts.
 
     Attributes
     ----------
     history : History
     start, time : array
-        As in `History`, of these events.
+        As in `History`, for these events.
     rank : array of int32, shape (history.n_events + 1,), optional
-        How many of these events stand before each event of the history; None if these are all.
+        The number of these events before each event of the history; None if the subset is all events.
     values : array of float64 or int32, shape (events,), optional
     """
 
@@ -173,7 +173,7 @@ class KeyedEvents:
     _made: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def once(self, what: Any, make: Callable[[KeyedEvents], Any]) -> Any:
-        """Return what `make` makes of these events; made at the first call only."""
+        """Return the result of `make` for these events, computed at the first call only."""
         if what not in self._made:
             self._made[what] = make(self)
         return self._made[what]
@@ -181,7 +181,7 @@ class KeyedEvents:
 
 @dataclass(frozen=True, eq=False)
 class KeyedColumn:
-    """A column in the order of a history; what one feature has worked out of it, the next one finds.
+    """A column in the order of a history, with intermediate results cached for the next feature.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class KeyedColumn:
 
     @cached_property
     def levels(self) -> KeyedCodes:
-        """A code for each value, equal ones for equal values."""
+        """A code per value, equal for equal values."""
         engine = self.history.engine
         return KeyedCodes(self.history, engine.level_codes(self.values), engine.known_numbers(self.values))
 
@@ -218,7 +218,7 @@ class KeyedCodes:
     history : History
     values : array of int32, shape (events,)
     keep : array of bool, shape (events,), optional
-        Which of them are not null; None for all.
+        Flags of the codes that are not null; None if there is no null.
     """
 
     history: History
@@ -233,23 +233,23 @@ class KeyedCodes:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """What each query sees: the events ``low:high`` of a history, all of one key, none of them after its time.
+    """The events that each query sees: ``low:high`` of a history, all of one key, none after the query's cut-off.
 
     Attributes
     ----------
     history : History
     low, high : array of int32, shape (queries,)
-        Positions in the history; equal where there is nothing to see.
+        Positions in the history; equal if the query sees no event.
     time : array of int64, shape (queries,)
-        The cut-off, microseconds.
+        The cut-offs in microseconds.
     row : array of int32, shape (queries,), optional
-        Where the result of each query belongs; None: in their own order.
+        The position of each query's result; None for the order of the queries.
     n_rows : int
-        Length of the results. Rows that no query belongs to see nothing.
+        Length of the results. Rows without a query see no event.
     includes_current : bool
-        Whether the last event of each query is its own.
+        Whether the last event of each query is the query's own event.
     windowed : bool
-        Whether a query may not reach back to the first event of its key.
+        Whether a query may start after the first event of its key.
     """
 
     history: History
@@ -263,5 +263,5 @@ class Queries:
 
     @property
     def follow_events(self) -> bool:
-        """Whether the queries are the events themselves, one behind the other, and see all before them."""
+        """True if the queries are the events themselves in their order, and each sees all events before it."""
         return self.row is not None and not self.windowed

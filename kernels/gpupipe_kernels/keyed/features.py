@@ -1,4 +1,4 @@
-"""Features of what queries see: one float32 for each, in the queries' own order. Nulls are left out."""
+"""Features of the events that queries see: one float32 per query, in the order of the queries. Nulls are skipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Function = Literal["count", "sum", "mean", "std", "min", "max", "first", "last",
 
 
 def count(queries: Queries) -> Array:
-    """Return how many events each query sees."""
+    """Return the number of events that each query sees."""
     return queries.history.engine.count(queries.history.events, queries)
 
 
@@ -23,15 +23,17 @@ def aggregate(values: Array | KeyedColumn, queries: Queries, function: Function)
     Parameters
     ----------
     values : array of numbers, shape (history.n_events,), or KeyedColumn
-        In the order of the history; NaN is null. Values beyond 1e100 count as infinite in sums, means and deviations.
+        In the order of the history; NaN is null. Absolute values over 1e100 count as infinite in sums, means and
+        standard deviations.
     queries : Queries
     function : {"count", "sum", "mean", "std", "min", "max", "first", "last", "nunique"}
-        ``std`` is that of a sample, NaN of one value. Of none, count, nunique and sum are 0, and all else is NaN.
+        ``std`` is the sample standard deviation, NaN for one value. Without values, count, nunique and sum are 0 and
+        the others NaN.
 
     Raises
     ------
     ValueError
-        If the function is not one of these, or nunique is asked of a window.
+        If the function is not one of these, or is nunique on a window.
     """
     engine, wanted = queries.history.engine, _column(values, queries)
     if function in MOMENTS:
@@ -46,7 +48,7 @@ def aggregate(values: Array | KeyedColumn, queries: Queries, function: Function)
 
 
 def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "nunique"], null: int = 0) -> Array:
-    """Return how many codes, or different codes, each query sees.
+    """Return the number of codes, or of distinct codes, that each query sees.
 
     Parameters
     ----------
@@ -60,18 +62,18 @@ def aggregate_codes(codes: Array, queries: Queries, function: Literal["count", "
     Raises
     ------
     ValueError
-        If the function is not one of these, or nunique is asked of a window.
+        If the function is not one of these, or is nunique on a window.
     """
     wanted = _codes(codes, queries, null)
     if function == "count":
         return queries.history.engine.count(wanted.known, queries)
     if function == "nunique":
         return _nunique(wanted, queries)
-    raise ValueError(f"unknown aggregate of codes {function!r}")
+    raise ValueError(f"unknown aggregate of codes {function!r}: expected count or nunique")
 
 
 def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: int = 0) -> Array:
-    """Return the first or last code that each query sees, int32; `null` for none.
+    """Return the first or last code that each query sees, int32; `null` if there is none.
 
     Parameters
     ----------
@@ -80,15 +82,15 @@ def pick(codes: Array, queries: Queries, which: Literal["first", "last"], null: 
     queries : Queries
     which : {"first", "last"}
     null : int
-        The code of null, which is passed over.
+        The code of null, which is skipped.
     """
     return queries.history.engine.pick(_codes(codes, queries, null).known, queries, _back(which), null)
 
 
 def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
-    """Return the value of the `k`-th last event that each query sees, null or not, as pandas' ``shift``; NaN for none.
+    """Return the value of the `k`-th last event that each query sees, null or not, like pandas' ``shift``.
 
-    Where a query includes its own event, lag 1 is that event's value, and lag 2 the one before.
+    NaN if there is none. If a query includes its own event, lag 1 is that event's value, and lag 2 the previous one.
 
     Raises
     ------
@@ -96,39 +98,39 @@ def lag(values: Array | KeyedColumn, queries: Queries, k: int) -> Array:
         If `k` is less than 1.
     """
     if k < 1:
-        raise ValueError(f"a lag is at least 1, got {k}")
+        raise ValueError(f"expected a lag of at least 1, got {k}")
     return queries.history.engine.pick(_column(values, queries).events, queries, k, math.nan)
 
 
 def decayed_sum(values: Array | KeyedColumn | None, queries: Queries, half_life: float) -> Array:
-    """Return the sum of ``x * 2 ** (-age / half_life)`` of what each query sees; of the weights alone without values.
+    """Return the sum of ``x * 2 ** (-age / half_life)`` over the events that each query sees; without values, x is 1.
 
     Parameters
     ----------
     values : array of numbers, shape (history.n_events,), or KeyedColumn, optional
-        As for `aggregate`; an infinite value is infinite at any age.
+        As for `aggregate`; an infinite value does not decay.
     queries : Queries
-        Not of a window: the half-life is one.
+        Not windowed: the half-life takes the role of a window.
     half_life : float
-        Microseconds. The age is that at the time of the query.
+        Microseconds. Ages are measured at the cut-off of the query.
 
     Raises
     ------
     ValueError
-        If the half-life is not a positive number, or queries are of a window.
+        If the half-life is not a positive number, or the queries are windowed.
     """
     if not (half_life > 0 and math.isfinite(half_life)):
-        raise ValueError(f"a half-life is more than 0 microseconds, got {half_life}")
+        raise ValueError(f"expected a half-life of more than 0 microseconds, got {half_life}")
     if queries.windowed:
-        raise ValueError("a decayed sum is of all events before the cut-off: a window has none")
+        raise ValueError("a decayed sum uses all events before the cut-off: it cannot be combined with a window")
     column = None if values is None else _column(values, queries)
     return queries.history.engine.decayed(column, queries, 1.0 / half_life)
 
 
 def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Array, Array]:
-    """Return how many sessions each query sees, how many events the last one has, and how long ago that began.
+    """Return the number of sessions that each query sees, and the number of events and age of the last one.
 
-    A session ends where more than `gap` passes until the next event of the same key.
+    A session ends if more than `gap` passes until the next event of the same key.
 
     Parameters
     ----------
@@ -136,15 +138,15 @@ def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Arra
     gap : int
         Microseconds.
     unit : float
-        Microseconds that are one in the result.
+        Microseconds per unit of the result.
 
     Returns
     -------
     count, events, age : arrays of float32
-        0, 0 and NaN where nothing is seen. Of a window's first session, what lies before the window is not seen.
+        0, 0 and NaN if no event is seen. The part of a session before a window is not seen.
     """
     if gap < 0:
-        raise ValueError(f"a gap is at least 0 microseconds, got {gap}")
+        raise ValueError(f"expected a gap of at least 0 microseconds, got {gap}")
     found: tuple[Array, Array, Array] = queries.history.engine.sessions(queries.history.events, queries, gap, unit)
     return found
 
@@ -152,17 +154,17 @@ def sessions(queries: Queries, gap: int, unit: float = 1.0) -> tuple[Array, Arra
 def time_since(
     queries: Queries, which: Literal["first", "last"] = "last", unit: float = 1.0, where: Array | None = None
 ) -> Array:
-    """Return the time from the first or last event that each query sees to its cut-off; NaN for none.
+    """Return the time from the first or last event that each query sees to its cut-off; NaN if there is none.
 
     Parameters
     ----------
     queries : Queries
-        An event that sees itself has it as its last: 0.
+        If a query includes its own event, the time since the last event is 0.
     which : {"first", "last"}
     unit : float
-        Microseconds that are one in the result.
+        Microseconds per unit of the result.
     where : array of bool, shape (history.n_events,), optional
-        The events that count, in the order of the history.
+        Flags of the events to consider, in the order of the history.
     """
     history = queries.history
     events = history.events if where is None else history.where(history.engine.flags(checked(history, where)))
@@ -171,14 +173,14 @@ def time_since(
 
 def _nunique(codes: KeyedCodes, queries: Queries) -> Array:
     if queries.windowed:
-        raise ValueError("nunique is of all events before the cut-off, not of a window")
+        raise ValueError("nunique uses all events before the cut-off: it cannot be combined with a window")
     return queries.history.engine.nunique(codes, queries)
 
 
 def _column(values: Array | KeyedColumn, queries: Queries) -> KeyedColumn:
     made = values if isinstance(values, KeyedColumn) else column(queries.history, values)
     if made.history is not queries.history:
-        raise ValueError("the column is of another history than the queries")
+        raise ValueError("the column and the queries belong to different histories")
     return made
 
 
@@ -189,7 +191,7 @@ def _codes(codes: Array, queries: Queries, null: int) -> KeyedCodes:
 
 
 def _back(which: str) -> int:
-    """Return how many events back from the cut-off `which` is; 0 is the first one."""
+    """Return the number of events from `which` to the cut-off; 0 stands for the first event."""
     if which not in ("first", "last"):
-        raise ValueError(f"first or last, got {which!r}")
+        raise ValueError(f"expected first or last, got {which!r}")
     return int(which == "last")

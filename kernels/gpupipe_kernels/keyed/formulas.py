@@ -1,4 +1,4 @@
-"""What happens to one event or one query: the formulas that the loops of the host and of the device share."""
+"""Formulas per event and per query, shared by the host and device loops."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from gpupipe_kernels.typing import Array
 
 @formula
 def elapsed(later: Any, earlier: Any) -> float:
-    """Return a difference of times in microseconds; as float64 none overflows."""
+    """Return the difference of two times in microseconds, as float64, which cannot overflow."""
     return float(later) - float(earlier)
 
 
 @formula
 def faded(age: float, rate: float) -> float:
-    """Return the weight of what is `age` old; with rate 0 nothing fades."""
+    """Return the decay weight at an `age`; 1 for rate 0."""
     exponent = age * rate
     return 1.0 if exponent == 0.0 else 2.0**-exponent
 
 
 @array_formula
 def share_at(i: Any, time: Array, head: Array, rate: float) -> float:
-    """Return the share of the sum before event `i` that counts on: none where a key begins."""
+    """Return the share of the sum before event `i` that remains; 0 at the start of a key."""
     return 0.0 if head[i] else faded(elapsed(time[i], time[i - 1]), rate)
 
 
 @array_formula
 def infinity(up: Array, down: Array, low: Any, high: Any) -> float:
-    """Return the sum of the infinite values of ``low:high``; `up` and `down` count them, and are empty for none."""
+    """Return the sum of the infinite values of ``low:high``; `up` and `down` count them, and are empty without any."""
     if up.size == 0:
         return 0.0
     n_up, n_down = up[high] - up[low], down[high] - down[low]
@@ -59,7 +59,7 @@ def first_after(time: Array, low: Any, high: Any, bound: Any) -> Any:
 
 @array_formula
 def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
-    """The same, looked for from `near` on, which is not behind it: in steps that double."""
+    """Return the same by an exponential search from `near`, which must not be after the result."""
     step = 1
     while near + step <= high and time[near + step - 1] <= bound:
         near += step
@@ -69,7 +69,7 @@ def first_after_from(near: Any, time: Array, high: Any, bound: Any) -> Any:
 
 @array_formula
 def least(tree: Array, low: Any, high: Any) -> Any:
-    """Return the least of the leaves ``low:high`` of a tree, see `keyed.numpy.events`; there is at least one."""
+    """Return the minimum of the leaves ``low:high`` of a tree (see `keyed.numpy.events`); the range is not empty."""
     n = tree.size // 2
     low, high = low + n, high + n
     found = tree[low]
@@ -83,7 +83,7 @@ def least(tree: Array, low: Any, high: Any) -> Any:
 
 @array_formula
 def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
-    """Return which of the events query `i` sees."""
+    """Return the range of the events that query `i` sees."""
     if rank.size == 0:
         return low[i], high[i]
     return rank[low[i]], rank[high[i]]
@@ -91,7 +91,7 @@ def seen(i: Any, low: Array, high: Array, rank: Array) -> Any:
 
 @array_formula
 def place(i: Any, row: Array) -> Any:
-    """Return where the result of query `i` belongs."""
+    """Return the position of the result of query `i`."""
     return row[i] if row.size else i
 
 
@@ -107,7 +107,7 @@ def moment_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, head: Array, hi: Array, lo: Array, squares: Array,
     squares_lo: Array, up: Array, down: Array, kind: Any, out: Array,
 ) -> None:  # fmt: skip
-    """Write sum, mean or standard deviation."""
+    """Write the sum, mean or standard deviation."""
     a, b = seen(i, low, high, rank)
     made = math.nan if kind != SUM else 0.0
     if b > a:
@@ -128,7 +128,7 @@ def moment_at(
 def extreme_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, tree: Array, sign: float, out: Array
 ) -> None:  # fmt: skip
-    """Write the least value, or for sign -1, where the tree is of the negatives, the greatest."""
+    """Write the minimum; for sign -1, where the tree has negated values, the maximum."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = sign * least(tree, a, b) if b > a else math.nan
 
@@ -137,7 +137,7 @@ def extreme_at(
 def pick_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, values: Array, back: Any, fill: Any, out: Array
 ) -> None:  # fmt: skip
-    """Write the value `back` events before the cut-off; the first one for 0."""
+    """Write the value `back` events before the cut-off; the first value for 0."""
     a, b = seen(i, low, high, rank)
     at = b - back if back else a
     out[place(i, row)] = values[at] if a <= at < b else fill
@@ -148,14 +148,14 @@ def since_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, back: Any, unit: float,
     out: Array,
 ) -> None:  # fmt: skip
-    """Write the time from the last event, or for `back` 0 the first, to the cut-off."""
+    """Write the time from the last event (the first event if `back` is 0) to the cut-off."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = elapsed(cutoff[i], time[b - 1 if back else a]) / unit if b > a else math.nan
 
 
 @array_formula
 def nunique_at(i: Any, low: Array, high: Array, row: Array, rank: Array, before: Array, out: Array) -> None:
-    """Write the number of flags in the range; `before` counts those before each position."""
+    """Write the number of set flags in the range; `before` is the number before each position."""
     a, b = seen(i, low, high, rank)
     out[place(i, row)] = before[b] - before[a]
 
@@ -165,7 +165,7 @@ def decayed_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, sums: Array, rate: float,
     up: Array, down: Array, out: Array,
 ) -> None:  # fmt: skip
-    """Write the sum as of the last event, faded until the cut-off."""
+    """Write the decayed sum at the last event, decayed further to the cut-off."""
     a, b = seen(i, low, high, rank)
     made = 0.0
     if b > a:
@@ -178,9 +178,9 @@ def session_at(
     i: Any, low: Array, high: Array, row: Array, rank: Array, cutoff: Array, time: Array, before: Array, first: Array,
     unit: float, count: Array, events: Array, age: Array,
 ) -> None:  # fmt: skip
-    """Write the number of sessions, and of the last one its events and its age.
+    """Write the number of sessions, and the number of events and age of the last one.
 
-    `first` is where each session begins, `before` how many begin before each position.
+    `first` is the start of each session, `before` the number of sessions that begin before each position.
     """
     a, b = seen(i, low, high, rank)
     n, begin, since = 0, b, math.nan
@@ -194,7 +194,7 @@ def session_at(
 
 @array_formula
 def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low: Array, high: Array) -> None:
-    """Write which events of a key are earlier than a cut-off."""
+    """Write the range of a key's events before a cut-off."""
     low[i] = high[i] = 0
     if 0 <= key[i] < start.size - 1 and cutoff[i] != NAT:
         low[i] = start[key[i]]
@@ -203,17 +203,17 @@ def before_at(i: Any, start: Array, time: Array, key: Array, cutoff: Array, low:
 
 @formula
 def before_span(cutoff: Any, span: Any) -> Any:
-    """Return the time `span` before a cut-off, or the least one."""
+    """Return the time `span` before a cut-off, or the minimum time on overflow."""
     return cutoff - span if cutoff >= NAT + span else NAT
 
 
 @array_formula
 def span_at(i: Any, low: Array, high: Array, cutoff: Array, time: Array, span: Any, out: Array) -> None:
-    """Write the first event that is less than `span` old."""
+    """Write the first event younger than `span`."""
     out[i] = first_after(time, low[i], high[i], before_span(cutoff[i], span))
 
 
 @array_formula
 def gap_at(i: Any, head: Array, time: Array, unit: float, out: Array) -> None:
-    """Write the time from the event before."""
+    """Write the time since the previous event."""
     out[i] = math.nan if head[i] else elapsed(time[i], time[i - 1]) / unit

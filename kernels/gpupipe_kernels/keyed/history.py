@@ -1,4 +1,4 @@
-"""Events sorted by key and time, columns in that order, and queries: the events that each row sees."""
+"""Event histories sorted by key and time, columns in that order, and queries on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def order_events(
     n_threads: int = 1,
     allocate: Allocate | None = None,
 ) -> History:
-    """Sort events by key, then time, then their place in the table.
+    """Sort events by key, time and position in the table.
 
     Parameters
     ----------
@@ -33,17 +33,16 @@ def order_events(
     time : array of int64, shape (rows,)
         Microseconds; NAT (the least int64) is missing.
     n_keys : int, optional
-        More than the largest code. On the device it must be given.
+        Greater than the largest code. Required on the device.
     order : array of int32, shape (events,), optional
-        The rows that have a key and a time, already sorted. On the device it must be given: sorting is CuPy's.
+        The sorted rows that have a key and a time. Required on the device, where CuPy sorts.
     engine : {"numpy", "numba"}, optional
-        What computes on the host, here and with everything that is made of this history; None: see
-        `gpupipe_kernels.engines`.
+        The host engine of this history and of everything derived from it; None: see `gpupipe_kernels.engines`.
     n_threads : int
-        Of the host, for the compiled loops.
+        Threads of the compiled loops on the host.
     allocate : callable, optional
-        (length, dtype) to an uninitialised array of the device: what makes all arrays of this history there, as
-        ``cupy.empty``. Without, Numba allocates by itself, beside the allocator that other libraries share.
+        A function of (length, dtype) that returns an uninitialised device array, like ``cupy.empty``, for all arrays of
+        this history. By default, Numba allocates, bypassing the memory pool that other libraries share.
 
     Returns
     -------
@@ -52,14 +51,14 @@ def order_events(
     Raises
     ------
     ValueError
-        If lengths differ, `key` is not of integers, `time` is not int64, or something that the device needs is missing.
+        If lengths differ, `key` is not integer, `time` is not int64, or an argument required on the device is missing.
     """
     if key.shape != time.shape or key.ndim != 1:
-        raise ValueError(f"key and time are of one length, got shapes {key.shape} and {time.shape}")
+        raise ValueError(f"key and time must have the same length, got shapes {key.shape} and {time.shape}")
     if key.dtype.kind not in "iu" or time.dtype != np.int64:
-        raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
+        raise ValueError(f"expected an integer key and an int64 time, got {key.dtype} and {time.dtype}")
     if len(key) > MOST_EVENTS:
-        raise ValueError(f"{len(key)} rows: more than {MOST_EVENTS} events cannot be ordered at once")
+        raise ValueError(f"expected at most {MOST_EVENTS:,} rows, got {len(key):,}")
     chosen = _engine(key, engine, n_threads, allocate)
     key, time = chosen.given(key, "int32"), chosen.given(time, "int64")
     if order is None:
@@ -71,10 +70,10 @@ def order_events(
 
 
 def _engine(key: Array, name: HostEngine | None, n_threads: int, allocate: Allocate | None) -> KeyedEngine:
-    """Return the engine for an array: by where it is, by `name` if that is given, or else by its length."""
+    """Return the engine for an array: by its location, then by `name` if given, else by its length."""
     if type(key).__module__.partition(".")[0] != "numpy":
         if name is not None:
-            raise ValueError(f"engine {name!r} is for arrays on the host")
+            raise ValueError(f"engine {name!r} cannot compute on device arrays")
         from gpupipe_kernels.keyed.cuda.engine import CudaEngine
 
         return CudaEngine(allocate)
@@ -87,11 +86,11 @@ def _engine(key: Array, name: HostEngine | None, n_threads: int, allocate: Alloc
         from gpupipe_kernels.keyed.numba.engine import NumbaEngine
 
         return NumbaEngine(n_threads)
-    raise ValueError(f"no engine {name!r} for arrays on the host: numpy or numba")
+    raise ValueError(f"unknown host engine {name!r}: expected numpy or numba")
 
 
 def column(history: History, values: Array) -> KeyedColumn:
-    """Return a column that several features are made of, so that each finds what another has already worked out.
+    """Return a column for several features, which share cached intermediate results.
 
     Parameters
     ----------
@@ -102,13 +101,13 @@ def column(history: History, values: Array) -> KeyedColumn:
     Raises
     ------
     ValueError
-        If it is of another length.
+        If the length does not match.
     """
     return KeyedColumn(history, history.engine.numbers(checked(history, values)))
 
 
 def in_order(history: History, values: Array) -> Array:
-    """Return a column of the table in the order of the history: ``values[history.order]``, on all threads.
+    """Return a column of the table in the order of the history: ``values[history.order]``, multithreaded.
 
     Parameters
     ----------
@@ -118,85 +117,86 @@ def in_order(history: History, values: Array) -> Array:
     Raises
     ------
     ValueError
-        If it is of another length.
+        If the length does not match.
     """
     if values.shape != (history.n_rows,):
-        raise ValueError(f"the table of this history has {history.n_rows} rows, got shape {values.shape}")
+        raise ValueError(f"expected {history.n_rows} values, one per row of the table; got shape {values.shape}")
     return history.engine.take(values, history.order)
 
 
 def checked(history: History, values: Array) -> Array:
-    """Return values, which must be as many as the history has events.
+    """Return `values` if there is one per event of the history.
 
     Raises
     ------
     ValueError
-        If there are more or less.
+        If the number of values differs.
     """
     if values.shape != (history.n_events,):
-        raise ValueError(f"a column of this history has {history.n_events} values, got shape {values.shape}")
+        raise ValueError(f"expected {history.n_events} values, one per event; got shape {values.shape}")
     return values
 
 
 def gaps(history: History, unit: float = 1.0) -> Array:
-    """Return the time from the event before, in the order of the history, float64; NaN for the first of a key.
+    """Return the time since the previous event, in the order of the history: float64, NaN for the first of a key.
 
     Parameters
     ----------
     history : History
     unit : float
-        Microseconds that are one in the result.
+        Microseconds per unit of the result.
     """
     return history.engine.gaps(history, unit)
 
 
 def queries_of_events(history: History, include_current: bool = False) -> Queries:
-    """Let each event see the events of its key that stand before it: earlier ones, and at the same time those above it.
+    """Return queries where each event sees the earlier events of its key; ties in time are in table order.
 
     Parameters
     ----------
     history : History
     include_current : bool
-        Whether an event sees itself too, as its last one.
+        Whether an event also sees itself, as its last event.
 
     Returns
     -------
     Queries
-        Results have a value for each row of the table; rows that are no events see nothing.
+        Results have one value per row of the table; rows that are not events see no event.
     """
     low, high = history.engine.of_events(history, include_current)
     return Queries(history, low, high, history.time, history.order, history.n_rows, include_current)
 
 
 def queries_before(history: History, key: Array, time: Array) -> Queries:
-    """Let each row see the events of a key that are earlier than a cut-off.
+    """Return queries where each row sees the events of its key before a cut-off.
 
     Parameters
     ----------
     history : History
     key : array of int, shape (rows,)
-        Codes as in `order_events`; a null and a key without events see nothing.
+        Codes as in `order_events`; rows with a null key or a key without events see no event.
     time : array of int64, shape (rows,) or ()
-        The cut-off in microseconds, of each row or of all. Events at that very time are not seen; NAT sees nothing.
+        The cut-off in microseconds, per row or for all rows. Events exactly at the cut-off are not seen; a row with NAT
+        sees no event.
 
     Raises
     ------
     ValueError
-        If lengths or dtypes do not fit.
+        If lengths or dtypes do not match.
     """
     if key.dtype.kind not in "iu" or time.dtype != np.int64:
-        raise ValueError(f"key must be of integers and time of int64, got {key.dtype} and {time.dtype}")
+        raise ValueError(f"expected an integer key and an int64 time, got {key.dtype} and {time.dtype}")
     if time.ndim == 0:
         time = history.engine.repeated(int(time), len(key))
     if key.shape != time.shape:
-        raise ValueError(f"key and time are of one length, got shapes {key.shape} and {time.shape}")
+        raise ValueError(f"key and time must have the same length, got shapes {key.shape} and {time.shape}")
     key, time = history.engine.given(key, "int32"), history.engine.given(time, "int64")
     low, high = history.engine.before(history, key, time)
     return Queries(history, low, high, time, None, len(key))
 
 
 def last_rows(queries: Queries, n: int) -> Queries:
-    """Let each query see the last `n` of its events only; nulls count as events.
+    """Return the queries limited to the last `n` events; nulls count as events.
 
     Raises
     ------
@@ -204,15 +204,15 @@ def last_rows(queries: Queries, n: int) -> Queries:
         If `n` is less than 1.
     """
     if n < 1:
-        raise ValueError(f"a window has at least 1 row, got {n}")
+        raise ValueError(f"expected a window of at least 1 row, got {n}")
     return replace(queries, low=queries.history.engine.last_rows(queries, n), windowed=True)
 
 
 def last_span(queries: Queries, span: int) -> Queries:
-    """Let each query see only events that are no older than `span`.
+    """Return the queries limited to events at most `span` old.
 
-    A query that includes its own event at T sees the times (T - span, T], as pandas' ``rolling("7D")``. Any other one
-    sees [T - span, T), as with ``closed="left"``; only that an event also sees those of its own time above it.
+    A query that includes its own event at T sees the times (T - span, T], like pandas' ``rolling("7D")``. Other queries
+    see [T - span, T), as with ``closed="left"``, except that an event also sees events at the same time above it.
 
     Parameters
     ----------
@@ -226,5 +226,5 @@ def last_span(queries: Queries, span: int) -> Queries:
         If `span` is less than 1, or more than 146 000 years.
     """
     if not 1 <= span <= LONGEST_SPAN:
-        raise ValueError(f"a window spans 1 to {LONGEST_SPAN} microseconds, got {span}")
+        raise ValueError(f"expected a window of 1 to {LONGEST_SPAN} microseconds, got {span}")
     return replace(queries, low=queries.history.engine.last_span(queries, span), windowed=True)

@@ -1,4 +1,4 @@
-"""The declarations of the keyed kernels: each a feature of a whole table, as both compiled engines make it."""
+"""Declarations of the keyed kernels: each is a feature of a whole table, computed by both compiled engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AGGREGATES: tuple[Function, ...] = ("count", "sum", "mean", "std", "min", "max",
 WINDOWED = AGGREGATES[:6]
 N_SPARE_KEYS = 3
 HALF_LIFE = 3e6  # microseconds
-MOST_OF_ONE_KEY = 300  # the references take the square of it
+MOST_OF_ONE_KEY = 300  # the references are quadratic in it
 
 
 def _aggregate(history: History, x: Any) -> Tables:
@@ -55,7 +55,7 @@ def _before(history: History, x: Any, query_key: Any, cutoff: Any) -> Tables:
     queries = keyed.queries_before(history, query_key, cutoff)
     column = keyed.column(history, x)
     totals = (keyed.aggregate(column, queries, function) for function in ("sum", "nunique"))
-    faded, newest = keyed.decayed_sum(column, queries, HALF_LIFE), keyed.last_rows(queries, 1)  # few events in all
+    faded, newest = keyed.decayed_sum(column, queries, HALF_LIFE), keyed.last_rows(queries, 1)  # few events in total
     of_newest = (keyed.aggregate(column, newest, function) for function in ("sum", "max"))
     return keyed.count(queries), *totals, keyed.time_since(queries), faded, *of_newest
 
@@ -120,17 +120,17 @@ def _codes_naive(order: HostArray, key: HostArray, time: HostArray, n_keys: int,
 
 
 def _of_rows(order: HostArray, n_rows: int, values: HostArray) -> HostArray:
-    """Return values in the order of the table; NaN in rows that are no events."""
+    """Return values in the order of the table; NaN in rows that are not events."""
     table = np.full(n_rows, np.nan)
     table[order] = values
     return table
 
 
 def _sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
-    """Return order, key, time and the number of keys: a key with half of a small table, nulls, ties in time."""
+    """Return order, key, time and the number of keys, with one key in half of the rows, nulls and ties in time."""
     key = rng.integers(-1, n // 8 + 1, n).astype(np.int32)
     key[rng.random(n) < min(0.5, MOST_OF_ONE_KEY / max(n, 1))] = 0
-    time = rng.integers(-40, 40, n) * 1_000_000 + rng.integers(-1, 2, n)  # spans and gaps just met, and just not
+    time = rng.integers(-40, 40, n) * 1_000_000 + rng.integers(-1, 2, n)  # spans and gaps on both sides of the limit
     time[rng.random(n) < 0.05] = NAT
     order = np.lexsort((time, key))
     order = order[(key[order] >= 0) & (time[order] != NAT)].astype(np.int32)
@@ -175,7 +175,7 @@ def _kernel(
         return compute(keyed.order_events(key, time, n_keys, order=order), *rest)
 
     return KernelDeclaration(
-        name, summary, (*EVENTS, *inputs), outputs, "skipped; a row without key or time sees nothing", 2e-6, 2e-6,
+        name, summary, (*EVENTS, *inputs), outputs, "skipped; a row without a key or time sees no event", 2e-6, 2e-6,
         reference, cpu, gpu, sample, (*PREPARES, *device),
     )  # fmt: skip
 
@@ -202,19 +202,19 @@ LEVELS = (event_loops.pairs, event_loops.insert, event_loops.is_first, loops.nun
 
 KERNELS = (
     _kernel(
-        "keyed_aggregate", "what the events before each row come to",
+        "keyed_aggregate", "aggregates of the events before each row",
         (X,), _outputs(*AGGREGATES), _aggregate, _aggregate_naive, _sample_numbers(),
         (*KEEPS, *SUMS, *TREES, *LEVELS, loops.count, loops.moment, loops.pick),
     ),
     _kernel(
-        "keyed_rolling", "what the last events up to each row come to, by rows and by time",
+        "keyed_rolling", "aggregates of the last events up to each row, in windows by rows and by time",
         (X, Argument("rows", "int64", ()), Argument("span", "int64", ())),
         _outputs(*(f"{name}_{by}" for by in ("rows", "span") for name in WINDOWED)),
         _rolling, _rolling_naive, _sample_numbers(3, 7_000_000),
         (*KEEPS, *SUMS, *TREES, loops.count, loops.moment, loops.span, event_loops.last_rows),
     ),
     _kernel(
-        "keyed_before", "what the events before a cut-off come to",
+        "keyed_before", "aggregates of the events before a cut-off",
         (X, Argument("query_key", "int32", null=-1), Argument("cutoff", "int64", null=NAT)),
         _outputs("count", "sum", "nunique", "since", "decayed", "newest_sum", "newest_max"),
         _before, _before_naive, _sample_before,
@@ -224,22 +224,22 @@ KERNELS = (
         ),
     ),
     _kernel(
-        "keyed_lag", "the value of an earlier event, and the time from the one before",
+        "keyed_lag", "value of an earlier event, and time since the previous event",
         (X, Argument("k", "int64", ())), (*_outputs("lag"), Argument("gaps", "float64", ("events",))),
         _lag, _lag_naive, _sample_numbers(2), (event_loops.numbers, loops.pick, loops.gaps),
     ),
     _kernel(
-        "keyed_decayed_sum", "sums in which the past fades",
+        "keyed_decayed_sum", "exponentially decayed sums",
         (X, Argument("half_life", "float64", ())), _outputs("sum", "count"), _decayed, _decayed_naive,
         _sample_numbers(HALF_LIFE), (*KEEPS, *SUMS, loops.decayed),
     ),
     _kernel(
-        "keyed_sessions", "the sessions before each row, by gap",
+        "keyed_sessions", "sessions before each row, separated by a gap",
         (Argument("gap", "int64", ()),), _outputs("count", "events", "age"), _sessions, _sessions_naive,
         _sample_sessions, (*RANKS, event_loops.session_begins, event_loops.positions, loops.session),
     ),
     _kernel(
-        "keyed_codes", "first, last and number of different categories before each row",
+        "keyed_codes", "first, last and number of distinct categories before each row",
         (CODES,), (*_outputs("first", "last", dtype="int32"), *_outputs("nunique")), _codes, _codes_naive,
         _sample_codes,
         (event_loops.known_codes, event_loops.compact, *RANKS, *LEVELS, loops.pick_codes),

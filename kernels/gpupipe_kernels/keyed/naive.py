@@ -1,4 +1,4 @@
-"""The features in plain Python loops in float64: what every engine is measured against."""
+"""Reference of the keyed features: plain Python loops in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 1e100
 
 
 def histories(key: Any, time: Any) -> dict[int, list[int]]:
-    """Return the rows of each key by time; rows of the same time as they stand. Null keys and NAT are left out."""
+    """Return the rows of each key sorted by time, ties in table order. Rows with a null key or NAT are dropped."""
     found: dict[int, list[int]] = {}
     for row in sorted(range(len(key)), key=lambda row: int(time[row])):
         if key[row] >= 0 and time[row] != NAT:
@@ -24,7 +24,7 @@ def histories(key: Any, time: Any) -> dict[int, list[int]]:
 
 
 def seen_by_events(key: Any, time: Any, include_current: bool) -> list[list[int]]:
-    """Return the rows that each row sees of its own table."""
+    """Return the rows that each row sees in the same table."""
     seen: list[list[int]] = [[] for _ in key]
     for rows in histories(key, time).values():
         for i, row in enumerate(rows):
@@ -33,7 +33,7 @@ def seen_by_events(key: Any, time: Any, include_current: bool) -> list[list[int]
 
 
 def seen_before(key: Any, time: Any, query_key: Any, cutoff: Any) -> list[list[int]]:
-    """Return the rows of its key that each query sees: those before its cut-off."""
+    """Return the rows that each query sees: those of its key before its cut-off."""
     rows = histories(key, time)
     return [
         [row for row in rows.get(int(k), []) if t != NAT and time[row] < t]
@@ -42,7 +42,7 @@ def seen_before(key: Any, time: Any, query_key: Any, cutoff: Any) -> list[list[i
 
 
 def within_span(seen: list[list[int]], time: Any, cutoff: Any, span: int, include_current: bool) -> list[list[int]]:
-    """Return what is seen and no older than `span`: (T - span, T] with the current event, else [T - span, T)."""
+    """Return the rows seen in a window: (T - span, T] with the current event, else [T - span, T)."""
     return [
         [row for row in rows if int(t) - int(time[row]) < span + int(not include_current)]
         for rows, t in zip(seen, cutoff, strict=True)
@@ -101,7 +101,7 @@ def decayed_sum(values: Any, time: Any, seen: list[list[int]], cutoff: Any, half
 
 
 def sessions(time: Any, seen: list[list[int]], cutoff: Any, gap: int) -> tuple[Any, Any, Any]:
-    """Return (sessions, events of the last one, microseconds since that began)."""
+    """Return (number of sessions, events of the last session, microseconds since its start)."""
     count, events, age = [], [], []
     for rows, t in zip(seen, cutoff, strict=True):
         begins = [i for i, row in enumerate(rows) if i == 0 or int(time[row]) - int(time[rows[i - 1]]) > gap]
@@ -112,7 +112,7 @@ def sessions(time: Any, seen: list[list[int]], cutoff: Any, gap: int) -> tuple[A
 
 
 def time_since(time: Any, seen: list[list[int]], cutoff: Any, which: str, where: Any = None) -> Any:
-    """Return the microseconds since the first or last event that counts."""
+    """Return the microseconds since the first or last counted event."""
     made = []
     for rows, t in zip(seen, cutoff, strict=True):
         counting = [row for row in rows if where is None or where[row]]

@@ -1,10 +1,10 @@
-"""Sums as pairs of float64, a value and its rounding error: about 31 digits together.
+"""Double-word arithmetic: sums as pairs of float64, a value and its rounding error, with about 31 digits.
 
-So the sum over a window is the difference of two running sums, and a variance is what is left of a sum of squares,
-without loss. After M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building blocks
-of double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that of
-T. J. Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971) 224. A
-device that fuses multiplications and additions does no harm to either: what it would not round is exact already.
+With pairs, differences of running sums give window sums, and differences of sums of squares give variances, without
+loss of precision. After M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building
+blocks of double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that
+of T. J. Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971)
+224. Fused multiply-add on a device does not affect either, because the products concerned are exact.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import array_formula, formula
 from gpupipe_kernels.typing import Array
 
-SPLIT = 134_217_729.0  # 2 ** 27 + 1 cuts the 53 bits of a float64 into two halves whose products are exact
+SPLIT = 134_217_729.0  # 2 ** 27 + 1 splits the 53 bits of a float64 into two halves with exact products
 
 
 @formula
@@ -37,7 +37,7 @@ def add(hi: float, lo: float, more: float, more_lo: float) -> Any:
 
 @formula
 def add_one(hi: float, lo: float, x: float) -> Any:
-    """Return the sum of a pair and a number as a pair: half of the work."""
+    """Return the sum of a pair and a number as a pair, with half of the work."""
     s = hi + x
     back = s - hi
     v = lo + ((hi - (s - back)) + (x - back))
@@ -60,7 +60,7 @@ def product(x: float, y: float) -> Any:
 
 @formula
 def term(x: float, squared: bool) -> Any:
-    """Return what a value adds to a sum, or to a sum of squares, as a pair; infinities are counted elsewhere."""
+    """Return the contribution of a value to a sum, or a sum of squares, as a pair; 0 for infinities."""
     if not -LARGEST <= x <= LARGEST:
         return 0.0, 0.0
     if squared:
@@ -70,7 +70,7 @@ def term(x: float, squared: bool) -> Any:
 
 @formula
 def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
-    """Return the recurrence ``S = share * S + x`` one step on: plain sums (shares of 0 and 1) keep all their digits."""
+    """Return one step of the recurrence ``S = share * S + x``; exact products for shares of 0 and 1 (plain sums)."""
     if x_lo == 0.0:
         return add_one(share * hi, share * lo, x)
     return add(share * hi, share * lo, x, x_lo)
@@ -78,7 +78,7 @@ def advance(share: float, hi: float, lo: float, x: float, x_lo: float) -> Any:
 
 @array_formula
 def term_at(i: Any, values: Array, squared: bool) -> Any:
-    """Return what event `i` adds; without values every event adds 1."""
+    """Return the contribution of event `i`; 1 if there are no values."""
     return term(values[i] if values.size else 1.0, squared)
 
 
@@ -92,7 +92,7 @@ def in_range(hi: Array, lo: Array, head: Array, low: Any, high: Any) -> Any:
 
 @formula
 def deviation(n: float, s: float, s_lo: float, q: float, q_lo: float, noise: float) -> float:
-    """Return the standard deviation of a sample from its sum and its sum of squares; `noise` is the error of these."""
+    """Return the sample standard deviation from the sum and the sum of squares; `noise` is their error."""
     all_squares, all_squares_lo = product(q, n)
     square, square_lo = product(s, s)
     rest, _ = add(all_squares, all_squares_lo + q_lo * n, -square, -(square_lo + 2.0 * s * s_lo))

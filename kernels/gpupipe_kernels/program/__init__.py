@@ -1,1 +1,1 @@
-"""Feature programs: their instruction set (``opcodes``), and instructions with their lookup tables (``program``)."""
+"""Feature programs: the instruction set (``opcodes``), and instructions with lookup tables (``program``)."""

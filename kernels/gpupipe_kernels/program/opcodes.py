@@ -1,13 +1,13 @@
 """The instruction set of the feature program. Standard library only.
 
-An instruction is one row of int32: ``op, dst, block, row, arg, param, lut, size`` (see `Field`). The machine that runs
-it has, per row of the table, one float32 accumulator, which *is* the cell of the destination column, one integer
-register, the index, and a small stack of float32 registers. Value instructions write the accumulator; index
-instructions write the index, which ``TAKE`` looks up; ``STORE`` puts the accumulator on the stack, for an instruction
-of several operands to take off: the last operand is the accumulator itself.
+An instruction is one row of int32: ``op, dst, block, row, arg, param, lut, size`` (see `Field`). For each table row,
+the machine has one float32 accumulator, which *is* the cell of the destination column, one integer register, the index,
+and a small stack of float32 registers. Value instructions write the accumulator. Index instructions write the index,
+which ``TAKE`` looks up. ``STORE`` pushes the accumulator onto the stack; an instruction with several operands pops all
+but the last from the stack, and the last operand is the accumulator.
 
-A *segment* starts at an instruction that does not read what the one before it left (`STARTS_SEGMENT`) while the stack
-is empty; segments are independent of each other, so a GPU can give each its own row of the grid.
+A *segment* starts at an instruction that does not read the accumulator or index (`STARTS_SEGMENT`) while the stack is
+empty. Segments are independent, so a GPU can run each in a separate row of the grid.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from __future__ import annotations
 from enum import IntEnum
 
 BLOCKS = ("int8", "int16", "int32", "float32", "float64", "int64")
-"""The dtypes of an encoded table's blocks; an instruction names a block by its position here."""
+"""The dtypes of an encoded table's blocks; instructions refer to a block by its position here."""
 
 NAT = -(2**63)
 """A missing time."""
 
 N_REGISTERS = 7
-"""Registers of the stack: an instruction has at most one operand more."""
+"""Number of stack registers; an instruction has at most one more operand."""
 
 
 class Field(IntEnum):
     """The columns of the instruction table."""
 
     OP = 0  # an `Opcode`
-    DST = 1  # destination column of the matrix (-1: index instructions have none)
+    DST = 1  # destination column of the matrix; -1 for index instructions
     BLOCK = 2  # source block, an index into `BLOCKS`
     ROW = 3  # source column: row of that block
     ARG = 4  # an immediate integer: a code, a stride, a calendar part, a register
     PARAM = 5  # offset into `Program.params`
     LUT = 6  # offset into `Program.luts`
-    SIZE = 7  # number of lookup entries, of bin edges, or which of the program's calls
+    SIZE = 7  # number of lookup entries or bin edges, or the position of one of the program's calls
 
 
 class Opcode(IntEnum):
-    """What an instruction does.
+    """The operation of an instruction.
 
     ``x`` is the source cell, ``acc`` the accumulator, ``p`` the parameters at PARAM, ``r`` the registers from ARG on.
-    NaN in an operand gives NaN, unless it is said otherwise. A result that is not finite gives NaN as well, in every
-    instruction of `IS_FINITE`: that of finite operands which is beyond float32, and that of an infinite operand.
+    NaN in an operand gives NaN unless stated otherwise. The instructions of `IS_FINITE` also replace infinite results
+    by NaN, whether from float32 overflow or from an infinite operand.
     """
 
     LOAD = 0  # acc = float32(x - p[0]), subtracted in the source's precision
@@ -50,8 +50,8 @@ class Opcode(IntEnum):
     IS_NULL = 2  # acc = 1 if x is NaN (numbers) or NAT (times) else 0
     ELAPSED = 3  # acc = float32((x - p[0]) * p[1]); times; NAT gives NaN
     PART = 4  # acc = calendar part `arg` of x; times; NAT gives NaN
-    FILL = 5  # acc = p[0] where acc is NaN
-    LOG1P = 6  # acc = log(1 + acc); NaN from -1 down
+    FILL = 5  # acc = p[0] if acc is NaN
+    LOG1P = 6  # acc = log(1 + acc); NaN for acc <= -1
     CLIP = 7  # acc = min(max(acc, p[0]), p[1])
     SCALE = 8  # acc = acc * p[0] + p[1]
     SINE = 9  # acc = sin(acc * p[0] + p[1])
@@ -65,14 +65,14 @@ class Opcode(IntEnum):
     ADD = 17  # acc = r[0] + acc
     SUBTRACT = 18  # acc = r[0] - acc
     MULTIPLY = 19  # acc = r[0] * acc
-    DIVIDE = 20  # acc = r[0] / acc, NaN where acc is 0
+    DIVIDE = 20  # acc = r[0] / acc, NaN if acc is 0
     HAVERSINE = (
         21  # acc = p[0] * angle between (r[0] + p[1], r[1]) and (r[2] + p[1], acc): latitude, longitude; degrees
     )
     BEARING = 22  # acc = initial course, 0..360, from (r[0] + p[1], r[1]) to (r[2] + p[1], acc); all in degrees
     YEO_JOHNSON = 23  # acc = the power transformation of acc with exponent p[0]
     BETWEEN = 24  # acc = float32((x - y) * p[0]), y the time in row `arg` of the same block; a NAT gives NaN
-    CALL = 25  # acc = the program's call number `size` of r[0], r[1], ..., acc; it has a null policy of its own
+    CALL = 25  # acc = the program's call number `size` on r[0], r[1], ..., acc; the call has its own null policy
 
 
 STARTS_SEGMENT = frozenset(
@@ -93,7 +93,7 @@ READS_ACCUMULATOR = frozenset(Opcode) - STARTS_SEGMENT - WRITES_INDEX - {Opcode.
 IS_FINITE = frozenset(
     {Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.DIVIDE, Opcode.SCALE, Opcode.LOG1P, Opcode.YEO_JOHNSON}
 )
-"""Instructions whose result is finite or NaN; one that only copies or bounds a value leaves an infinite one."""
+"""Instructions whose result is finite or NaN; those that only copy or clip a value preserve infinities."""
 OPERANDS = {
     Opcode.ADD: 2,
     Opcode.SUBTRACT: 2,
@@ -102,11 +102,11 @@ OPERANDS = {
     Opcode.HAVERSINE: 4,
     Opcode.BEARING: 4,
 }
-"""Operands of the instructions that take some off the stack; a call has as many as its kernel has inputs."""
+"""Number of operands of instructions that pop the stack; a call has as many as its kernel has inputs."""
 
 
 class CalendarPart(IntEnum):
-    """Calendar parts. Those of `PART_SIZES` count from 0 and can be an index; weekday 0 is Monday."""
+    """Calendar parts. Those in `PART_SIZES` count from 0 and can be an index; weekday 0 is Monday."""
 
     YEAR = 0
     QUARTER = 1  # 1-4
@@ -135,4 +135,4 @@ PART_SIZES = {
     CalendarPart.HOUR_OF_WEEK: 168,
     CalendarPart.IS_WEEKEND: 2,
 }
-"""For each part that can be an index: one more than its largest value."""
+"""Number of values of each part that can be an index."""

@@ -1,4 +1,4 @@
-"""The feature program: a table of instructions plus its lookup tables. Numbers only, the same on every device."""
+"""The feature program: a table of instructions and its lookup tables, numeric only and device-independent."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ PARAMS_READ = {
 }  # fmt: skip
 
 ARRAYS = (("instructions", "int32", 2), ("params", "float64", 1), ("luts", "float32", 1))
-MOST_A_COLUMN = 1024  # instructions; the longest chain of ops has dozens
+MOST_A_COLUMN = 1024  # instructions per column; the longest chain of ops has dozens
 
 
 class Call(Protocol):
-    """A kernel that a program calls: its formula comes from a user, not from this package."""
+    """A user kernel called by a program."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name for messages."""
 
     @property
     def n_inputs(self) -> int:
@@ -50,29 +50,29 @@ class Call(Protocol):
 
     @property
     def host(self) -> Callable[..., Any]:
-        """The formula as a NumPy ufunc of `n_inputs` float32 arrays, nulls handled."""
+        """The formula as a NumPy ufunc of `n_inputs` float32 arrays, including its null policy."""
 
     @property
     def formula(self) -> Callable[..., Any]:
-        """The formula as a scalar function that compiled code may call on either processor, nulls handled."""
+        """The formula as a scalar function for compiled code on host or device, including its null policy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A fitted feature program. Its tables do not change: what is made of one may be kept for the next run.
+    """A fitted feature program. Its tables are immutable, so data derived from them can be cached between runs.
 
     Attributes
     ----------
     instructions : ndarray of int32, shape (n, 8)
-        One instruction a row; the columns are `gpupipe_kernels.program.opcodes.Field`.
+        One instruction per row; the columns are `gpupipe_kernels.program.opcodes.Field`.
     params : ndarray of float64, shape (p,)
-        Scalars that instructions point at.
+        Scalars referenced by instructions.
     luts : ndarray of float32, shape (l,)
-        Lookup tables and bin edges, one behind the other.
+        Lookup tables and bin edges, concatenated.
     n_columns : int
         Width of the matrix that the program writes.
     calls : tuple of Call
-        The users' kernels that ``CALL`` instructions name by their position here.
+        The user kernels, which ``CALL`` instructions refer to by position.
     """
 
     instructions: npt.NDArray[np.int32]
@@ -97,13 +97,13 @@ class Program:
         return np.array([*starts, len(self.instructions)], np.int32)
 
     def _pushes(self, op: Opcode, row: list[int]) -> int:
-        """Return by how many registers an instruction makes the stack higher; less than 0 where it takes off."""
+        """Return the change in stack height by an instruction; negative if it pops."""
         return 1 if op is Opcode.STORE else 1 - self._operands(op, row)
 
     def _operands(self, op: Opcode, row: list[int]) -> int:
         if op is Opcode.CALL:
             if not 0 <= row[Field.SIZE] < len(self.calls):
-                raise ValueError(f"CALL of kernel {row[Field.SIZE]}, of {len(self.calls)}")
+                raise ValueError(f"CALL refers to kernel {row[Field.SIZE]}, but the program has {len(self.calls)}")
             return self.calls[row[Field.SIZE]].n_inputs
         return OPERANDS.get(op, 1)
 
@@ -116,16 +116,16 @@ class Program:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all the tables."""
+        """Size of all tables in bytes."""
         return int(self.instructions.nbytes + self.params.nbytes + self.luts.nbytes)
 
     def moved(self, places: Mapping[tuple[int, int], tuple[int, int]]) -> Program:
-        """Return the program for a table whose columns lie elsewhere.
+        """Return the program for a table with other column positions.
 
         Parameters
         ----------
         places : mapping of (block, row) to (block, row)
-            Where each source column was, and where it is now.
+            Maps the old position of each source column to the new one.
         """
         rows = self.instructions.tolist()
         for row in rows:
@@ -136,28 +136,29 @@ class Program:
         return replace(self, instructions=np.array(rows, np.int32).reshape(self.instructions.shape))
 
     def check(self, block_rows: Mapping[int, int], max_codes: Mapping[tuple[int, int], int]) -> None:
-        """Verify that no instruction can read or write outside its tables: a program from a file is not trusted.
+        """Check that no instruction can read or write out of bounds, because programs from files are untrusted.
 
         Parameters
         ----------
         block_rows : mapping of int to int
-            Rows of each block of the table that the program will read.
+            Number of rows of each block of the table that the program will read.
         max_codes : mapping of (block, row) to int
             Number of codes of each code column.
 
         Raises
         ------
         ValueError
-            If an instruction reaches outside, or goes on with what was computed for another column; the message has
-            its number. Also if a column is written by several segments, whose order is nobody's, or by none.
+            If an instruction reads or writes out of bounds, or uses a value computed for another column; the message
+            contains its number. Also if a column is written by no segment, or by several, whose order is undefined.
         """
-        reach = 0  # one more than the largest value that the index register can hold here
+        reach = 0  # one more than the largest possible value of the index register
         depth = 0  # registers in use
-        held = -1  # the column whose cell the accumulator is
+        held = -1  # the column whose cell is the accumulator
         segment = 0  # where it started
         written: dict[int, int] = {}  # the segment of each column
         if self.instructions.ndim != 2 or self.instructions.shape[1] != len(Field):
-            raise ValueError("the instruction table has the wrong shape")
+            shape = self.instructions.shape
+            raise ValueError(f"expected an instruction table of {len(Field)} columns, got shape {shape}")
         if len(self.instructions) > MOST_A_COLUMN * self.n_columns:
             raise ValueError(f"{len(self.instructions):,} instructions for {self.n_columns:,} columns")
         for i, row in enumerate(self.instructions.tolist()):
@@ -171,33 +172,33 @@ class Program:
                 held = self._check_column(op, row[Field.DST], held, depth)
                 depth = self._check_registers(op, row, depth)
                 if held >= 0 and written.setdefault(held, segment) != segment:
-                    raise ValueError(f"{op.name} writes column {held}, which another segment has written")
+                    raise ValueError(f"{op.name} writes column {held}, which another segment already writes")
             except ValueError as error:
                 raise ValueError(f"instruction {i}: {error}") from None
         if depth:
-            raise ValueError(f"the program ends with {depth} registers in use")
+            raise ValueError(f"the program ends with {depth} values on the stack")
         if len(written) < self.n_columns:
             raise ValueError(f"the program writes {len(written)} of {self.n_columns} columns")
 
     def _check_column(self, op: Opcode, dst: int, held: int, depth: int) -> int:
-        """Return the column whose cell the accumulator is after an instruction.
+        """Return the column whose cell is the accumulator after an instruction.
 
-        One interpreter takes it from the matrix, another from a register; so they would differ if columns were mixed.
+        Some interpreters keep it in the matrix, others in a register: they would differ if columns were mixed.
         """
         if op in WRITES_INDEX:
             return held
         if (op in READS_ACCUMULATOR or depth) and dst != held:
             of = "nothing" if held < 0 else f"column {held}"
-            raise ValueError(f"{op.name} for column {dst} goes on with what was computed for {of}")
+            raise ValueError(f"{op.name} for column {dst} uses a value that was computed for {of}")
         return dst
 
     def _check_registers(self, op: Opcode, row: list[int], depth: int) -> int:
         """Return the height of the stack after an instruction."""
         takes = 0 if op is Opcode.STORE else self._operands(op, row) - 1
         if takes > depth or ((op is Opcode.STORE or takes or op is Opcode.CALL) and row[Field.ARG] != depth - takes):
-            raise ValueError(f"{op.name} finds {depth} registers in use and takes {takes} from {row[Field.ARG]} on")
+            raise ValueError(f"{op.name} pops {takes} registers from {row[Field.ARG]} on, but {depth} are in use")
         if depth + self._pushes(op, row) > N_REGISTERS:
-            raise ValueError(f"more than {N_REGISTERS} registers in use")
+            raise ValueError(f"expected at most {N_REGISTERS} registers in use")
         return depth + self._pushes(op, row)
 
     def _check_one(
@@ -217,7 +218,7 @@ class Program:
             else set()
         )  # fmt: skip
         if allowed and (block not in allowed or not 0 <= source < block_rows.get(block, 0)):
-            raise ValueError(f"{op.name} reads a column that is not there")
+            raise ValueError(f"{op.name} reads a column that does not exist")
         if not allowed and block != -1:
             raise ValueError(f"{op.name} reads no column")
         if not (dst == -1 if op in WRITES_INDEX else 0 <= dst < self.n_columns):
@@ -227,7 +228,7 @@ class Program:
         if op in (Opcode.TAKE, Opcode.INDEX_BIN) and not (lut >= 0 and size >= 0 and lut + size <= len(self.luts)):
             raise ValueError(f"{op.name} reads outside the lookup tables")
         if op is Opcode.BETWEEN and not 0 <= arg < block_rows.get(block, 0):
-            raise ValueError("BETWEEN reads a column that is not there")
+            raise ValueError("BETWEEN reads a column that does not exist")
         if op is Opcode.TAKE and reach == 0:
             raise ValueError("TAKE has no index")
         if op is Opcode.TAKE and reach > size:
@@ -235,12 +236,12 @@ class Program:
         if op in (Opcode.PART, Opcode.INDEX_PART):
             part = CalendarPart(arg)
             if op is Opcode.INDEX_PART and size < PART_SIZES.get(part, 2**31):
-                raise ValueError(f"{part.name} cannot be an index of {size}")
+                raise ValueError(f"{part.name} cannot index a table of {size}")
         if op is Opcode.INDEX:
             return max_codes[block, source]
         if op is Opcode.INDEX_PAIR:
             if max_codes[block, source] > arg:
-                raise ValueError("INDEX_PAIR has a stride that is too short")
+                raise ValueError("INDEX_PAIR has too small a stride")
             return reach * arg
         if op is Opcode.INDEX_FOLD:
             return reach
@@ -251,21 +252,21 @@ class Program:
         return reach
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the program as named arrays, for a file."""
+        """Return the program as named arrays, for serialisation."""
         return {"instructions": self.instructions, "params": self.params, "luts": self.luts}
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, npt.NDArray[Any]], n_columns: int, calls: tuple[Call, ...] = ()) -> Program:
-        """Return the program that `arrays` described.
+        """Return the program stored in named arrays.
 
         Raises
         ------
         ValueError
-            If an array is absent, or not of its type and number of dimensions.
+            If an array is absent or has an unexpected dtype or number of dimensions.
         """
         for name, dtype, n_dimensions in ARRAYS:
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
-                raise ValueError(f"the program has no {name} of {dtype} in {n_dimensions} dimensions")
+                raise ValueError(f"expected {name} as a {dtype} array of {n_dimensions} dimensions")
         return Program(
             np.ascontiguousarray(arrays["instructions"], np.int32),
             np.ascontiguousarray(arrays["params"], np.float64),

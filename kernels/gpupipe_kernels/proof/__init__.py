@@ -1,1 +1,1 @@
-"""Checks of the kernels: fuzzing against references, machine code and occupancy; and compilation ahead of a run."""
+"""Verification of the kernels by fuzzing, machine code and occupancy, and ahead-of-time compilation."""

@@ -1,7 +1,7 @@
-"""The compilers of device code without a device: numba-cuda to PTX, ptxas to machine code.
+"""Compilation of device code without a device: numba-cuda to PTX, ptxas to machine code.
 
-Numba asks the driver for the current GPU as soon as a loop calls another device function; it is given an architecture
-here. A failed compilation can spoil the next one in a process.
+Numba queries the current GPU as soon as a loop calls another device function; this module passes an architecture
+instead. A failed compilation can break the next one in the same process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INSTALL = "pip install 'gpupipe[test]'"
 
 
 def compiler_versions() -> dict[str, str]:
-    """Return the versions of everything that has a say in the result; of libnvvm, whose releases differ, a hash."""
+    """Return the versions of everything that affects the result, with a hash of libnvvm, whose releases differ."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     said = subprocess.run([str(find_ptxas()), "--version"], capture_output=True, text=True, check=True).stdout
@@ -40,7 +40,7 @@ def compiler_versions() -> dict[str, str]:
 
 
 def missing_compiler() -> str:
-    """Return which compiler is missing, in words, or ``""`` if all are there."""
+    """Return a description of the missing compiler, or ``""`` if none is missing."""
     if find_spec("numba_cuda") is None:
         return "numba-cuda is not installed"
     from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
@@ -54,7 +54,7 @@ def missing_compiler() -> str:
 
 
 def find_ptxas() -> Path | None:
-    """Return the assembler: that of the wheel, which fits the other compilers, or else what the system has."""
+    """Return the path of ptxas: from the wheel, which matches the other compilers, or else from the system."""
     try:
         files = distribution("nvidia-cuda-nvcc").files or []
         return Path(str(next(file.locate() for file in files if file.name == "ptxas")))
@@ -66,7 +66,7 @@ def find_ptxas() -> Path | None:
 
 @cache
 def ptx_of(loop: DeviceLoop, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, str]:
-    """Return the PTX for each architecture: they differ in the last step only, and the ones before take the time."""
+    """Return the PTX for each architecture; only the last, cheap compilation step differs."""
     from numba import cuda
     from numba.cuda import compiler, dispatcher
 

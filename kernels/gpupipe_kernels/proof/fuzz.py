@@ -1,8 +1,8 @@
-"""Every kernel against its reference, on inputs that are made to break it.
+"""Comparison of every kernel with its reference, on adversarial inputs.
 
-``python -m gpupipe_kernels.proof.fuzz`` prints one JSON line for each kernel. The device side runs on the GPU, or in
-Numba's simulator where the environment says ``NUMBA_ENABLE_CUDASIM=1``: that is fixed when Numba is imported, so who
-wants the other one starts a process.
+``python -m gpupipe_kernels.proof.fuzz`` prints one JSON line per kernel. Device kernels run on the GPU, or in Numba's
+simulator if the environment variable ``NUMBA_ENABLE_CUDASIM=1`` is set. Numba reads it at import, so switching requires
+a new process.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpupipe_kernels.launch import THREADS_A_BLOCK, is_simulated
 from gpupipe_kernels.typing import HostArray
 
 BLOCK = THREADS_A_BLOCK  # rows
-MOST_SIMULATED_ROWS = 2 * BLOCK + 1  # the simulator runs but 10 000 threads a second
+MOST_SIMULATED_ROWS = 2 * BLOCK + 1  # the simulator runs only 10,000 threads per second
 MOST_SHRINK_ROWS = 33
 
 
 @dataclass(frozen=True)
 class KernelComparison:
-    """How a kernel compared on one processor.
+    """The result of a kernel's comparison on one processor.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class KernelComparison:
     max_error : float
         The largest absolute difference from the reference.
     share : float
-        The largest difference as a share of what is tolerated: more than 1 fails.
+        The largest difference as a share of the tolerance; more than 1 fails.
     strides : {"taken", "refused"}
-        What was made of arrays whose rows do not lie one behind the other.
+        Whether the kernel accepted non-contiguous arrays.
     failure : str
-        The smallest case that failed, or ``""``.
+        The smallest failing case, or ``""``.
     """
 
     cases: int
@@ -52,7 +52,7 @@ class KernelComparison:
 
 @dataclass(frozen=True)
 class FuzzCase:
-    """Inputs of a comparison, and how they are made again.
+    """The parameters that reproduce the inputs of a comparison.
 
     Attributes
     ----------
@@ -69,21 +69,21 @@ class FuzzCase:
 
 
 class Mismatch(Exception):
-    """A kernel did not do what its declaration says; the message says how."""
+    """A kernel's results differ from its declaration; the message describes the difference."""
 
 
 def compare(kernel: KernelDeclaration, run: Callable[..., Any], seed: int, n_rows: int) -> KernelComparison:
-    """Compare `run`, which takes and returns host arrays, with the reference of `kernel`.
+    """Compare `run`, a function of host arrays, with the reference of `kernel`, and return the result.
 
     Parameters
     ----------
     kernel : KernelDeclaration
     run : callable
-        ``kernel.cpu``, or what `on_device` returns.
+        ``kernel.cpu``, or the result of `on_device`.
     seed : int
-        Of the inputs: the same gives the same.
+        Seed of the inputs, which it determines.
     n_rows : int
-        The largest size; those around the border of a block come before it.
+        The largest size; sizes around the border of a block come first.
     """
     worst, strides, n_cases = (0.0, 0.0), "taken", 0
     for case in _cases(kernel, seed, n_rows):
@@ -110,7 +110,7 @@ def _cases(kernel: KernelDeclaration, seed: int, n_rows: int) -> Iterator[FuzzCa
 
 
 def _smallest(kernel: KernelDeclaration, run: Callable[..., Any], failed: FuzzCase, how: str) -> str:
-    """Return the words for the smallest case of the same variation that fails too."""
+    """Return the description of the smallest failing case of the same variation."""
     for n in range(min(failed.n_rows, MOST_SHRINK_ROWS)):
         case = FuzzCase(failed.seed, n, failed.variation)
         try:
@@ -121,10 +121,10 @@ def _smallest(kernel: KernelDeclaration, run: Callable[..., Any], failed: FuzzCa
 
 
 def _error_of(kernel: KernelDeclaration, run: Callable[..., Any], case: FuzzCase) -> tuple[float, float] | None:
-    """Return the largest error and its share of the tolerance; None where strided inputs were refused."""
+    """Return the largest error and its share of the tolerance; None if strided inputs were rejected."""
     inputs = inputs_of(kernel, case)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # the simulator warns of uint32 arithmetic that is to wrap
+        warnings.simplefilter("ignore", RuntimeWarning)  # the simulator warns about intended uint32 overflow
         expected = _as_tuple(kernel.reference(*inputs))
         try:
             got = _as_tuple(run(*inputs))
@@ -154,7 +154,7 @@ def inputs_of(kernel: KernelDeclaration, case: FuzzCase) -> tuple[Any, ...]:
 
 
 def extremes(argument: Argument) -> HostArray:
-    """Return the values of an input that arithmetic stumbles over, null among them."""
+    """Return the extreme values of an input, including null."""
     dtype = np.dtype(argument.dtype)
     if dtype.kind == "f":
         most, least = float(np.finfo(dtype).max), float(np.finfo(dtype).smallest_subnormal)
@@ -168,7 +168,7 @@ def extremes(argument: Argument) -> HostArray:
 
 
 def _strided(array: HostArray) -> HostArray:
-    """Return equal values of which every third element of a longer array is one."""
+    """Return a non-contiguous copy: every third element of a longer array."""
     if array.ndim == 0:
         return array
     apart = np.zeros((*array.shape[:-1], 3 * array.shape[-1]), array.dtype)[..., ::3]
@@ -178,11 +178,13 @@ def _strided(array: HostArray) -> HostArray:
 
 def _compare_all(kernel: KernelDeclaration, expected: tuple[Any, ...], got: tuple[Any, ...]) -> tuple[float, float]:
     if not len(expected) == len(got) == len(kernel.outputs):
-        raise Mismatch(f"{len(got)} results; {len(kernel.outputs)} are declared, the reference has {len(expected)}")
+        raise Mismatch(
+            f"expected {len(kernel.outputs)} results as declared, got {len(got)}; the reference returns {len(expected)}"
+        )
     worst = (0.0, 0.0)
     for argument, a, b in zip(kernel.outputs, expected, got, strict=True):
         if b.dtype != argument.dtype or b.shape != np.shape(a):
-            raise Mismatch(f"{argument.name} is {b.dtype} {b.shape}; {argument.dtype} {np.shape(a)} is expected")
+            raise Mismatch(f"expected {argument.name} to be {argument.dtype} {np.shape(a)}, got {b.dtype} {b.shape}")
         error = difference(np.asarray(a).astype(argument.dtype), b, kernel.rtol, kernel.atol)
         worst = max(worst[0], error[0]), max(worst[1], error[1])
     return worst
@@ -194,31 +196,33 @@ def difference(expected: HostArray, got: HostArray, rtol: float, atol: float) ->
     Raises
     ------
     Mismatch
-        If a value is further away than that; NaN equals NaN, and an infinity only itself.
+        If a difference exceeds the tolerance; NaN equals NaN, and an infinity equals only itself.
     """
     same = (expected == got) | ((expected != expected) & (got != got))
     if same.all():
         return 0.0, 0.0
     places = np.argwhere(~same)
-    exact = np.float64 if np.issubdtype(expected.dtype, np.floating) else object  # whole numbers of any length
+    exact = np.float64 if np.issubdtype(expected.dtype, np.floating) else object  # integers of any size
     a, b = expected[~same].astype(exact), got[~same].astype(exact)
     apart, allowed = np.abs(a - b).astype(np.float64), atol + rtol * np.abs(a).astype(np.float64)
     wrong = ~(np.isfinite(apart) & (apart <= allowed))
     if wrong.any():
         i = int(np.argmax(wrong))
         at = ", ".join(map(str, places[i]))
-        raise Mismatch(f"row {at} is {b[i]!s}, not {a[i]!s} ({int(wrong.sum())} of {same.size} values are wrong)")
+        raise Mismatch(
+            f"row {at}: expected {a[i]!s}, got {b[i]!s} ({int(wrong.sum())} of {same.size} values are wrong)"
+        )
     return float(apart.max()), float((apart / allowed).max())
 
 
 def on_device(kernel: KernelDeclaration) -> Callable[..., Any]:
-    """Return a function of host arrays that runs `kernel` on the device and brings its results back."""
+    """Return a function of host arrays that runs `kernel` on the device and copies the results back."""
     from numba import cuda
 
     def there(value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
-        if value.ndim and value.size and not value.flags.c_contiguous:  # only a view of something contiguous can go
+        if value.ndim and value.size and not value.flags.c_contiguous:  # only views of contiguous arrays can be copied
             return cuda.to_device(np.ascontiguousarray(value.base))[..., ::3]
         return cuda.to_device(value)
 
@@ -229,7 +233,7 @@ def on_device(kernel: KernelDeclaration) -> Callable[..., Any]:
 
 
 def device_name() -> str:
-    """Return where kernels for the device run in this process: the GPU's name, or ``"simulator"``."""
+    """Return the device of this process: the name of the GPU, or ``"simulator"``."""
     if is_simulated():
         return "simulator"
     from numba import cuda
@@ -243,12 +247,12 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare the kernels named, or all; print a JSON line for each, and return 1 if one failed."""
+    """Compare the named kernels, or all; print a JSON line for each, and return 1 if any failed."""
     from gpupipe_kernels.catalog import kernels
 
     parser = argparse.ArgumentParser(prog="python -m gpupipe_kernels.proof.fuzz")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--rows", type=int, default=10_000, help="the largest size, of which the simulator gets less")
+    parser.add_argument("--rows", type=int, default=10_000, help="largest number of rows (fewer in the simulator)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     where, failed = device_name(), False

@@ -1,4 +1,4 @@
-"""Machine code of every device loop, for real GPUs and without one: PTX by Numba, assembled by ptxas.
+"""Machine code of every device loop, compiled without a GPU: PTX by Numba, assembled by ptxas.
 
 ``python -m gpupipe_kernels.proof.machine_code`` prints it as JSON.
 """
@@ -31,19 +31,19 @@ from gpupipe_kernels.proof.occupancy import occupancy
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What ptxas says of a loop.
+    """Resource usage of a loop, as reported by ptxas.
 
     Attributes
     ----------
     registers : int
-        Of a thread.
+        Registers per thread.
     stack, spill_stores, spill_loads : int
-        Bytes a thread: arrays of its own, and registers that had to go to memory and back.
+        Bytes per thread: local arrays, and registers spilled to memory.
     shared, constant : int
-        Bytes: static shared memory of a block; constant memory, its arguments among it (0 where ptxas is silent).
+        Bytes of static shared memory per block, and of constant memory including arguments (0 if not reported).
     barriers : int
     f64 : int
-        Instructions of the PTX that work on float64.
+        Number of float64 instructions in the PTX.
     """
 
     registers: int
@@ -60,12 +60,12 @@ Table = dict[str, dict[str, MachineCode]]
 
 
 def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Table:
-    """Compile every loop for every architecture; return name to architecture to what came out.
+    """Compile every loop for every architecture and return the results by loop name and architecture.
 
     Raises
     ------
     ValueError
-        If a loop does not compile; the message has its name and the compiler's words.
+        If a loop does not compile; the message contains its name and the compiler's error.
     """
     ptxas = find_ptxas()
     if ptxas is None:
@@ -79,7 +79,7 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Ta
 
 
 def document(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCHITECTURES) -> dict[str, Any]:
-    """Return everything about `loops` as it is kept in JSON: ``compilers``, and ``loops`` with their occupancy."""
+    """Return a JSON-serialisable description of `loops`: ``compilers``, and ``loops`` with their occupancy."""
     table = inspect(loops, architectures)
     return {
         "compilers": compiler_versions(),
@@ -102,7 +102,7 @@ def _assemble(ptxas: Path, name: str, ptx: str, architecture: str) -> MachineCod
 
 
 def parse(said: str, ptx: str) -> MachineCode:
-    """Return the figures in what ``ptxas -v`` said of `ptx`; it leaves out what is zero."""
+    """Return the figures in the output of ``ptxas -v`` for `ptx`; it omits zeros."""
 
     def number(pattern: str) -> int:
         return sum(map(int, re.findall(pattern, said)))

@@ -1,7 +1,7 @@
-"""How many warps of a kernel fit on a multiprocessor: what its registers and shared memory leave of the parallelism.
+"""Occupancy: the number of warps that fit on a multiprocessor, given a kernel's registers and shared memory.
 
-The limits and the arithmetic are those of NVIDIA's ``cuda_occupancy.h`` (CUDA 13.0) and of the table "Technical
-Specifications per Compute Capability" of the CUDA C++ Programming Guide.
+Limits and arithmetic follow NVIDIA's ``cuda_occupancy.h`` (CUDA 13.0) and the table "Technical Specifications per
+Compute Capability" in the CUDA C++ Programming Guide.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 WARP = 32
-REGISTERS = 65_536  # of a multiprocessor, in four partitions; a warp stays in one
+REGISTERS = 65_536  # per multiprocessor, in four partitions; a warp stays in one
 PARTITIONS = 4
-REGISTER_UNIT = 256  # registers are given to warps in such portions
+REGISTER_UNIT = 256  # allocation unit of registers per warp
 
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """The limits of a multiprocessor.
+    """Limits of a multiprocessor.
 
     Attributes
     ----------
     threads, blocks : int
-        Resident at the same time.
+        Maximum number resident at the same time.
     shared_bytes : int
-        Shared memory at most.
+        Size of shared memory.
     reserved_bytes : int
-        Shared memory that the driver takes of each block.
+        Shared memory per block that the driver reserves.
     shared_unit : int
-        Shared memory is given to blocks in such portions of bytes.
+        Allocation unit of shared memory, in bytes.
     """
 
     threads: int
@@ -44,11 +44,11 @@ MULTIPROCESSORS = {
     "sm_100": Multiprocessor(2048, 32, 228 * 1024),
     "sm_120": Multiprocessor(1536, 24, 100 * 1024),
 }
-"""Turing, Ampere (A100), Hopper, Blackwell of data centres and of desktops."""
+"""Turing, Ampere (A100), Hopper, and Blackwell for data centres and desktops."""
 
 
 def resident_blocks(architecture: str, registers: int, shared_bytes: int, threads: int) -> int:
-    """Return how many blocks are on a multiprocessor at the same time.
+    """Return the number of blocks resident on a multiprocessor at the same time.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def resident_blocks(architecture: str, registers: int, shared_bytes: int, thread
     registers : int
         Of a thread.
     shared_bytes : int
-        Of a block, static and dynamic.
+        Static and dynamic shared memory per block.
     threads : int
         Of a block.
     """
@@ -72,7 +72,7 @@ def resident_blocks(architecture: str, registers: int, shared_bytes: int, thread
 
 
 def occupancy(architecture: str, registers: int, shared_bytes: int, threads: int) -> float:
-    """Return the share of a multiprocessor's warps that can be resident, 0 to 1; see `resident_blocks`."""
+    """Return the occupancy: the share of a multiprocessor's warps that can be resident, 0 to 1."""
     warps = resident_blocks(architecture, registers, shared_bytes, threads) * -(-threads // WARP)
     return warps * WARP / MULTIPROCESSORS[architecture].threads
 

@@ -1,4 +1,4 @@
-"""Compile everything ahead: for images, and for machines whose first run is not to wait."""
+"""Ahead-of-time compilation of all kernels, for container images and for fast first runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 from gpupipe_kernels.code_cache import cache_folder
 
-FEW_ROWS = 500  # enough for a sample to need every loop
+FEW_ROWS = 500  # enough rows for a sample to need every loop
 
 
 @dataclass(frozen=True)
 class ReadyKernel:
-    """A kernel that is ready.
+    """A compiled kernel.
 
     Attributes
     ----------
     name : str
     seconds : float
     n_compiled : int
-        Loops that had to be compiled; 0 if all were on disk.
+        Number of loops that were compiled; 0 if all were on disk.
     """
 
     name: str
@@ -32,12 +32,12 @@ class ReadyKernel:
 
 
 def warm_all(with_device: bool = False) -> Iterator[ReadyKernel]:
-    """Compile every kernel that is not on disk yet, and yield each as it is done.
+    """Compile every kernel that is not on disk yet, and yield each when done.
 
     Parameters
     ----------
     with_device : bool
-        Also for the GPU at hand.
+        Whether to compile for the available GPU too.
     """
     from gpupipe_kernels.catalog import kernels
     from gpupipe_kernels.proof.fuzz import on_device
@@ -58,5 +58,5 @@ def _timed(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> 
 
 
 def _n_kept() -> int:
-    """Return how many compiled loops are on disk."""
+    """Return the number of compiled loops on disk."""
     return sum(1 for _ in cache_folder().rglob("*.nbc"))

@@ -1,8 +1,8 @@
-"""Reductions over the rows of encoded columns: what a fit learns from data.
+"""Reductions over the rows of encoded columns: the statistics that a fit learns.
 
-``engine``   the operations of an engine
-``numpy``    the engine in NumPy: the readable reference
-``numba``    the engine in compiled loops on the host, equal to the last bit
-``cuda``     the engine in CUDA kernels, for arrays on a device
-``kernels``       what is declared of them
+``engine``   the interface of the engines
+``numpy``    the NumPy engine, the readable reference
+``numba``    compiled loops on the host, bit-identical to NumPy
+``cuda``     CUDA kernels, for device arrays
+``kernels``  the kernel declarations
 """

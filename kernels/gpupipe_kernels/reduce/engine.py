@@ -1,8 +1,8 @@
-"""What a reduction takes and gives, whichever engine computes it.
+"""Interface of the reduction engines.
 
-Each call reduces some rows on the thread that makes it, and lets go of the interpreter lock. Who calls cuts the rows
-and adds up what comes back: integers in any order, floats in the order of the rows. Both engines give the same bits.
-`gpupipe_kernels.reduce.cuda.engine` is for arrays on a device.
+Each call reduces some rows on the calling thread and releases the interpreter lock. The caller splits the rows and
+combines the results: integers in any order, floats in row order. Both engines give the same bits.
+`gpupipe_kernels.reduce.cuda.engine` is for device arrays.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any, NamedTuple, Protocol
 
 from gpupipe_kernels.typing import Array
 
-BLOCK_ROWS = 65_536  # they stay in the cache with what is made of them; shorter blocks lose to the interpreter lock
+BLOCK_ROWS = 65_536  # rows and temporaries fit into the cache; shorter blocks lose time to the interpreter lock
 CODES = ("int8", "int16", "int32")
-BLOCKS = (*CODES, *(f"made_{dtype}" for dtype in CODES))  # those of a table, and those that are computed from it
-LANES = 256  # running sums side by side: value i of a block goes to sum i % LANES
+BLOCKS = (*CODES, *(f"made_{dtype}" for dtype in CODES))  # those of a table, and those computed from it
+LANES = 256  # parallel running sums: value i of a block is added to sum i % LANES
 FLOAT32_MAX = 3.4028234663852886e38
 
 
 class CellLayout(NamedTuple):
-    """How the rows of a table fall into cells.
+    """Assignment of a table's rows to cells.
 
     Attributes
     ----------
     blocks : mapping of str to array, shape (columns, n_rows)
-        Blocks of codes, by the names in `BLOCKS`.
+        Blocks of codes, by name as in `BLOCKS`.
     steps : tuple of (str, int, int)
         Block, row and stride of each step: ``cell = cell * stride + code``, from 0.
     size : int
-        How many cells there are.
+        Number of cells.
     y : array of float64, shape (n_rows,), optional
-        Numbers to add up in each cell.
+        Numbers to sum per cell.
     largest : float
-        The largest absolute value in `y`; the host does not ask for it.
+        The largest absolute value in `y`; unused on the host.
     """
 
     blocks: Any
@@ -43,18 +43,18 @@ class CellLayout(NamedTuple):
 
 
 def seed_bits(seed: int) -> int:
-    """Return 32 bits that differ much for seeds that differ little: the multiple of 2**32 over the golden ratio."""
+    """Return 32 bits that spread similar seeds, by multiplication with 2**32 divided by the golden ratio."""
     return seed * 0x9E3779B1 % 2**32
 
 
 class ReductionEngine(Protocol):
-    """What both engines of the host do. Columns are contiguous arrays; outputs are written in place."""
+    """Operations of a host engine. Columns are contiguous arrays; outputs are written in place."""
 
     def sweep(self, x: Array, pivot: float, sums: Array, brackets: Array, out: Array, found: Array) -> tuple[int, int]:
-        """Add up values, and collect those in brackets, in one pass.
+        """Sum values, and collect those in brackets, in one pass.
 
-        To `sums` go the sums of ``x - pivot`` and of its square. Values that float32 cannot hold relative to `pivot`
-        (inf among them) are left out.
+        `sums` receives the sums of ``x - pivot`` and of its square. Values that exceed float32 relative to `pivot`,
+        such as inf, are skipped.
 
         Parameters
         ----------
@@ -62,34 +62,34 @@ class ReductionEngine(Protocol):
         pivot : float
             Finite.
         sums : array of float64, shape (2, LANES)
-            Or (0, LANES), if none are wanted.
+            Or (0, LANES) to skip the sums.
         brackets : array of the dtype of `x`, shape (k, 2)
-            Low and high of each; may be infinite.
+            Lower and upper bound of each bracket; may be infinite.
         out : array of the dtype of `x`, shape (k, n)
-            To the front of each row go the values with ``low <= x <= high``, in their order; the rest may hold
-            anything. Those of a bracket with one value alone, low == high, are only counted.
+            Each row starts with the values ``low <= x <= high`` in their order; its other elements are undefined. For
+            a bracket with low == high, values are only counted.
         found : array of int64, shape (k, 2)
-            0 before; how many values are below each bracket, and how many inside.
+            Initially 0; receives the number of values below and inside each bracket.
 
         Returns
         -------
         n_added, n_null : int
-            Values in the sums; values that are NaN. 0 and 0 without sums.
+            Number of values in the sums, and of NaN values. 0 and 0 without sums.
         """
 
     def count(self, codes: Array, counts: Array) -> None:
-        """Add the rows of each code to `counts`, int64, which has a place for every code."""
+        """Add the number of rows of each code to `counts`, int64, shape (n_codes,)."""
 
     def fold(self, start: int, seed: int, n_folds: int, out: Array) -> None:
-        """Write the fold of rows `start`, `start` + 1... to `out`, int8: a hash of seed and row, in 1..n_folds."""
+        """Write the folds of the rows from `start` on to `out`, int8: a hash of seed and row, in 1..n_folds."""
 
     def tally(self, cells: CellLayout, start: int, stop: int, counts: Array, totals: Array) -> None:
-        """Add rows start..stop to the cells they belong to.
+        """Add the rows ``start:stop`` to their cells.
 
         Parameters
         ----------
         counts : array of int64, shape (size,)
-            Rows of each cell.
+            Receives the number of rows of each cell.
         totals : array of float64, shape (size,), or (0,) without `y`
-            0 before; the sums of `y`, added up in the order of the rows.
+            Initially 0; receives the sums of `y`, in row order.
         """

@@ -1,4 +1,4 @@
-"""What the loops of both processors compute of one row."""
+"""Formulas per row, shared by the host and device loops."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def mixed(h: Any) -> Any:
 
 @formula
 def fold_of(row: Any, bits: Any, n_folds: Any) -> Any:
-    """Return the fold of a row, in 1..n_folds: the hash as a fraction of 2**32, scaled, without a division."""
+    """Return the fold of a row, in 1..n_folds: the hash as a fraction of 2**32, scaled without a division."""
     h = mixed(uint32(mixed(uint32(row)) + uint32(bits)))
     return ((uint64(h) * uint64(n_folds)) >> uint64(32)) + uint64(1)

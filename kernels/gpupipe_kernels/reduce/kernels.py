@@ -1,4 +1,4 @@
-"""The declarations of the reductions: each as compiled for both processors, against plain NumPy and Python."""
+"""Declarations of the reductions, with references in plain NumPy and Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.typing import HostArray
 
 PIVOT = 3.5
-SIZES = (7, 300, 5_000)  # of tables: the last is too large for shared memory
+SIZES = (7, 300, 5_000)  # table sizes; the last is too large for shared memory
 
 
 def _sums_of_numpy(x: HostArray, pivot: float) -> HostArray:
@@ -62,7 +62,7 @@ def _counts_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
 
 
 def _totals_of_numpy(cell: HostArray, y: HostArray, largest: float, size: int) -> HostArray:
-    return np.bincount(cell, y, minlength=size).astype(np.float64)  # of no rows they would be integers
+    return np.bincount(cell, y, minlength=size).astype(np.float64)  # without rows they would be integers
 
 
 def _totals_cpu(cell: HostArray, y: HostArray, largest: float, size: int) -> HostArray:
@@ -95,7 +95,7 @@ def _folds_in_python(start: int, seed: int, n_folds: int, n_rows: int) -> HostAr
 
 
 def _mixed(h: int) -> int:
-    """Return murmur3's finaliser in Python's integers."""
+    """Return murmur3's finaliser, in Python integers."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         h = (h ^ h >> shift) * factor % 2**32
     return h ^ h >> 16
@@ -123,24 +123,24 @@ def _scalars(*names: str) -> tuple[Argument, ...]:
 
 KERNELS = (
     KernelDeclaration(
-        "reduce_sums", "how many values and nulls, and the sums of their distances from a pivot and of the squares",
+        "reduce_sums", "number of values and nulls, and the sums of differences from a pivot and of their squares",
         (Argument("x", "float64", null=np.nan), Argument("pivot", "float64", ())),
-        (Argument("sums", "float64", ("4",)),), "counted; what float32 does not hold is left out", 1e-12, 1e-9,
+        (Argument("sums", "float64", ("4",)),), "counted; values that exceed float32 are skipped", 1e-12, 1e-9,
         _sums_of_numpy, _sums_cpu, _sums_gpu, _sums_sample, (loops.add_up, loops.join),
     ),
     KernelDeclaration(
-        "reduce_count", "rows of each code", (Argument("codes", "int32"), *_scalars("size")),
-        (Argument("counts", "int64", ("size",)),), "a code like any other", 0.0, 0.0,
+        "reduce_count", "number of rows per code", (Argument("codes", "int32"), *_scalars("size")),
+        (Argument("counts", "int64", ("size",)),), "an ordinary code", 0.0, 0.0,
         _counts_of_numpy, _counts_cpu, _counts_gpu, _counts_sample, (loops.count,),
     ),
     KernelDeclaration(
-        "reduce_total", "the sum of a number over the rows of each cell",
+        "reduce_total", "sum of a number over the rows of each cell",
         (Argument("cell", "int32"), Argument("y", "float64"), Argument("largest", "float64", ()), *_scalars("size")),
         (Argument("totals", "float64", ("size",)),), "none", 1e-12, 1e-9,
         _totals_of_numpy, _totals_cpu, _totals_gpu, _totals_sample, (loops.total,),
     ),
     KernelDeclaration(
-        "reduce_fold", "the fold of each row: a hash of seed and position",
+        "reduce_fold", "fold of each row: a hash of seed and position",
         _scalars("start", "seed", "n_folds", "n_rows"), (Argument("fold", "int8"),), "none", 0.0, 0.0,
         _folds_in_python, _folds_cpu, _folds_gpu, _folds_sample, (loops.fold,),
     ),

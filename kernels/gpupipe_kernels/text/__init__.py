@@ -1,12 +1,11 @@
-"""Texts as numbers: hashed n-grams, and counts of what is in them. No Python string is ever made.
+"""Text features: hashed n-grams, and counts of characters and words, without creating Python strings.
 
-Texts are what Arrow holds: UTF-8 bytes, and offsets that say where each text starts and ends. What a word is, how
-n-grams are made of words or characters, and to which bucket an n-gram belongs is scikit-learn's `HashingVectorizer`
-with the token pattern ``\\w+``, to the bit.
+Texts are in Arrow's layout: UTF-8 bytes, and offsets of the start and end of each text. Words, n-grams of words or
+characters, and buckets of n-grams match scikit-learn's `HashingVectorizer` with the token pattern ``\\w+`` exactly.
 
-``characters``  the class of each byte's character
-``numpy``       texts cut into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
-``walks``       the same for one text, compiled for either processor
+``characters``  character classes per byte
+``numpy``       texts split into words or characters (``items``), hashed n-grams (``grams``, ``murmur3``), ``counts``
+``walks``       the same for one text, compiled for host and device
 ``numba``       loops over texts on the host
 ``cuda``        loops over texts on the device
 ``kernels``     the declarations
@@ -33,21 +32,21 @@ def hash_texts(
     engine: HostEngine | None = None,
     allocate: Allocate | None = None,
 ) -> Array:
-    """Return the vectors of texts: see `hash_grams`.
+    """Return the n-gram vectors of texts; see `hash_grams`.
 
-    Both engines of the host give the same bits. The device agrees with them to the rounding of float32.
+    Both host engines give the same bits. The device agrees with them up to float32 rounding.
 
     Parameters
     ----------
     data, offsets : array
-        Of the host or of the device; contiguous there.
+        Host or device arrays; device arrays must be contiguous.
     grams : Grams
     n_threads : int
-        Of compiled loops on the host.
+        Threads of compiled loops on the host.
     engine : {"numpy", "numba"}, optional
-        For texts on the host; None: see `gpupipe_kernels.engines`.
+        Engine for texts on the host; None: see `gpupipe_kernels.engines`.
     allocate : Allocate, optional
-        For texts on the device: makes the arrays, as ``cupy.empty`` does. Without, Numba allocates them.
+        Allocates arrays on the device, like ``cupy.empty``. By default, Numba allocates.
     """
     if not (isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)):
         from gpupipe_kernels.text.cuda.engine import hash_on_device
@@ -67,7 +66,7 @@ def count_texts(
     engine: HostEngine | None = None,
     allocate: Allocate | None = None,
 ) -> Array:
-    """Return the counts of texts: see `count_characters`, and `hash_texts` for the parameters."""
+    """Return the counts of texts; see `count_characters`, and `hash_texts` for the parameters."""
     if not (isinstance(data, np.ndarray) and isinstance(offsets, np.ndarray)):
         from gpupipe_kernels.text.cuda.engine import count_on_device
 
@@ -80,5 +79,5 @@ def count_texts(
 
 
 def n_bytes(offsets: HostArray) -> int:
-    """Return how many bytes the texts between `offsets` have."""
+    """Return the number of bytes of the texts between `offsets`."""
     return int(offsets[-1] - offsets[0])

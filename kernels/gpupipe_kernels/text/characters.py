@@ -1,7 +1,7 @@
-"""What each byte of a text is: the class of its character, by a table over all code points.
+"""Character classes per byte of a text, by a table of all code points.
 
-The table is Python's own character database: a word character is ``\\w`` of the standard library's `re`, white space is
-its ``\\s``. A text is UTF-8; bytes that are not are characters of no class.
+The table is derived from Python's character database: word characters are ``\\w`` of the standard library's `re`, white
+space is ``\\s``. Texts are UTF-8; invalid bytes have no class.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy.typing as npt
 from gpupipe_kernels.typing import HostArray
 
 WORD, SPACE, LETTER, UPPER, DIGIT, PUNCTUATION = (1 << bit for bit in range(6))
-CONTINUATION = 128  # this byte is not the first of its character
+CONTINUATION = 128  # not the first byte of its character
 
 LAST_CODE_POINT = 0x10FFFF
-FIRST_WITHOUT_PUNCTUATION = 0x20000  # ideographs, private use: only letters and nothing follow
+FIRST_WITHOUT_PUNCTUATION = 0x20000  # after it, only ideographs and private use: letters or no class
 
 BLOCK_BYTES = 1 << 16
 
 
 @cache
 def classes(n_code_points: int = LAST_CODE_POINT + 1) -> npt.NDArray[np.uint8]:
-    """Return the class bits of the first so many code points, shape (n_code_points,).
+    """Return the class bits of the first code points, shape (n_code_points,).
 
     WORD is ``str.isalnum`` or ``_``; SPACE, LETTER, UPPER and DIGIT are ``isspace``, ``isalpha``, ``isupper`` and
-    ``isdecimal``; PUNCTUATION is the general categories P and S, so of ASCII what ``string.punctuation`` holds.
+    ``isdecimal``; PUNCTUATION is the general categories P and S, for ASCII ``string.punctuation``.
     """
     characters = np.arange(n_code_points, dtype=np.uint32).view("U1")
     word, space = np.strings.isalnum(characters), np.strings.isspace(characters)
@@ -40,24 +40,24 @@ def classes(n_code_points: int = LAST_CODE_POINT + 1) -> npt.NDArray[np.uint8]:
     others = np.flatnonzero(~(word | space)[:FIRST_WITHOUT_PUNCTUATION]).tolist()
     found[[code for code in others if unicodedata.category(chr(code))[0] in "PS"]] |= PUNCTUATION
     found[ord("_")] |= WORD
-    found.flags.writeable = False  # one table for all
+    found.flags.writeable = False  # one shared table
     return found
 
 
 def byte_kinds(data: HostArray) -> npt.NDArray[np.uint8]:
-    """Return the class bits of each byte's character, CONTINUATION set on all of its bytes but the first.
+    """Return the class bits of each byte's character, with CONTINUATION on all bytes after the first.
 
     Parameters
     ----------
     data : ndarray of uint8, shape (bytes,)
-        UTF-8. A continuation byte without a first one before it has no class.
+        UTF-8. A continuation byte without a leading byte has no class.
 
     Returns
     -------
     ndarray of uint8, shape (bytes,)
     """
     table = np.zeros(256, np.uint8)
-    table[:128] = classes(128)  # most texts need no more
+    table[:128] = classes(128)  # enough for most texts
     kinds = table[data]
     leads = np.flatnonzero(data >= 0xC0)
     if len(leads) == 0:
@@ -77,7 +77,7 @@ def byte_kinds(data: HostArray) -> npt.NDArray[np.uint8]:
 
 
 def blocks(offsets: HostArray, most_texts: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Yield runs of texts so short that NumPy's arrays for each stay in the cache; a text is never cut."""
+    """Yield runs of texts short enough for NumPy's temporaries to fit into the cache; texts are never split."""
     start, n_texts = 0, len(offsets) - 1
     while start < n_texts:
         full = int(np.searchsorted(offsets, offsets[start] + BLOCK_BYTES, "right")) - 1

@@ -1,4 +1,4 @@
-"""The declarations of the kernels on texts."""
+"""Declarations of the text kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _sample_bytes(rng: np.random.Generator, n: int) -> tuple[HostArray]:
 
 
 def _sample_texts(rng: np.random.Generator, n: int) -> tuple[HostArray, HostArray]:
-    """Return n texts of 0 to 12 characters, of one to four bytes each."""
+    """Return n texts of 0 to 12 characters of one to four bytes each."""
     alphabet = np.array(list("aB7_ .!\n\t\0é½ßİ—漢　😀"))
     texts = ["".join(rng.choice(alphabet, size)).encode() for size in rng.integers(0, 13, n)]
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
@@ -40,20 +40,20 @@ DATA = Argument("data", "uint8", ("bytes",))
 TEXTS = (DATA, Argument("offsets", "int64", ("texts + 1",)))
 KERNELS = (
     KernelDeclaration(
-        "text_kinds", "the classes of the character that each byte of a text belongs to",
+        "text_kinds", "character class of each byte of a text",
         (DATA,), (Argument("kinds", "uint8", ("bytes",)),),
-        "none: a byte that is not UTF-8 has no class",
+        "none: a byte that is not valid UTF-8 has no class",
         0.0, 0.0, byte_kinds, kinds_on_host, kinds_on_device, _sample_bytes, (loops.device_kinds,),
     ),
     KernelDeclaration(
         "text_hash", "hashed n-grams of words or characters, MurmurHash3",
         (*TEXTS, *(Argument(name, "int64", ()) for name in Grams._fields)),
         (Argument("vectors", "float32", ("n_buckets", "texts")),),
-        "none: callers give null the zeros of an empty text",
+        "none: callers treat null as an empty text, a vector of zeros",
         2e-7, 0.0, hash_grams, hash_on_host, hash_on_device, _sample_grams, (loops.device_kinds, loops.device_hash),
     ),
     KernelDeclaration(
-        "text_counts", "characters, words, digits and other counts of texts",
+        "text_counts", "counts of characters, words, digits and more per text",
         TEXTS, (Argument("counts", "float32", (str(len(TextCount)), "texts")),),
         "none: callers set the counts of null to NaN",
         0.0, 0.0, count_characters, count_on_host, count_on_device, _sample_texts,

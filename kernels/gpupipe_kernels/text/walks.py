@@ -1,4 +1,4 @@
-"""What happens to one text: the walks over its bytes, and their formulas, that the loops of both processors share."""
+"""Scans over the bytes of one text, and their formulas, shared by the host and device loops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHARACTERS, BYTES, WORDS, LINES, LETTERS, UPPERCASE, DIGITS, MARKS, SPACES = (in
 
 @formula
 def code_point(lead: Any, second: Any, third: Any, fourth: Any) -> Any:
-    """Return the code point of a character from its first byte and the three bytes behind that; at most the last."""
+    """Return the code point of a character from its first byte and the next three, limited to the last code point."""
     if lead < 0xE0:
         code = (lead & 0x1F) << 6 | second & 0x3F
     elif lead < 0xF0:
@@ -41,7 +41,7 @@ def code_point(lead: Any, second: Any, third: Any, fourth: Any) -> Any:
 
 @formula
 def scramble(k: Any) -> Any:
-    """Return a block of four bytes as MurmurHash3 mixes it in."""
+    """Return a block of four bytes, mixed for MurmurHash3."""
     k = np.uint32(k * np.uint32(0xCC9E2D51))
     k = np.uint32(np.uint32(k << np.uint32(15)) | (k >> np.uint32(17)))
     return np.uint32(k * np.uint32(0x1B873593))
@@ -49,7 +49,7 @@ def scramble(k: Any) -> Any:
 
 @formula
 def absorb(h: Any, k: Any, n: Any, byte: Any) -> Any:
-    """Return (hash, open block) of MurmurHash3 after one more byte; `n` bytes have come before it."""
+    """Return (hash, open block) of MurmurHash3 after one more byte, preceded by `n` bytes."""
     k = np.uint32(k | np.uint32(np.uint32(byte) << np.uint32(8 * (n & 3))))
     if n & 3 == 3:
         h = np.uint32(h ^ scramble(k))
@@ -61,7 +61,7 @@ def absorb(h: Any, k: Any, n: Any, byte: Any) -> Any:
 
 @formula
 def finish(h: Any, k: Any, n: Any) -> Any:
-    """Return the hash of the `n` bytes that were absorbed, uint32; more can still be absorbed."""
+    """Return the hash of the `n` bytes absorbed so far, uint32; more bytes can still be absorbed."""
     h = np.uint32(np.uint32(h ^ scramble(k)) ^ np.uint32(n))
     h = np.uint32(np.uint32(h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
     h = np.uint32(np.uint32(h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
@@ -70,7 +70,7 @@ def finish(h: Any, k: Any, n: Any) -> Any:
 
 @formula
 def bucket(h: Any, n_buckets: Any) -> Any:
-    """Return the bucket of a hash: its magnitude as a signed number, modulo their number."""
+    """Return the bucket of a hash: its absolute value as a signed integer, modulo the number of buckets."""
     magnitude = np.uint32(~h + np.uint32(1)) if h >> np.uint32(31) else np.uint32(h)
     return np.int64(magnitude % np.uint32(n_buckets))
 
@@ -104,7 +104,7 @@ def kind_at(data: Any, classes: Any, p: Any) -> Any:
 
 @array_formula
 def skip(kinds: Any, p: Any, end: Any, bit: Any, wanted: Any) -> Any:
-    """Return the first place from `p` on whose class `bit` is not as `wanted`, or `end`."""
+    """Return the first position from `p` on whose class `bit` differs from `wanted`, or `end`."""
     while p < end and (kinds[p] & bit > 0) == wanted:
         p += 1
     return p
@@ -112,7 +112,7 @@ def skip(kinds: Any, p: Any, end: Any, bit: Any, wanted: Any) -> Any:
 
 @array_formula
 def count_gram(out: Any, i: Any, h: Any, signed: Any, value: Any) -> None:
-    """Count an n-gram of hash `h` in column `i` of `out`."""
+    """Count an n-gram with hash `h` in column `i` of `out`."""
     b = bucket(h, out.shape[0])
     out[b, i] = counted(out[b, i], h, signed, value)
 
@@ -121,7 +121,7 @@ def count_gram(out: Any, i: Any, h: Any, signed: Any, value: Any) -> None:
 def hash_words(
     data: Any, kinds: Any, begin: Any, end: Any, n_min: Any, n_max: Any, signed: Any, value: Any, out: Any, i: Any
 ) -> None:
-    """Count the n-grams of words of ``data[begin:end]`` in column `i` of `out`, shape (buckets, texts)."""
+    """Count the word n-grams of ``data[begin:end]`` in column `i` of `out`, shape (buckets, texts)."""
     first = skip(kinds, begin, end, WORD, False)
     while first < end:
         h, k, n, p, second = np.uint32(0), np.uint32(0), 0, first, end
@@ -145,10 +145,10 @@ def hash_characters(
     data: Any, kinds: Any, begin: Any, end: Any, pad: Any, n_min: Any, n_max: Any,
     signed: Any, value: Any, out: Any, i: Any,
 ) -> None:  # fmt: skip
-    """Count the n-grams of characters of ``data[begin:end]`` in column `i` of `out`.
+    """Count the character n-grams of ``data[begin:end]`` in column `i` of `out`.
 
-    With `pad` 1 the places before and behind the text count as blanks, and a text of fewer characters than `n_min`,
-    these two among them, counts as a whole.
+    With `pad` 1, a blank is added before and after the text, and a padded text of fewer than `n_min` characters counts
+    as a whole.
     """
     first = begin - pad
     while first < end + pad:
@@ -159,7 +159,7 @@ def hash_characters(
             behind = stop
             if not is_padding and kinds[p] & SPACE:
                 behind = skip(kinds, stop, end, SPACE, True)
-            is_blank = is_padding or behind > stop  # white space of several characters is one blank
+            is_blank = is_padding or behind > stop  # several white-space characters are one blank
             for q in range(p, p + 1 if is_blank else stop):
                 h, k = absorb(h, k, n, BLANK if is_blank else data[q])
                 n += 1
@@ -199,14 +199,14 @@ def hash_text(
 
 @formula
 def weight(count: Any, value: Any) -> Any:
-    """Return what a bucket with this count of n-grams holds before it is scaled, float64."""
+    """Return the unscaled float64 value of a bucket with this count of n-grams."""
     x = np.float64(count)
     return math.copysign(math.log1p(abs(x)), x) if value == LOG else x
 
 
 @array_formula
 def weigh(out: Any, i: Any, value: Any, l2: Any) -> None:
-    """Turn the counts in column `i` of `out` into what was asked for, computed in float64 as `grams.weigh_counts`."""
+    """Replace the counts in column `i` of `out` by their weights, computed in float64 like `grams.weigh_counts`."""
     squares = np.float64(0.0)
     for b in range(out.shape[0]):
         if out[b, i] != 0:

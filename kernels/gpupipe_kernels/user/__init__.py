@@ -1,1 +1,1 @@
-"""Kernels that users write: read, checked, compiled for both processors."""
+"""User-written kernels: reading, checking, and compilation for CPU and GPU."""

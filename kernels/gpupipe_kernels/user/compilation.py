@@ -1,7 +1,7 @@
-"""A user's kernel on both processors: one function, the null policy around it, compiled once for each.
+"""Compilation of a user kernel and its null policy for CPU and GPU.
 
-Compiled code is kept on disk under a hash of the kernel's text: the same kernel is found again whichever file it came
-from, and a changed one never is.
+Compiled code is cached on disk under a hash of the kernel's source, so it is reused for the same kernel from another
+file, and never for a changed kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
-# Numba compiles no star-arguments, so what surrounds a function is written out for its number of inputs.
+# Numba does not support star-arguments, so wrappers are generated for each number of inputs.
 GUARD = """
 def {name}({inputs}):
     return NULL if propagate and ({any_null}) else result(function({inputs}))
@@ -44,7 +44,7 @@ def _number(x: Any) -> Any:
 
 
 def _whole(x: Any) -> Any:
-    return float32(x | 0)  # floats have no such operation: Numba refuses what truncating would hide
+    return float32(x | 0)  # not defined for floats, so Numba rejects a result that would be truncated
 
 
 def _truth(x: Any) -> Any:
@@ -52,31 +52,31 @@ def _truth(x: Any) -> Any:
 
 
 USABLE_BUILTINS = {name: getattr(builtins, name) for name in sorted(BUILTINS)}
-# What Numba lets through where it computes constants itself, beside errors of its own.
+# Errors of constant folding, which Numba does not convert to its own exceptions.
 COMPILER_FAILURES = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError, AssertionError)
 
 RESULTS: Mapping[str, Function] = {"float32": _number, "int32": _whole, "bool": _truth}
-"""What is made of that which the function returns."""
+"""Conversion of the function's return value to the output type."""
 
-FIXES = {"int32": "return int(…), or say out='float32'", "bool": "return a comparison, or say out='float32'"}
+FIXES = {"int32": "return int(…), or set out='float32'", "bool": "return a comparison, or set out='float32'"}
 
 
 class CompiledKernel:
-    """A user's function with its null policy, for both processors."""
+    """A user function with its null policy, for CPU and GPU."""
 
     def __init__(self, kernel: UserKernel) -> None:
         self.kernel = kernel
 
     @cached_property
     def plain(self) -> Function:
-        """The user's function; what it calls is a formula, and so becomes part of it."""
+        """The user's function; the functions that it calls are formulas and are inlined."""
         verify(self.kernel.pieces)
         names: dict[str, Any] = {"__name__": __name__, "__builtins__": USABLE_BUILTINS}
         for piece in self.kernel.pieces:
             if piece.function is None:
                 names[piece.name] = piece.value
                 continue
-            checked = check(piece.function, piece.file)  # again: this tree, and no other, is run
+            checked = check(piece.function, piece.file)  # check again, because exactly this tree is executed
             _run(ast.Module([checked], []), piece.file or "<kernel>", names)
             if piece is not self.kernel.pieces[-1]:
                 names[piece.name] = formula(names[piece.name])
@@ -85,7 +85,7 @@ class CompiledKernel:
 
     @cached_property
     def guard(self) -> Function:
-        """The function with its null policy, before any compiler."""
+        """The function with its null policy, not compiled."""
         return self._written(
             GUARD,
             NULL=np.float32(np.nan),
@@ -96,17 +96,17 @@ class CompiledKernel:
 
     @cached_property
     def formula(self) -> Any:
-        """The function with its null policy, for compiled code of either processor to call."""
+        """The function with its null policy, callable from compiled host and device code."""
         return formula(self.guard)
 
     @cached_property
     def ufunc(self) -> Any:
-        """The function with its null policy as a NumPy ufunc of float32 arrays, compiled here or earlier.
+        """The function with its null policy as a NumPy ufunc of float32 arrays, compiled or loaded from disk.
 
         Raises
         ------
         KernelError
-            If it cannot be compiled; has the line of the user's file.
+            If it cannot be compiled; the message contains the line of the user's file.
         """
         try:
             with _kept_in_our_folder() as kept:
@@ -119,17 +119,17 @@ class CompiledKernel:
 
     @cached_property
     def loop(self) -> DeviceLoop:
-        """The loop over rows of a device: float32 inputs, and the output."""
+        """The device loop over rows: float32 inputs, and the output."""
         from numba import cuda
 
         made = self._written(LOOP, guard=self.formula, cuda=cuda)
         return DeviceLoop(made, *["float32[::1]"] * (self.kernel.n_inputs + 1))
 
     def _written(self, template: str, **names: Any) -> Function:
-        """Return the function that a template gives for this kernel.
+        """Return the function generated from a template for this kernel.
 
-        Its name is that of its file in Numba's cache, so it has the hash of the kernel; and as Numba keeps functions of
-        files only, it is said to be of this one.
+        Its name contains the hash of the kernel, because Numba names cache files after functions. It claims to be
+        defined in this file, because Numba caches only functions defined in files.
         """
         name = f"{self.kernel.name}_{self.kernel.sha256[:24]}"
         inputs = [f"x{i}" for i in range(self.kernel.n_inputs)]
@@ -145,22 +145,22 @@ class CompiledKernel:
         return function
 
     def _explained(self) -> KernelError:
-        """Return why the compiler refuses, by compiling the user's function alone: all lines are the user's then."""
+        """Return the compiler's error for the user's function alone, so that all line numbers are the user's."""
         kernel, own = self.kernel, self.kernel.pieces[-1]
         alone = njit(error_model="numpy")(self.plain)
         try:
             alone.compile((float32,) * kernel.n_inputs)
         except NumbaError as error:
             what, where = _reading(error, kernel.pieces)
-            return KernelError(f"{kernel.name}: {what}", where, "a kernel is arithmetic on numbers")
+            return KernelError(f"{kernel.name}: {what}", where, "use only arithmetic on numbers")
         returned = alone.nopython_signatures[0].return_type
-        what = f"{kernel.name}: returns {returned}, and its result is {kernel.out}"
+        what = f"{kernel.name}: expected a result of type {kernel.out}, found {returned}"
         return KernelError(what, f"{own.file}:{own.line}", FIXES.get(kernel.out, "return one number"))
 
 
 @cache
 def compiled(kernel: UserKernel) -> CompiledKernel:
-    """Return the one `CompiledKernel` of equal kernels."""
+    """Return the `CompiledKernel` shared by equal kernels."""
     return CompiledKernel(kernel)
 
 
@@ -173,7 +173,7 @@ def _run(tree: ast.Module, file: str, names: dict[str, Any]) -> None:
 
 
 def _reading(error: NumbaError, pieces: tuple[KernelStatement, ...]) -> tuple[str, str]:
-    """Return the sentence of Numba's message that is about the user's function, and its line, the innermost one."""
+    """Return the sentence of Numba's message about the user's function, and the innermost line number."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Failed in")]
     call = next((line.removeprefix(">>>").strip() for line in lines if line.startswith(">>>")), "")

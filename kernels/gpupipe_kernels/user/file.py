@@ -1,4 +1,4 @@
-"""Read a kernel's text without running any of it: what a file declares, and the text that a model keeps.
+"""Static reading of kernels, without execution: from Python files, and from the source stored with a model.
 
 Standard library only.
 """
@@ -24,17 +24,17 @@ WRITE = "write @gp.kernel above it"
 
 
 def declared(path: Path, name: str) -> tuple[str, ...] | None:
-    """Return the parameters of the kernel `name` of a Python file, which is read and not run.
+    """Return the parameters of the kernel `name` in a Python file, which is parsed, not executed.
 
-    None where only running the file can tell: the name is assigned or imported there.
+    None if they are only known by executing the file, because the name is assigned or imported.
 
     Raises
     ------
     KernelError
-        If there is no such file or kernel, or it is not written in the language of kernels.
+        If the file or kernel does not exist, or the kernel is not valid in the kernel language.
     """
     try:
-        with tokenize.open(path) as file:  # in the encoding that Python takes it for
+        with tokenize.open(path) as file:  # in the encoding that Python detects
             text = file.read()
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
         raise KernelError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
@@ -44,45 +44,45 @@ def declared(path: Path, name: str) -> tuple[str, ...] | None:
         if name in _defined(module):
             return None
         kernels = [each for each, node in functions.items() if node.decorator_list]
-        raise KernelError(f"there is no kernel {name} in {path}", fix=f"there are {', '.join(kernels) or 'none'}")
+        raise KernelError(f"no kernel {name} in {path}", fix=f"kernels in the file: {', '.join(kernels) or 'none'}")
     function = functions[name]
     if not function.decorator_list:
-        raise KernelError(f"{name} is a function, and no kernel", f"{path}:{function.lineno}", WRITE)
+        raise KernelError(f"{name} is a function, not a kernel", f"{path}:{function.lineno}", WRITE)
     check_names(check(function, str(path)), str(path), _defined(module))
     return parameters(function)
 
 
 def parse(text: str, file: str) -> ast.Module:
-    """Return the tree of Python text.
+    """Return the syntax tree of Python source.
 
     Raises
     ------
     KernelError
-        If it is none, with the line.
+        If it is not valid Python; the message contains the line.
     """
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise KernelError(f"is no Python: {error.msg}", f"{file}:{error.lineno}") from None
+        raise KernelError(f"not valid Python: {error.msg}", f"{file}:{error.lineno}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise KernelError(f"is no Python: {error}", file) from None
+        raise KernelError(f"not valid Python: {error}", file) from None
 
 
 def read(text: str, file: str) -> tuple[tuple[KernelStatement, ...], dict[str, str]]:
-    """Return the pieces of a text that `gpupipe_kernels.user.source.text_of` wrote, and what its decorator says.
+    """Return the statements of a source written by `gpupipe_kernels.user.source.text_of`, and its decorator's options.
 
     Raises
     ------
     KernelError
-        If it holds anything but imports of math and numpy, numbers, functions in the language of kernels, and one
-        kernel at its end: nothing else is let in, so that running it defines functions and does no more.
+        If it contains anything but imports of math and numpy, numbers, functions in the kernel language, and one kernel
+        at the end: executing such a source only defines functions.
     """
     require_plain(text, file)
     *used, kernel = parse(text, file).body or [ast.Pass(lineno=1)]
     pieces = [piece for node in used for piece in _pieces(node, text, file)]
     options = _options(kernel)
     if not isinstance(kernel, ast.FunctionDef) or options is None:
-        raise KernelError("does not end with a kernel", file)
+        raise KernelError("expected a kernel at the end of the source", file)
     pieces.append(function_statement(kernel, text, file))
     verify(pieces)
     return tuple(pieces), options
@@ -103,11 +103,11 @@ def _pieces(node: ast.stmt, text: str, file: str) -> list[KernelStatement]:
             return [KernelStatement(name, source, node, file)]
         case ast.FunctionDef(decorator_list=[]):
             return [function_statement(node, text, file)]
-    raise KernelError("holds more than numbers and functions", f"{file}:{node.lineno}")
+    raise KernelError("expected only imports, numbers and functions", f"{file}:{node.lineno}")
 
 
 def _options(node: ast.stmt) -> dict[str, str] | None:
-    """Return the options of ``@gpupipe.kernel(out=…, nulls=…)`` above a function, None where it is not there."""
+    """Return the options of ``@gpupipe.kernel(out=…, nulls=…)`` on a function, or None without the decorator."""
     if not isinstance(node, ast.FunctionDef) or len(node.decorator_list) != 1:
         return None
     match node.decorator_list[0]:
@@ -118,7 +118,7 @@ def _options(node: ast.stmt) -> dict[str, str] | None:
 
 
 def _defined(module: ast.Module) -> dict[str, ast.FunctionDef | str]:
-    """Return what the names of a module are, as far as its text tells: a function, a module, ``""`` for the rest."""
+    """Return a module's names with their statically known values: a function, a module, or ``""`` for others."""
     found: dict[str, ast.FunctionDef | str] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -1,5 +1,6 @@
-"""How control flows through a user's function: whether it returns on every path, and every name has a value when it is
-read. Python would raise; compiled code would go on with whatever lies there. Standard library only.
+"""Control-flow analysis of user functions: missing returns and reads of unassigned names.
+
+Python would raise at run time; compiled code would continue with undefined memory. Standard library only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all below it in reading order."""
+    """Yield a node and all its descendants in source order."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -20,20 +21,20 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 class Flow:
-    """What may happen in the body of a function.
+    """Control flow through the body of a function.
 
     Parameters
     ----------
     body : list of ast.stmt
     parameters : sequence of str
     local : set of str
-        Every name that the function gives a value.
+        Every name that the function assigns.
 
     Attributes
     ----------
     early : list of ast.Name
-        Where a local name is read that may have no value yet. A loop may run no times, so what it assigns counts
-        inside of it only.
+        Reads of local names that may be unassigned. A loop may have no iterations, so its assignments count only inside
+        the loop.
     reaches_end : bool
         Whether the function may end without ``return``.
     """
@@ -44,7 +45,7 @@ class Flow:
         self.reaches_end = self._block(body, set(parameters)) is not None
 
     def _block(self, body: list[ast.stmt], known: set[str]) -> set[str] | None:
-        """Return the names that have a value after a block, None if its end is never reached."""
+        """Return the names assigned after a block, or None if its end is never reached."""
         after: set[str] | None = known
         for statement in body:
             if after is None:

@@ -1,8 +1,8 @@
-"""``@gp.kernel``: a user's scalar function as a feature, on both processors.
+"""``@gp.kernel``: user-written scalar functions as features, on CPU and GPU.
 
-``language``    what such a function may say; ``flow``: whether it returns on every path
-``source``      its text and all that it uses, as one file; ``file``: that file, read without running it
-``compilation`` the function and its null policy, compiled for the host and the device
+``language``    the kernel language, a subset of Python; ``flow``: control-flow analysis
+``source``      the self-contained source of a kernel; ``file``: reading it without executing it
+``compilation`` compilation of the function and its null policy for host and device
 
 Numba is imported when a kernel is first computed.
 """
@@ -96,16 +96,16 @@ def kernel(
     """
     for option, value in (("out", out), ("nulls", nulls)):
         if value not in CHOICES[option]:
-            raise KernelError(f"{option}={value!r}", fix=f"{option} is one of {', '.join(CHOICES[option])}")
+            raise KernelError(f"{option}={value!r}", fix=f"expected {option} to be one of {', '.join(CHOICES[option])}")
     if function is None:
         return lambda decorated: UserKernel.of(decorated, out, nulls)
     return UserKernel.of(function, out, nulls)
 
 
 class UserKernel:
-    """A user's scalar function with its null policy, made by `kernel`: callable with numbers and arrays.
+    """A user's scalar function with its null policy, created by `kernel` and callable with numbers and arrays.
 
-    Two kernels are equal if their text, output type and null policy are. A pickle contains the text.
+    Two kernels are equal if their source, output type and null policy are equal. A pickle contains the source.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class UserKernel:
 
     @cached_property
     def source(self) -> str:
-        """Text of the kernel and of everything it uses: a Python file that a configuration can name."""
+        """Source of the kernel and of everything it uses: a Python file that a configuration can refer to."""
         return text_of(self.pieces, f'@gpupipe.kernel(out="{self.out}", nulls="{self.nulls}")')
 
     @property
@@ -148,63 +148,62 @@ class UserKernel:
 
     @classmethod
     def of(cls, function: Callable[..., Any], out: str, nulls: str) -> UserKernel:
-        """Return the kernel of a function."""
+        """Return the kernel for a function."""
         piece = statement_of(function, n_decorators=1)
         inputs = parameters(piece.function)  # type: ignore[arg-type]
         if not 1 <= len(inputs) <= MOST_INPUTS:
-            what = f"{piece.name}: takes {len(inputs)} inputs; a kernel takes 1 to {MOST_INPUTS}"
-            raise KernelError(what, f"{piece.file}:{piece.line}", "compute some of them in a kernel of their own")
+            what = f"{piece.name}: expected 1 to {MOST_INPUTS} inputs, found {len(inputs)}"
+            raise KernelError(what, f"{piece.file}:{piece.line}", "split it into several kernels")
         made = cls(piece.name, inputs, out, nulls, lambda: collect(function, piece))
         made.__doc__ = function.__doc__
         return made
 
     @cached_property
     def compiled(self) -> CompiledKernel:
-        """The function for both processors; nothing is compiled before it is used."""
+        """The function for CPU and GPU, compiled lazily."""
         from gpupipe_kernels.user.compilation import compiled
 
         return compiled(self)
 
     def compile(self) -> None:
-        """Compile for the host now, or find what was compiled earlier.
+        """Compile for the host now, or load the compiled code from disk.
 
         Raises
         ------
         KernelError
-            If it cannot be compiled; has the line of the user's file.
+            If it cannot be compiled; the message contains the line of the user's file.
         """
         _ = self.compiled.ufunc
 
     def host(self, *inputs: Any, out: Any = None) -> Any:
-        """Compute float32 arrays on the host, nulls handled; `out` may be one of the inputs.
+        """Return the result for float32 host arrays, with the null policy applied; `out` may be one of the inputs.
 
         Raises
         ------
         KernelError
-            If Numba raises: for the one whole exponent that has no negative, -2**63.
+            If Numba raises, which it does for the integer exponent -2**63.
         """
-        # The compiled loop is vectorised only where its output is none of its inputs: a copy costs a third of what
-        # that gains.
+        # The compiled loop vectorises only if its output is not one of its inputs; the copy costs a third of the gain.
         try:
             return self.compiled.ufunc(*(x.copy() if x is out else x for x in inputs), out=out)
         except ArithmeticError as error:
-            what = f"{self.name}: a power of whole numbers is out of range ({type(error).__name__})"
+            what = f"{self.name}: integer power out of range ({type(error).__name__})"
             raise KernelError(what, self.pieces[-1].file, "make the exponent a float") from None
 
     @property
     def formula(self) -> Any:
-        """The function for compiled code of either processor to call, nulls handled."""
+        """The function with its null policy, callable from compiled host and device code."""
         return self.compiled.formula
 
     def __call__(self, *inputs: Any, out: Any = None, stream: Any = 0) -> Any:
-        """Compute the kernel.
+        """Return the result of the kernel.
 
         Parameters
         ----------
         *inputs : numbers, or arrays of one shape
-            Taken as float32; NaN is null. On a device: float32 arrays of one dimension.
+            Converted to float32; NaN is null. On a device: 1-D float32 arrays.
         out : array of float32, shape (n,), optional
-            Needed on a device.
+            Required on a device.
         stream : cuda stream, optional
 
         Returns
@@ -216,12 +215,12 @@ class UserKernel:
         from gpupipe_kernels.launch import is_on_device
 
         if len(inputs) != self.n_inputs:
-            raise TypeError(f"{self!r} got {len(inputs)} inputs")
+            raise TypeError(f"{self!r}: expected {self.n_inputs} inputs, got {len(inputs)}")
         if not any(map(is_on_device, inputs)):
             with np.errstate(all="ignore"):  # NaN and inf are results
                 return self.host(*(np.asarray(x, np.float32) for x in inputs), out=out)
         if out is None:
-            raise TypeError(f"{self.name}: arrays on a device need out=, a float32 array there")
+            raise TypeError(f"{self.name}: device arrays require out=, a float32 device array")
         self.compiled.loop.launch(out.size, *inputs, out, stream=stream)
         return out
 
@@ -242,46 +241,48 @@ class UserKernel:
 
 
 def load(path: Path, name: str) -> UserKernel:
-    """Run a user's Python file and return the kernel `name` of it.
+    """Execute a user's Python file and return its kernel `name`.
 
     Raises
     ------
     KernelError
-        If there is none, or the file fails; has the line of the file.
+        If the kernel does not exist, or the file raises; the message contains the line of the file.
     """
     path = path.absolute()
     declared(path, name)
     module = ModuleType(f"gpupipe_kernel_file_{path.stem}")
     module.__file__ = str(path)
-    try:  # not by an import: that would go by the time of the file, and leave byte code beside it
+    try:  # not by an import, which would check modification times and write byte code
         exec(compile(path.read_bytes(), path, "exec"), vars(module))
     except KernelError:
         raise
-    except Exception as error:  # whatever a user's file raises
+    except Exception as error:  # a user's file can raise anything
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         where = f"{path}:{lines[-1]}" if lines else str(path)
-        raise KernelError(f"the file cannot be run: {type(error).__name__}: {error}", where) from error
+        raise KernelError(f"executing the file failed: {type(error).__name__}: {error}", where) from error
     found = getattr(module, name, None)
     if not isinstance(found, UserKernel):
-        raise KernelError(f"{name} is {type(found).__name__}, and no kernel", str(path), "write @gp.kernel above it")
+        raise KernelError(
+            f"expected a kernel, found {name} of type {type(found).__name__}", str(path), "write @gp.kernel above it"
+        )
     return found
 
 
 def restore(source: str, file: str) -> UserKernel:
-    """Return the kernel whose `UserKernel.source` is given; `file` is what messages call it.
+    """Return the kernel with the given `UserKernel.source`; `file` is its name in messages.
 
-    Running it defines functions of scalars and does no more: anything else in the text is refused.
+    Executing the source only defines functions of scalars: anything else is rejected.
 
     Raises
     ------
     KernelError
-        If the text is none that a kernel writes.
+        If the source was not written by a kernel.
     """
     pieces, options = read(source, file)
     inputs = parameters(pieces[-1].function)  # type: ignore[arg-type]
     unknown = [f"{key}={options[key]}" for key in CHOICES if options[key] not in CHOICES[key]]
     if unknown or not 1 <= len(inputs) <= MOST_INPUTS:
-        raise KernelError(f"holds no kernel of ours: {', '.join(unknown) or f'{len(inputs)} inputs'}", file)
+        raise KernelError(f"not the source of a gpupipe kernel: {', '.join(unknown) or f'{len(inputs)} inputs'}", file)
     made = UserKernel(pieces[-1].name, inputs, options["out"], options["nulls"], lambda: pieces)
     made.source = source
     return made

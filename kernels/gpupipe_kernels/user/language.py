@@ -1,8 +1,8 @@
-"""What a user's kernel may say: scalar arithmetic that means the same on both processors. Standard library only.
+"""The kernel language: scalar arithmetic with the same meaning on CPU and GPU. Standard library only.
 
-Numba takes more on the host than on a device, and both take more than a kernel can keep its word on: a device cannot
-raise, text and lists have no place in a row of numbers, and a path without ``return`` is no number. So the language is
-stated here, and what is not of it is refused with its line before any compiler sees it.
+Numba supports more on the host than on a device, and both support more than a kernel can honour: a device cannot raise,
+a row of numbers has no text or lists, and a path without ``return`` has no result. This module defines the language and
+rejects everything else, with its line, before compilation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MATH = frozenset({
     "isnan", "ldexp", "lgamma", "log", "log10", "log1p", "log2", "nan", "nextafter", "pi", "pow", "radians", "sin",
     "sinh", "sqrt", "tan", "tanh", "tau", "trunc",
 })  # fmt: skip
-"""What Numba knows of ``math`` on both processors."""
+"""The names of ``math`` that Numba supports on CPU and GPU."""
 
 NUMPY = frozenset({
     "float32", "float64", "int32", "int64", "uint32", "uint64", "bool_", "e", "inf", "nan", "pi",
 })  # fmt: skip
-"""Of ``numpy``, types and constants; functions are those of ``math``."""
+"""The types and constants of ``numpy``; for functions use ``math``."""
 
 ALLOWED = (
     ast.Return, ast.Assign, ast.AugAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue,
@@ -32,7 +32,7 @@ ALLOWED = (
     ast.Constant, ast.Tuple, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
 REFUSED: dict[type[ast.AST], str] = {
-    ast.FunctionDef: "a function inside",
+    ast.FunctionDef: "a nested function",
     ast.Raise: "raise",
     ast.Assert: "assert",
     ast.Try: "try",
@@ -57,9 +57,9 @@ REFUSED: dict[type[ast.AST], str] = {
     ast.Is: "is",
     ast.IsNot: "is not",
 }
-PLAIN = "a kernel is arithmetic on numbers: math, comparisons, if, loops over range"
+PLAIN = "use only arithmetic on numbers: math, comparisons, if, loops over range"
 FIXES: dict[type[ast.AST], str] = {
-    ast.FunctionDef: "define it outside; a kernel may call it",
+    ast.FunctionDef: "define it at module level; a kernel may call it",
     ast.Raise: "a device cannot raise: return math.nan, which is null",
     ast.Assert: "a device cannot raise: return math.nan, which is null",
     ast.Is: "compare with ==, or math.isnan(x) for null",
@@ -70,7 +70,7 @@ FIXES: dict[type[ast.AST], str] = {
 
 
 class KernelError(ValueError):
-    """A user's kernel cannot be used.
+    """Invalid user kernel.
 
     Parameters
     ----------
@@ -84,15 +84,15 @@ class KernelError(ValueError):
 
 
 def check(function: ast.FunctionDef, file: str) -> ast.FunctionDef:
-    """Return a function reduced to what is computed, verified to be in the language of kernels.
+    """Return a function reduced to its computation, checked against the kernel language.
 
-    Decorators, annotations and the docstring are left out: what remains was looked at to the last node, and it is what
-    is compiled.
+    Decorators, annotations and the docstring are removed. Every remaining node is checked, and exactly these nodes are
+    compiled.
 
     Raises
     ------
     KernelError
-        With the first line that is not.
+        With the first line outside the language.
     """
 
     def refuse(what: str, line: int | None, fix: str) -> KernelError:
@@ -100,7 +100,9 @@ def check(function: ast.FunctionDef, file: str) -> ast.FunctionDef:
 
     args = function.args
     if args.defaults or args.kwonlyargs or args.vararg or args.kwarg or getattr(function, "type_params", None):
-        raise refuse("takes plain parameters only", function.lineno, "every parameter is an input: def f(a, b)")
+        raise refuse(
+            "expected plain parameters only", function.lineno, "write def f(a, b): every parameter is an input"
+        )
     for name in (function.name, *parameters(function)):
         if is_special(name):
             raise refuse(f"cannot use {name}", function.lineno, "choose another name")
@@ -111,15 +113,15 @@ def check(function: ast.FunctionDef, file: str) -> ast.FunctionDef:
             raise refuse(found[0], line, found[1])
     flow = Flow(function.body, parameters(function), _bound(function))
     if flow.early:
-        raise refuse(f"{flow.early[0].id} may have no value here", flow.early[0].lineno, "give it one before")
+        raise refuse(f"{flow.early[0].id} may be unassigned here", flow.early[0].lineno, "assign a value first")
     if flow.reaches_end:
-        fix = "end with return, outside of loops, or with if … else that both return"
+        fix = "end with a return outside loops, or with if … else that both return"
         raise refuse("does not return on every path", function.end_lineno, fix)
     return function
 
 
 def is_special(name: str) -> bool:
-    """Return whether Python gives a name of this form a meaning of its own, such as ``__builtins__``."""
+    """Return whether a name has a special meaning for Python, such as ``__builtins__``."""
     return name.startswith("__") and name.endswith("__")
 
 
@@ -129,7 +131,7 @@ def parameters(function: ast.FunctionDef) -> tuple[str, ...]:
 
 
 def free_names(function: ast.FunctionDef) -> dict[str, int]:
-    """Return the names that a function takes from outside, each with the first line where it does."""
+    """Return the non-local names that a function uses, each with the line of its first use."""
     bound, free = _bound(function), dict[str, int]()
     for node in _nodes(function):
         if isinstance(node, ast.Name) and node.id not in bound:
@@ -138,14 +140,14 @@ def free_names(function: ast.FunctionDef) -> dict[str, int]:
 
 
 def attributes(function: ast.FunctionDef) -> Iterator[tuple[str, str, int]]:
-    """Yield (module, name, line) for every ``module.name`` of a function that was checked."""
+    """Yield (module, name, line) for every ``module.name`` in a checked function."""
     for node in _nodes(function):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.value.id, node.attr, node.lineno
 
 
 def calls(function: ast.FunctionDef) -> Iterator[tuple[str, int, int]]:
-    """Yield (name, number of arguments, line) for every call of a name."""
+    """Yield (name, number of arguments, line) for every call by name."""
     for node in _nodes(function):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id, len(node.args), node.lineno
@@ -185,13 +187,13 @@ def _nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _bound(function: ast.FunctionDef) -> set[str]:
-    """Return the names that a function gives a value itself."""
+    """Return the names that a function assigns."""
     stored = {node.id for node in _nodes(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | set(parameters(function))
 
 
 def _problem(node: ast.AST) -> tuple[str, str] | None:
-    """Return what is wrong with one node, and what to do."""
+    """Return the error in one node and its fix, or None."""
     refused = REFUSED.get(type(node))
     if refused or not isinstance(node, ALLOWED):
         return f"cannot use {refused or type(node).__name__.lower()}", FIXES.get(type(node), PLAIN)
@@ -203,19 +205,19 @@ def _problem(node: ast.AST) -> tuple[str, str] | None:
         case ast.Name(id=name) if is_special(name):
             return f"cannot use {name}", PLAIN
         case ast.Return(value=None):
-            return "return without a value", "return math.nan, which is null"
+            return "expected a value after return", "return math.nan, which is null"
         case ast.Return(value=ast.Tuple()):
-            return "returns several values", "return one number; a second kernel returns the other"
+            return "expected one value after return, found several", "write one kernel per result"
         case ast.For(iter=ast.Call(func=ast.Name(id="range"), args=[_, _, step])) if not _is_step(step):
-            return "the step of range must be a number other than 0", "write the number"
+            return "expected a number other than 0 as the step of range", "write a constant step"
         case ast.For(iter=iterated, target=target) if not (_calls_range(iterated) and isinstance(target, ast.Name)):
-            return "for needs range", "for i in range(n)"
+            return "expected range in a for loop", "write for i in range(n)"
         case ast.Call(func=called, keywords=keywords) if keywords or not isinstance(called, (ast.Name, ast.Attribute)):
-            return "calls take plain arguments only", "f(a, b)"
+            return "expected plain arguments in a call", "f(a, b)"
         case ast.Assign(targets=targets) if not all(_is_target(target) for target in targets):
-            return "assigns to something that is no name", PLAIN
+            return "expected a name as the target of an assignment", PLAIN
         case ast.AugAssign(target=target) if not isinstance(target, ast.Name):
-            return "assigns to something that is no name", PLAIN
+            return "expected a name as the target of an assignment", PLAIN
     return None
 
 

@@ -1,8 +1,7 @@
-"""The text of a user's kernel: the function and all that it uses, as one file that needs nothing beside itself.
+"""Source of a user kernel: the function and everything that it uses, as one self-contained file.
 
-A function takes helpers and numbers from around it. They are written out before it, numbers by their value, so the
-text computes the same wherever and whenever it is read; and the text is what is compiled in the first place.
-Standard library only.
+Helpers and global numbers are written before the function, numbers by their value, so that the source computes the same
+wherever it is read. The source is also what is compiled in the first place. Standard library only.
 """
 
 from __future__ import annotations
@@ -32,26 +31,25 @@ from gpupipe_kernels.user.language import (
 )
 
 MODULES = {"math": MATH, "numpy": NUMPY}
-# Control characters, what else `str.splitlines` splits at, marks of direction and of byte order.
+# Control characters, other line separators of `str.splitlines`, direction marks and byte order marks.
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-USABLE = "a kernel may use numbers, math, plain functions and other kernels"
+USABLE = "use only numbers, math, plain functions and other kernels"
 
 
 @dataclass(frozen=True)
 class KernelStatement:
-    """One statement of a kernel: an import, a number or a function.
+    """One statement of a kernel's source: an import, a number or a function.
 
     Attributes
     ----------
     name : str
-        What it defines.
+        The name that it defines.
     text : str
-        For those who read the kernel. Nothing is compiled from it.
+        The statement as written, for readers; it is not compiled.
     node : ast.stmt
-        The statement that was checked, and that is compiled; a function as `check` returns it. Its lines are those of
-        `file`.
+        The checked statement that is compiled; for functions, the result of `check`. Line numbers are those of `file`.
     file : str
-        Where it was written, for messages and tracebacks.
+        The file where it was written, for messages and tracebacks.
     """
 
     name: str
@@ -61,17 +59,17 @@ class KernelStatement:
 
     @property
     def line(self) -> int:
-        """Its first line in `file`."""
+        """The first line in `file`."""
         return self.node.lineno
 
     @property
     def function(self) -> ast.FunctionDef | None:
-        """The statement, if it defines a function."""
+        """The statement if it defines a function, else None."""
         return self.node if isinstance(self.node, ast.FunctionDef) else None
 
     @property
     def value(self) -> Any:
-        """What an import or a number gives its name; found without running it.
+        """The value of an import or a number, found without executing it.
 
         Raises
         ------
@@ -87,11 +85,11 @@ class KernelStatement:
                 return getattr(import_module(module), name)
             case ast.Assign(targets=[ast.Name()], value=value) if is_number(value):
                 return _number(value)
-        raise KernelError("holds more than numbers and functions", f"{self.file}:{self.line}")
+        raise KernelError("expected only imports, numbers and functions", f"{self.file}:{self.line}")
 
 
 def is_number(node: ast.expr) -> bool:
-    """Return whether an expression is a number as `text_of` writes it."""
+    """Return whether an expression is a number as written by `text_of`."""
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return is_number(operand)
@@ -114,27 +112,27 @@ def _number(node: ast.expr) -> Any:
 
 
 def require_plain(text: str, file: str) -> None:
-    """Verify that a text has the same lines for Python, its tools and editors.
+    """Raise KernelError unless Python, tools and editors agree on the lines of a source.
 
     Raises
     ------
     KernelError
-        If it holds a control character, a line separator other than a line feed, or a mark that changes the direction
-        of writing: what one reads is then not what is compiled.
+        If it contains a control character, a line separator other than a line feed, or a direction mark: the source
+        displayed would then differ from the source compiled.
     """
     if found := HIDDEN.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        what = f"holds the invisible character U+{ord(found[0]):04X}"
-        raise KernelError(what, f"{file}:{line}", "remove it; lines end with a line feed")
+        what = f"found the invisible character U+{ord(found[0]):04X}"
+        raise KernelError(what, f"{file}:{line}", "remove it, and end lines with a line feed")
 
 
 def statement_of(function: Callable[..., Any], n_decorators: int = 0) -> KernelStatement:
-    """Return the text of a function without its decorators, verified to be in the language of kernels.
+    """Return the source of a function without its decorators, checked against the kernel language.
 
     Raises
     ------
     KernelError
-        If it is not, has more than `n_decorators`, or its text is nowhere to be found.
+        If it is not valid, has more than `n_decorators`, or its source cannot be found.
     """
     name = getattr(function, "__name__", repr(function))
     try:
@@ -143,45 +141,45 @@ def statement_of(function: Callable[..., Any], n_decorators: int = 0) -> KernelS
         text = textwrap.dedent("".join(lines)).replace("\r\n", "\n")
         module = ast.parse(text)
     except (OSError, TypeError, SyntaxError):
-        raise KernelError(f"{name}: its text cannot be found", fix="write it in a file or a notebook cell") from None
+        raise KernelError(f"{name}: source code not found", fix="define it in a file or a notebook cell") from None
     require_plain(text, file)
     node = ast.increment_lineno(module, first - 1).body[0]
     where = f"{file}:{first}"
     if not isinstance(node, ast.FunctionDef):
-        raise KernelError(f"{name}: is no function of its own", where, "write it with def")
+        raise KernelError(f"{name}: expected a function defined with def", where, "define it with def")
     if len(node.decorator_list) > n_decorators:
-        raise KernelError(f"{name}: has decorators", where, "a kernel has one, and what it calls has none")
+        raise KernelError(f"{name}: found other decorators", where, "remove them: only @gp.kernel is supported")
     return function_statement(node, text, file, first)
 
 
 def function_statement(node: ast.FunctionDef, text: str, file: str, first_line: int = 1) -> KernelStatement:
-    """Return the piece of a function, checked.
+    """Return the checked statement of a function.
 
     Parameters
     ----------
     node : ast.FunctionDef
     text : str
-        The text around it, as `require_plain` wants it.
+        The surrounding source, checked by `require_plain`.
     file : str
     first_line : int
-        The line of `file` that `text` begins with.
+        The line of `file` where `text` begins.
 
     Raises
     ------
     KernelError
-        If it is not in the language of kernels.
+        If it is not valid in the kernel language.
     """
     lines = text.split("\n")[node.lineno - first_line : (node.end_lineno or node.lineno) - first_line + 1]
     return KernelStatement(node.name, "\n".join(lines), check(node, file), file)
 
 
 def collect(function: Callable[..., Any], piece: KernelStatement) -> tuple[KernelStatement, ...]:
-    """Return what a function takes from around it, and its own `piece`, in an order in which they can be defined.
+    """Return the statements that a function depends on, and its own `piece`, in order of definition.
 
     Raises
     ------
     KernelError
-        If it uses something that is no number, function of ``math``, plain function or kernel.
+        If it uses anything other than numbers, functions of ``math``, plain functions and kernels.
     """
     found: dict[str, KernelStatement] = {}
     _add_function(function, piece, found, ())
@@ -190,12 +188,12 @@ def collect(function: Callable[..., Any], piece: KernelStatement) -> tuple[Kerne
 
 
 def verify(pieces: Sequence[KernelStatement]) -> None:
-    """Check that the pieces are what they are said to be, and that each uses only what is defined before it.
+    """Check that the statements are valid, and that each uses only names defined before it.
 
     Raises
     ------
     KernelError
-        With the first line that is not.
+        With the first invalid line.
     """
     defined: dict[str, ast.FunctionDef | str] = {}
     for piece in pieces:
@@ -210,32 +208,32 @@ def verify(pieces: Sequence[KernelStatement]) -> None:
 
 
 def check_names(function: ast.FunctionDef, file: str, defined: Mapping[str, ast.FunctionDef | str]) -> None:
-    """Check what a function takes from around it.
+    """Check the non-local names that a function uses.
 
     Parameters
     ----------
     function : ast.FunctionDef
     file : str
     defined : mapping of str to ast.FunctionDef or str
-        Name to the function or the module that it is, ``""`` for anything else.
+        Maps each name to its function or module, or ``""`` for anything else.
 
     Raises
     ------
     KernelError
-        With the first line that uses what is not there.
+        With the first line that uses an undefined name.
     """
     for name, line in free_names(function).items():
         if name not in BUILTINS and name not in defined:
-            raise KernelError(f"{function.name}: there is no {name}", f"{file}:{line}", USABLE)
+            raise KernelError(f"{function.name}: {name} is not defined", f"{file}:{line}", USABLE)
     for name, attribute, line in attributes(function):
         module = defined.get(name, "")
         if not isinstance(module, str) or attribute not in MODULES.get(module, ()):
-            fix = f"math has {', '.join(sorted(MATH))}; numpy has {', '.join(sorted(NUMPY))}"
-            raise KernelError(f"{function.name}: a kernel knows no {name}.{attribute}", f"{file}:{line}", fix)
+            fix = f"use math: {', '.join(sorted(MATH))}; or numpy: {', '.join(sorted(NUMPY))}"
+            raise KernelError(f"{function.name}: {name}.{attribute} is not supported in kernels", f"{file}:{line}", fix)
     for name, n_arguments, line in calls(function):
         called = defined.get(name)
         if isinstance(called, ast.FunctionDef) and len(parameters(called)) != n_arguments:
-            what = f"{function.name}: {name} takes {len(parameters(called))} arguments, got {n_arguments}"
+            what = f"{function.name}: {name} expects {len(parameters(called))} arguments, got {n_arguments}"
             raise KernelError(what, f"{file}:{line}", f"def {name}({', '.join(parameters(called))})")
 
 
@@ -247,14 +245,14 @@ def _add_function(
     names = {**around.globals, **around.nonlocals}
     for name, line in free_names(piece.function).items():  # type: ignore[arg-type]
         if name in callers:
-            raise KernelError(f"{name}: calls itself", f"{piece.file}:{line}", "write a loop")
+            raise KernelError(f"{name}: recursion is not supported", f"{piece.file}:{line}", "write a loop")
         if name in names:
             _add(name, names[name], found, callers, f"{piece.file}:{line}")
     _put(piece, found)
 
 
 def _add(name: str, value: Any, found: dict[str, KernelStatement], callers: tuple[str, ...], where: str) -> None:
-    """Add what gives a name its value."""
+    """Add the statement that defines a name, after its dependencies."""
     known: tuple[KernelStatement, ...] = getattr(value, "pieces", ())
     if isinstance(value, FunctionType):
         piece = statement_of(value)
@@ -267,19 +265,19 @@ def _add(name: str, value: Any, found: dict[str, KernelStatement], callers: tupl
         piece = KernelStatement(name, text, ast.parse(text).body[0], where.rpartition(":")[0])
         _put(piece, found)
     if piece.name != name:
-        raise KernelError(f"{name} is another name of {piece.name}", where, "call it by its own")
+        raise KernelError(f"{name} is an alias of {piece.name}", where, f"call it {piece.name}")
 
 
 def _put(piece: KernelStatement, found: dict[str, KernelStatement]) -> None:
     other = found.setdefault(piece.name, piece)
     if other.text != piece.text:
         raise KernelError(
-            f"two different things are called {piece.name}", f"{piece.file}:{piece.line}", "rename one of them"
+            f"{piece.name} refers to two different objects", f"{piece.file}:{piece.line}", "rename one of them"
         )
 
 
 def _assignment(name: str, value: Any, where: str) -> str:
-    """Return the statement that gives a name its value."""
+    """Return the statement that defines a name."""
     if isinstance(value, ModuleType) and value.__name__ in MODULES:
         return f"import {value.__name__}" + (f" as {name}" if name != value.__name__ else "")
     if isinstance(value, (BuiltinFunctionType, type)) and value.__name__ in MODULES.get(value.__module__, ()):
@@ -292,7 +290,7 @@ def _assignment(name: str, value: Any, where: str) -> str:
 
 
 def text_of(pieces: Sequence[KernelStatement], decorator: str) -> str:
-    """Return a kernel's text: a file that can be read back, and that a configuration may name."""
+    """Return a kernel's source: a file that can be read back, and that a configuration can refer to."""
     *used, kernel = pieces
     imports = sorted(p.text for p in used if isinstance(p.node, (ast.Import, ast.ImportFrom)))
     numbers = [p.text for p in used if isinstance(p.node, ast.Assign)]

@@ -128,8 +128,8 @@ def test_a_name_that_is_taken_is_refused(fit, frame) -> None:
     [
         ({"use": f"{FILE}:scaled", "inputs": ["a", "b"]}, r"each parameter \(x\); got 2"),
         ({"use": ratio, "inputs": ["a"]}, r"each parameter \(a, b\); got 1"),
-        ({"use": f"{FILE}:plain", "inputs": ["a"]}, "plain is a function, and no kernel"),
-        ({"use": f"{FILE}:scale", "inputs": ["a"]}, "there is no kernel scale"),
+        ({"use": f"{FILE}:plain", "inputs": ["a"]}, "plain is a function, not a kernel"),
+        ({"use": f"{FILE}:scale", "inputs": ["a"]}, "no kernel scale"),
         ({"use": "gone.py:f", "inputs": ["a"]}, "cannot read gone.py"),
         ({"use": "kernels.yaml", "inputs": ["a"]}, "expected file.py:function, got 'kernels.yaml'"),
         ({"use": abs, "inputs": ["a"]}, "expected file.py:function, got <built-in function abs>"),

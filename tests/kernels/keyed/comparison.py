@@ -1,4 +1,4 @@
-"""Every feature of a table against plain Python loops; the same for arrays on the host and on the device."""
+"""Comparison of every keyed feature with plain Python loops, for host and device arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPAN, GAP, HALF_LIFE, N_ROWS = 70, 20, 50.0, 3  # times are multiples of 10: som
 
 
 def compare(table: Table, history: History, put: Put, order: Array, some: slice = slice(None)) -> None:
-    """Compare all features, by windows and without.
+    """Compare all features, with and without windows.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def compare(table: Table, history: History, put: Put, order: Array, some: slice 
     history : History
         Of the table.
     put : callable
-        Takes an array to where the history lies.
+        Copies an array to the memory of the history.
     order : ndarray
         The order of the history, on the host.
     some : slice
@@ -49,7 +49,7 @@ def compare(table: Table, history: History, put: Put, order: Array, some: slice 
 
 
 def all_queries(table: Table, history: History, put: Put) -> list[tuple[Make, list[list[int]], Array]]:
-    """Return how queries are made, the rows that each one sees, and their cut-offs."""
+    """Return the queries, the rows that each one sees, and their cut-offs."""
     key, time, cutoff = table.key, table.time, table.cutoff
     queries: list[tuple[Make, list[list[int]], Array]] = []
     for make, seen, at in (

@@ -1,6 +1,6 @@
-"""Every feature on the simulated device against plain Python loops; prints a JSON line for each check.
+"""Checks of every keyed feature on the simulated device against plain Python loops, one JSON line per check.
 
-Run by test_simulator.py in a process of its own: whether Numba simulates the device is fixed when it is imported.
+Run by test_simulator.py in a separate process, because Numba selects the simulator at import.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def float32_and_one_cut_off_are_taken() -> None:
 
 
 def codes_below_zero_are_values_of_their_own_key() -> None:
-    """As slots of a table of more than 2**31 are: a billion distinct values are too many for here."""
+    """Check negative slots, as in a table of more than 2**31, which is too large for this test."""
     start, codes, out = np.array([0, 2, 4], np.int32), np.array([-1, 5, -1, 5], np.int32), put(np.zeros(4, np.int64))
     event_loops.pairs.launch(4, put(start), put(codes), out)
     assert len(set(host(out).tolist())) == 4
@@ -80,12 +80,12 @@ def what_the_device_cannot_take_is_refused() -> None:
     key, time, order = np.zeros(3, np.int32), np.arange(3), np.arange(3, dtype=np.int32)
     history = one_key(3)
     for ask, message in (
-        (lambda: keyed.order_events(put(key), put(time), 1), "must come ordered"),
+        (lambda: keyed.order_events(put(key), put(time), 1), "must be sorted"),
         (lambda: keyed.order_events(put(key), put(time), order=put(order)), "n_keys"),
-        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order.astype(np.int64))), "must be int32"),
-        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order), engine="numba"), "on the host"),
-        (lambda: keyed.column(history, put(np.arange(6.0))[::2]), "one behind the other"),
-        (lambda: keyed.column(history, put(order)), "must be float32 or float64"),
+        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order.astype(np.int64))), "array of int32"),
+        (lambda: keyed.order_events(put(key), put(time), 1, order=put(order), engine="numba"), "on device arrays"),
+        (lambda: keyed.column(history, put(np.arange(6.0))[::2]), "expected a contiguous device array"),
+        (lambda: keyed.column(history, put(order)), "of float32 or float64"),
     ):
         try:
             ask()

@@ -1,4 +1,4 @@
-"""Tables of events that are made to go wrong: nulls, ties in time, one key with half of the rows."""
+"""Adversarial event tables: nulls, ties in time, one key with half of the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ODD_VALUES = np.array([np.inf, -np.inf, -0.0, 1e200, -1e200, 5e-324, 0.0])
 
 @dataclass(frozen=True)
 class Table:
-    """Events and what is asked of them: key, time, a column of numbers, one of codes, cut-offs by key."""
+    """Events and queries: key, time, a column of numbers, a column of codes, and cut-offs per key."""
 
     key: np.ndarray
     time: np.ndarray

@@ -1,4 +1,4 @@
-"""The same columns as pandas makes them, on a table whose times are in no order."""
+"""Keyed features against pandas, on a table that is not sorted by time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENGINES = pytest.mark.parametrize("engine", ["numpy", "numba"])
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    """Return lines of customers in no order, with ties in time, nulls, and one who owns half."""
+    """Return unsorted lines of customers, with ties in time, nulls, and one customer with half of them."""
     rng = np.random.default_rng(0)
     n = 3000
     lines = pd.DataFrame(
@@ -136,7 +136,7 @@ def test_different_codes_are_those_without_duplicates(frame: pd.DataFrame, engin
 
 @ENGINES
 def test_a_decayed_sum_is_that_of_an_exponential_mean(frame: pd.DataFrame, engine: HostEngine) -> None:
-    """pandas has the mean with time-aware weights; the sum over that of ones is the same mean."""
+    """pandas has the time-weighted mean, which equals the decayed sum divided by that of ones."""
     known = frame.dropna().reset_index(drop=True)
     queries, column = of_events(known, engine, current=True)
     lines = ordered(known)
@@ -161,7 +161,7 @@ def test_sessions_are_runs_without_a_long_gap(frame: pd.DataFrame, engine: HostE
 
 
 @ENGINES
-def test_what_is_known_at_a_cut_off_is_a_group_by_of_earlier_lines(frame: pd.DataFrame, engine: HostEngine) -> None:
+def test_features_at_a_cut_off_equal_a_group_by_of_earlier_lines(frame: pd.DataFrame, engine: HostEngine) -> None:
     column = of_events(frame, engine, current=False)[1]
     cutoff = 60 * 24 * HOUR
     queries = keyed.queries_before(column.history, np.arange(150, dtype=np.int32), np.array(cutoff))

@@ -1,4 +1,4 @@
-"""Both engines of the host against plain Python loops in float64."""
+"""Both host engines against plain Python loops in float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def small_blocks() -> Iterator[None]:
-    """Cut rows and events so that small tables have many blocks, and keys that are longer than a piece."""
+    """Use small blocks and slices, so that small tables have many of them and keys longer than a slice."""
     sliced = mock.patch.object(slices.slices_of, "__defaults__", (BLOCK,))
     walked = mock.patch.object(numba_engine, "LONGEST_WALKED", 2 * BLOCK)
     with sliced, walked, mock.patch.object(numba_engine, "BLOCK_QUERIES", BLOCK):

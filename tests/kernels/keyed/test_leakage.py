@@ -1,4 +1,4 @@
-"""Nothing that happens at or after the cut-off of a query changes its results, not in the last bit."""
+"""Leakage: events at or after the cut-off of a query do not change a bit of its results."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def test_events_from_the_cut_off_on_do_not_matter(
 @ENGINES
 @examples(60)
 @given(events=EVENTS, changed=EVENTS, at=st.integers(0, 24), include_current=st.booleans())
-def test_an_event_does_not_see_itself_or_what_follows(
+def test_an_event_does_not_see_itself_or_later_events(
     engine: HostEngine, events: list[Any], changed: list[Any], at: int, include_current: bool
 ) -> None:
-    """All events but those that event `at` may see are changed, or taken away."""
+    """Change or remove all events that event `at` must not see."""
     at %= len(events)
     key, time = events[at][:2]
     event = (key, time, *changed[0][2:]) if not include_current else events[at]

@@ -1,4 +1,4 @@
-"""The device's engine in Numba's simulator; the checks run in one process of their own."""
+"""Device engine in Numba's simulator; the checks run in one separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def failures() -> dict[str, str]:
-    """Return what went wrong in each check, ``""`` for nothing."""
+    """Return the failure of each check, ``""`` for success."""
     path = os.pathsep.join(map(str, (ROOT, ROOT / "kernels")))
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": path}
     command = [sys.executable, "-m", "tests.kernels.keyed.simulator_checks"]

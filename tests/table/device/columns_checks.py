@@ -1,4 +1,4 @@
-"""Numbers encoded, rows of CSV and JSON counted with the double of a device: run by `test_encode_frame`, simulated."""
+"""Checks of encoding numbers and counting CSV and JSON rows on a simulated device, run by `test_encode_frame`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_texts_are_looked_up_where_their_codes_are() -> None:
 
 def test_rows_are_filtered_where_they_are() -> None:
     device = DeviceDouble()
-    where = "(i > 0 or f is None) and not b == False and t not in ['2001-09-09 01:46:40']"
+    where = (
+        "(i > 0 or f is None) and not b == False and t not in ['2001-09-09 01:46:40']"  # prose: allow is no (a filter)
+    )
     kept = filter_columns(columns(device), where, TextRules(), device)
     np.testing.assert_array_equal(device.to_host(kept["i"].values), [1, -3][:1])
 

@@ -1,4 +1,4 @@
-"""Keys coded on a device are equal, and null, where the host's are; the order of their events is one stable sort."""
+"""Device key codes: equal and null like the host's; events in the order of a stable sort."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DTYPES = {pa.bool_(): "int8", MICROS: "int64", pa.float64(): "float64", pa.int16
 
 
 def there(column: pa.ChunkedArray) -> DeviceColumn:
-    """Return a column as a device reads it: texts by their distinct values, the rest as numbers."""
+    """Return a column in its device form: texts as codes of distinct values, other types as numbers."""
     if column.type not in DTYPES:
         return dictionary_to_device(column, HOST)
     plain = column.cast(pa.int64()) if column.type in (MICROS, pa.bool_()) else column
@@ -35,7 +35,7 @@ def there(column: pa.ChunkedArray) -> DeviceColumn:
 
 
 def assert_same_keys(found: Any, expected: pa.Array) -> None:
-    """Compare codes that may be numbered otherwise."""
+    """Compare codes up to renumbering."""
     wanted = expected.fill_null(-1).to_numpy()
     assert ((found < 0) == (wanted < 0)).all()
     pairs = set(zip(found.tolist(), wanted.tolist(), strict=True))
@@ -43,7 +43,7 @@ def assert_same_keys(found: Any, expected: pa.Array) -> None:
 
 
 def compare(left: list[pa.ChunkedArray], right: list[pa.ChunkedArray]) -> None:
-    """Compare the codes of two tables, and of each alone, or the refusal."""
+    """Compare the codes of two tables, and of each alone, or the error."""
     names = [f"k{i}" for i in range(len(left))]
     tables = [dict(zip(names, columns, strict=True)) for columns in (left, right)]
     ours, theirs = ([there(column) for column in columns] for columns in (left, right))
@@ -72,7 +72,7 @@ COLUMNS: dict[str, pa.ChunkedArray] = {
         "floats": pa.array([1.5, 2.0, None, 1e300]),
         "zeros of both signs": pa.array([0.5, -0.0, None, 0.0]),
         "infinity": pa.array([1.0, float("inf"), float("-inf"), 2.0**63]),
-        "beyond int64": pa.array([1.0, 2.0**63, -(2.0**63), 1.0]),
+        "out of int64's range": pa.array([1.0, 2.0**63, -(2.0**63), 1.0]),
         "flags": pa.array([True, False, None, True]),
         "times": pa.array([0, 5, None, 2], MICROS),
         "texts": pa.array(["a", "b", None, "b"]),
@@ -107,7 +107,7 @@ def test_events_are_in_the_order_of_key_time_and_place(rows: list[tuple[int, int
     assert order.tolist() == sorted(kept, key=lambda i: (*rows[i], i))
 
 
-def test_a_column_of_the_host_moves_as_codes_of_what_its_rows_hold() -> None:
+def test_a_host_column_is_copied_as_codes_of_its_distinct_values() -> None:
     levels = pa.DictionaryArray.from_arrays(pa.array([1, None, 1, 0], pa.int8()), ["a", "b", "unused"])
     for chunks in ([levels], [levels[:2], levels[2:]], [levels[:0]]):
         column: Any = pa.chunked_array(chunks, levels.type)

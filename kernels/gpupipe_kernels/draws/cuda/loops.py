@@ -1,4 +1,4 @@
-"""Philox4x64-10 as a CUDA kernel: a thread computes the four words of a counter. Integers only, so exact."""
+"""Philox4x64-10 as a CUDA kernel: each thread computes the four words of one counter, in exact integer arithmetic."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpupipe_kernels.typing import Array
 
 ROUNDS = 10
 LOW = 0xFFFFFFFF
-# Of the paper: two odd multipliers, and the golden ratio and the root of 3 to step the key with.
+# From the paper: two odd multipliers; the golden ratio and the square root of 3 advance the key.
 MULTIPLIER_0, MULTIPLIER_1 = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 STEP_0, STEP_1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
 
 
 @formula
 def high_product(a: Any, b: Any) -> Any:
-    """Return the upper 64 bits of a product of two uint64, by their halves: none of the sums overflows."""
+    """Return the upper 64 bits of a product of two uint64, computed from halves so that no sum overflows."""
     a_low, a_high = a & uint64(LOW), a >> uint64(32)
     b_low, b_high = b & uint64(LOW), b >> uint64(32)
     one, other = a_low * b_high, a_high * b_low
@@ -29,7 +29,7 @@ def high_product(a: Any, b: Any) -> Any:
 
 
 def _draw_words(seed: int, stream: int, counter: int, skipped: int, out: Array) -> None:
-    """Write the words of `counter` and on, without the first few."""
+    """Write the words from `counter` on, skipping the first few."""
     for i in range(cuda.grid(1), (skipped + out.size + WORDS - 1) // WORDS, cuda.gridsize(1)):
         w0, w1, w2, w3 = counter + uint64(i), uint64(0), uint64(0), uint64(0)
         k0, k1 = seed, stream

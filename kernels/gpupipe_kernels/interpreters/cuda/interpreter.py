@@ -1,7 +1,7 @@
-"""All row-wise features of a configuration in one launch on the device.
+"""Computation of all row-wise features of a configuration in one launch on the device.
 
-The interpreter runs any program at once. A kernel generated for the program (`specialisation`) replaces it once the
-program has computed enough cells for compiling to pay, and only if both give the same result.
+The interpreter runs any program without compilation. A kernel generated for the program (`specialisation`) replaces it
+once the program has computed enough cells to justify compiling, and only if both give the same result.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from gpupipe_kernels.typing import DeviceArray
 __all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
 
 THREADS: dict[Order, int] = {"columns": 128, "rows": 64}
-"""Threads of a block; row-major, a panel in shared memory holds the cells of eight times as many rows."""
-MOST_BLOCKS = 8_192  # several for each place where one can run, so that places become free at about the same time
-PROOF_CELLS = 2**22  # of a matrix, over which a specialised kernel is compared with the interpreter
-PROOF_RTOL = 1e-6  # the compiler may round a product and a sum together in one of the two
+"""Threads per block; in row-major order, a panel in shared memory holds the cells of eight times as many rows."""
+MOST_BLOCKS = 8_192  # several per slot, so that slots become free at about the same time
+PROOF_CELLS = 2**22  # rows over which a specialised kernel is compared with the interpreter
+PROOF_RTOL = 1e-6  # the compiler may fuse multiplication and addition in one of the two
 
 
 _proven: dict[str, bool] = {}
-"""Key of a specialised kernel's source to whether it gives the interpreter's result."""
+"""Maps the key of a specialised kernel's source to whether it gives the interpreter's result."""
 
 
 def run(
@@ -48,25 +48,25 @@ def run(
     threads: int = 0,
     specialised: bool | None = None,
 ) -> str:
-    """Run `program` over a table in device memory and write every column of `out`, without waiting for it.
+    """Run `program` over a table in device memory and write every column of `out`, asynchronously.
 
-    Equal to the NumPy interpreter within the tolerances that `interpreters.kernels` declares; a multiplication and an
-    addition are rounded together here.
+    Results equal those of the NumPy interpreter within the tolerances that `interpreters.kernels` declares; the device
+    fuses multiplications and additions.
 
     Parameters
     ----------
     program : Program or DeviceProgram
-        Uploaded when it is first run.
+        Uploaded at its first run.
     blocks : mapping of str to device array, shape (columns, rows)
-        dtype name to block; the rows of a column are contiguous. Anything with ``__cuda_array_interface__``.
+        dtype name to block, with contiguous rows per column. Any object with ``__cuda_array_interface__``.
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
-        Which out-of-fold table each row reads; None: the full statistics.
+        The out-of-fold table that each row reads; None for the full statistics.
     threads : int
-        Threads a block, a multiple of 8; 0 for what is best.
+        Threads per block, a multiple of 8; 0 for the default.
     specialised : bool, optional
-        Whether to compile a kernel for this program; None: once it pays. A table of fewer rows than a block takes at a
-        time is always interpreted.
+        Whether to compile a kernel for this program; None: once that pays off. A table with fewer rows than one tile
+        is always interpreted.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def run(
         If the shape, dtype or layout of `out` or a block does not fit the program.
     """
     if threads % PANEL:
-        raise ValueError(f"expected a multiple of {PANEL} threads, got {threads}")
+        raise ValueError(f"expected a multiple of {PANEL} threads per block, got {threads}")
     ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
     if length == 0:
@@ -97,7 +97,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Launch:
-    """A program, the table that it reads and the matrix that it writes.
+    """A run of a program: its input table and its output matrix.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class _Launch:
     order : {"columns", "rows"}
     table : _Table
     out : device array of float32
-        The cells of the matrix as one line.
+        The cells of the matrix as a 1-D array.
     step : int
         Cells from one column, or row, of the matrix to the next.
     threads : int
@@ -119,7 +119,7 @@ class _Launch:
     threads: int
 
     def run(self, kernel: DeviceLoop | None) -> None:
-        """Launch a specialised kernel, or the interpreter."""
+        """Launch the specialised kernel or the interpreter."""
         tables, is_columns = self.program.tables(self.order), self.order == "columns"
         stack_cells = self.program.depth * ROWS_A_THREAD * self.threads if kernel is None else 0
         shared_cells = ROWS_A_THREAD * self.threads * PANEL_LINE
@@ -137,12 +137,12 @@ class _Launch:
 
 
 def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
-    """Return the kernel that is specialised to a program, None where the interpreter is to run.
+    """Return the kernel specialised to a program, or None if the interpreter should run.
 
     Raises
     ------
     RuntimeError
-        If it is `wanted`, and does not give the interpreter's result.
+        If the kernel is `wanted` but does not give the interpreter's result.
     """
     program = launch.program
     if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
@@ -160,16 +160,16 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
             code_cache.mark_kept(source.key)
         if not _proven[source.key]:
             warnings.warn(
-                f"{source.key} differs from the interpreter, which runs instead: report it with the configuration",
+                f"results of {source.key} differ from the interpreter, which runs instead: report the configuration",
                 RuntimeWarning, stacklevel=2,
             )  # fmt: skip
     if wanted and not _proven[source.key]:
-        raise RuntimeError(f"{source.key} does not give the interpreter's result")
+        raise RuntimeError(f"results of {source.key} differ from the interpreter")
     return kernel if _proven[source.key] else None
 
 
 def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
-    """Return whether a kernel gives what the interpreter gives, over the first rows of the table."""
+    """Return whether a kernel and the interpreter give the same results for the first rows of the table."""
     n_columns = launch.program.program.n_columns
     n_rows = min(launch.table.n_rows, max(ROWS_A_THREAD * launch.threads, PROOF_CELLS // n_columns))
     step = n_rows if launch.order == "columns" else n_columns
@@ -184,15 +184,15 @@ def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
 
 @dataclass(frozen=True)
 class _Table:
-    """The arguments of a launch that come from the table; none of them has to be uploaded.
+    """The launch arguments that depend on the table; none of them needs an upload.
 
     Attributes
     ----------
     n_rows : int
     lines : list of device arrays
-        The blocks, in the order of `BLOCKS`, absent ones empty.
+        The blocks, in the order of `BLOCKS`; absent blocks are empty.
     steps : list of uint64
-        Cells from column to column of each.
+        For each block, the cells from one column to the next.
     folds : tuple of bool and device array
         Whether there are folds, and the folds.
     """
@@ -206,17 +206,17 @@ class _Table:
     def of(blocks: Mapping[str, DeviceArray], n_rows: int, fold: DeviceArray | None) -> _Table:
         lines, steps = zip(*(_block(blocks.get(name), name) for name in BLOCKS), strict=True)
         if fold is not None and (fold.dtype != "int8" or fold.shape != (n_rows,) or fold.strides != (1,)):
-            raise ValueError(f"folds must be int8 of {n_rows} rows, got {fold.dtype} {fold.shape}")
+            raise ValueError(f"expected int8 folds of shape ({n_rows},), got {fold.dtype} {fold.shape}")
         folds = (False, _empty("int8")) if fold is None else (True, _line(fold, n_rows))
         return _Table(n_rows, list(lines), [np.uint64(step) for step in steps], folds)
 
     def rows(self, threads: int) -> tuple[Any, ...]:
-        """Return the folds, the number of rows and the stride of a thread's rows, as the interpreters take them."""
+        """Return the folds, the number of rows and the row stride of a thread, as interpreter arguments."""
         stride = threads if self.n_rows >= ROWS_A_THREAD * threads else 0
         return (*self.folds, np.uint64(self.n_rows), np.uint64(stride))
 
     def n_tiles(self, threads: int) -> int:
-        """Return how many tiles the rows are: one block takes one at a time."""
+        """Return the number of tiles; a block of threads processes one at a time."""
         each = ROWS_A_THREAD * threads
         return -(-self.n_rows // (each if self.n_rows >= each else threads))
 
@@ -226,25 +226,25 @@ def _block(block: DeviceArray | None, dtype: str) -> tuple[DeviceArray, int]:
         return _empty(dtype), 0
     line = block_line(block)
     if line is None:
-        raise ValueError(f"the rows of a {dtype} column must be contiguous, got strides {block.strides}")
+        raise ValueError(f"expected contiguous rows in the {dtype} block, got strides {block.strides}")
     return _line(block, line[0]), line[1]
 
 
 @cache
 def _empty(dtype: str) -> Any:
-    """Return an empty device array, made once: an upload would wait for the launches before it."""
+    """Return an empty device array, created once: an upload would wait for earlier launches."""
     return cuda.to_device(np.empty(0, dtype))
 
 
 def _line(array: Any, length: int) -> Any:
-    """Return an array as one line of `length` cells; nothing is copied."""
-    if is_simulated():  # its arrays are NumPy's, in a wrapper
+    """Return an array as a 1-D view of `length` cells."""
+    if is_simulated():  # the simulator's arrays wrap NumPy arrays
         return type(array)(as_strided(array._ary, (length,), (array.dtype.itemsize,)))
     return cuda.as_cuda_array(_Line(array, length))
 
 
 class _Line:
-    """Device memory seen as one line. It names no stream, so the launch waits for nothing."""
+    """A 1-D view of device memory. It specifies no stream, so the launch does not synchronise."""
 
     def __init__(self, array: DeviceArray, length: int) -> None:
         self.array = array  # kept alive

@@ -1,7 +1,7 @@
-"""The interpreters of programs as CUDA kernels: one for column-major matrices, one for row-major ones.
+"""Program interpreters as CUDA kernels: one for column-major and one for row-major matrices.
 
-Each thread takes eight rows at a time and runs instructions over them (`steps`). The two serve all programs,
-except those with users' kernels, which get their own, with those formulas in it.
+Each thread runs the instructions over eight rows at a time (`steps`). The two kernels run all programs without user
+kernels; a program with user kernels gets an interpreter compiled with their formulas.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD, execute, writ
 from gpupipe_kernels.launch import DeviceLoop, array_formula
 from gpupipe_kernels.program.program import Call
 
-PANEL = 8  # columns at most, a power of 2: 32 bytes of a row, a sector of memory
-PANEL_LINE = PANEL + 1  # cells of a row of a panel in shared memory: neighbouring threads use different banks
+PANEL = 8  # maximum number of columns, a power of 2: 32 bytes of a row are one memory sector
+PANEL_LINE = PANEL + 1  # cells of a panel row in shared memory: neighbouring threads use different banks
 
 
 @array_formula
 def tile_rows(lanes: Any, stride: Any) -> Any:
-    """Return the rows that a block of threads takes at a time: one a thread where the stride is 0."""
+    """Return the number of rows that a block of threads processes at a time: one per thread if the stride is 0."""
     return uint64(lanes) if stride == uint64(0) else uint64(ROWS_A_THREAD * lanes)
 
 
@@ -35,8 +35,7 @@ def tile_rows(lanes: Any, stride: Any) -> Any:
 def tile_start(tile: Any, n_tile_rows: Any, n_rows: Any) -> Any:
     """Return the first row of a tile. The last tile is moved back so that it ends with the table.
 
-    Rows of two tiles are written twice, with the same values. That costs less than asking at each cell whether it is
-    inside.
+    Rows in two tiles are written twice, with the same values. That costs less than a bounds check per cell.
     """
     return min(tile * n_tile_rows, n_rows - min(n_rows, n_tile_rows))
 
@@ -46,7 +45,7 @@ def put(
     place: Any, left: Any, acc: Any, shared: Any, panel_at: Any, lane: Any, stride: Any, out: Any, first: Any,
     row_step: Any,
 ) -> None:  # fmt: skip
-    """Write cells of the column `left` + `place` into the panel, or into the matrix if they belong to a later panel."""
+    """Write cells of the column `left` + `place` to the panel, or to the matrix if they belong to a later panel."""
     if place < PANEL:
         write(shared, uint64(panel_at + lane * PANEL_LINE + place), stride * uint64(PANEL_LINE), acc)
     else:
@@ -58,7 +57,7 @@ def write_panel(
     shared: Any, panel_at: Any, left: Any, filled: Any, lane: Any, lanes: Any, start: Any, n: Any, out: Any,
     row_step: Any,
 ) -> None:  # fmt: skip
-    """Write the first `n` rows of a panel into the matrix: a thread takes the cells of one column."""
+    """Copy the first `n` rows of a panel to the matrix; each thread copies the cells of one column."""
     place, row, rows = uint64(lane & (PANEL - 1)), uint64(lane // PANEL), uint64(lanes // PANEL)
     if filled >> int32(place) & 1:
         cell, end = uint64(panel_at) + row * uint64(PANEL_LINE) + place, uint64(panel_at) + n * uint64(PANEL_LINE)
@@ -74,23 +73,23 @@ def interpret_columns(
     n_rows: Any, stride: Any, out: Any, column_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
     i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
 ) -> None:  # fmt: skip
-    """Write a column-major matrix: a row of the grid runs a group of segments, those that read one source column.
+    """Write a column-major matrix: each row of the grid runs a group of segments that read the same source column.
 
-    So each column comes from memory once, and reads and writes are coalesced. Arguments are those of
-    `gpupipe_kernels.interpreters.cuda.steps.execute`, and
+    So each column is read from memory once, and reads and writes are coalesced. Arguments are those of
+    `gpupipe_kernels.interpreters.cuda.steps.execute`, plus
 
     Parameters
     ----------
     groups : array of int32, shape (4 * groups,)
-        Of each: its first instruction and the one after its last; its first lookup entry and their number, 0 where they
-        do not fit into shared memory.
+        For each group: its first instruction and the one after its last; its first lookup entry and the number of
+        entries, 0 if they do not fit into shared memory.
     stack_cells : int32
-        Cells of shared memory that the stack takes.
+        Cells of shared memory used by the stack.
     n_rows : uint64
     stride : uint64
-        Threads of a block; 0 for a table of fewer rows than a tile, of which each thread takes one row at a time.
+        Threads per block; 0 for a table with fewer rows than a tile, where each thread processes one row at a time.
     out, column_step : array of float32, uint64
-        The matrix, one column after the other, and the step from one to the next.
+        The matrix, column by column, and the step from one column to the next.
     """
     shared = cuda.shared.array(0, numba.float32)  # the stack, then the lookup tables of the group
     lane, lanes, group = cuda.threadIdx.x, cuda.blockDim.x, uint64(4) * uint64(cuda.blockIdx.y)
@@ -126,16 +125,16 @@ def interpret_rows(
     n_rows: Any, stride: Any, out: Any, row_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
     i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
 ) -> None:  # fmt: skip
-    """Write a row-major matrix: a block runs all segments over its rows, in panels of columns.
+    """Write a row-major matrix: each block runs all segments over its rows, in panels of columns.
 
-    A panel is filled in shared memory and then written along the rows. Arguments are those of `interpret_columns`, and
+    A panel is filled in shared memory and then written row by row. Arguments are those of `interpret_columns`, plus
 
     Parameters
     ----------
     panels : array of int32, shape (4 * panels,)
-        Of each: its first instruction and the one after its last; the first of its columns; 0.
+        For each panel: its first instruction and the one after its last; its first column; 0.
     out, row_step : array of float32, uint64
-        The matrix, one row after the other, and the step from one to the next.
+        The matrix, row by row, and the step from one row to the next.
     """
     shared = cuda.shared.array(0, numba.float32)  # the stack, then the panel
     lane, lanes = cuda.threadIdx.x, cuda.blockDim.x
@@ -174,16 +173,16 @@ PARAMETERS = {
     "i32": "int32[::1]", "f32": "float32[::1]", "f64": "float64[::1]", "i64": "int64[::1]", "i8_step": "uint64",
     "i16_step": "uint64", "i32_step": "uint64", "f32_step": "uint64", "f64_step": "uint64", "i64_step": "uint64",
 }  # fmt: skip
-"""The parameters of a kernel that runs programs, and their types."""
+"""Parameters of an interpreter kernel, and their types."""
 ARGUMENTS = tuple(PARAMETERS.values())
 
 LOOPS = (DeviceLoop(interpret_columns, *ARGUMENTS), DeviceLoop(interpret_rows, *ARGUMENTS))
-"""The interpreter of column-major and of row-major matrices, for programs without users' kernels."""
+"""The interpreters for column-major and row-major matrices, for programs without user kernels."""
 
 
 @cache
 def interpreters_for(calls: tuple[Call, ...]) -> tuple[DeviceLoop, DeviceLoop]:
-    """Return the interpreters of programs with these users' kernels, which are compiled with them, in every process."""
+    """Return the interpreters for programs with these user kernels, compiled in every process."""
     if not calls:
         return LOOPS
     names: dict[str, Any] = {**vars(steps), "call": _call(calls)}
@@ -193,13 +192,13 @@ def interpreters_for(calls: tuple[Call, ...]) -> tuple[DeviceLoop, DeviceLoop]:
 
 
 def _with_names(function: Any, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return a function of the same code, whose global names mean something else."""
+    """Return a copy of a function with other global names."""
     plain = getattr(function, "py_func", function)
     return FunctionType(plain.__code__, names, plain.__name__)
 
 
 def _call(calls: tuple[Call, ...]) -> Any:
-    """Return a formula that stands where `steps.call` does and knows users' kernels."""
+    """Return a replacement of `steps.call` for user kernels."""
     found = steps.call
     for number, kernel in enumerate(calls):
         found = _one_more(number, kernel.formula, _operands(kernel.n_inputs), found)
@@ -229,7 +228,7 @@ def _one_more(mine: int, function: Any, operands: Any, others: Any) -> Any:
 
 
 def _operands(n: int) -> Any:
-    """Return a formula of the operands of one row as a tuple: n - 1 registers of the stack, and the accumulator."""
+    """Return a formula that collects the operands of one row: n - 1 registers of the stack, and the accumulator."""
     if n == 1:
 
         @array_formula

@@ -1,7 +1,7 @@
-"""The instruction table as a device reads it: one opcode for each op and source dtype, in one flat line.
+"""Instruction table in the device's format: a flat array with one opcode per op and source dtype.
 
-An opcode that includes the dtype of its source decides everything in one jump. `schedule` orders the instructions; this
-module only rewrites them.
+An opcode that includes the source dtype needs one jump only. `schedule` orders the instructions; this module only
+encodes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
 
 
 class DeviceOpcode(IntEnum):
-    """An `Opcode`, and the dtype of its source where the op reads several."""
+    """An `Opcode` combined with its source dtype if the op reads several dtypes."""
 
     LOAD_FLOAT32 = 0
     LOAD_FLOAT64 = 1
@@ -58,7 +58,7 @@ class DeviceOpcode(IntEnum):
 
 
 OP, TO, ROW, ARG, LUT, SIZE = range(6)
-"""Positions in a line of the table; TO is -1 where the instruction does not finish a cell."""
+"""Positions in a table line; TO is -1 if the instruction does not finish a cell."""
 LINE = 6
 
 
@@ -69,14 +69,14 @@ def device_op(op: Opcode, block: int) -> DeviceOpcode:
     ----------
     op : Opcode
     block : int
-        Its source block, an index into `BLOCKS`; -1 without one.
+        Its source block, an index into `BLOCKS`; -1 if it has none.
     """
     name = f"{op.name}_{BLOCKS[block].upper()}" if block >= 0 else op.name
     return DeviceOpcode[name if name in DeviceOpcode.__members__ else op.name]
 
 
 def device_table(plan: Schedule) -> npt.NDArray[np.int32]:
-    """Return the instructions of a schedule for a device, shape (n, `LINE`)."""
+    """Return the instructions of a schedule in the device's format, shape (n, `LINE`)."""
     rows = plan.instructions
     ops = [device_op(Opcode(row[Field.OP]), row[Field.BLOCK]) for row in rows.tolist()]
     to = np.where(rows[:, schedule.LAST] != 0, rows[:, Field.DST], -1)

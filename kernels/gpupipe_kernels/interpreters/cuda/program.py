@@ -1,4 +1,4 @@
-"""A program in device memory, in the form in which kernels run it."""
+"""Programs in device memory, in the format that the kernels run."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from gpupipe_kernels.program.opcodes import Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import DeviceArray
 
-MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory a block: no device holds fewer blocks for that
+MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory per block, which reduces the resident blocks of no device
 
 Order = Literal["columns", "rows"]
-"""Of a matrix: column-major or row-major."""
+"""Memory order of a matrix: column-major or row-major."""
 
 
 @dataclass(frozen=True)
 class DeviceTables:
-    """A schedule as kernels take it, uploaded when it is first launched.
+    """A schedule as kernel arguments, uploaded at the first launch.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class DeviceTables:
 
     @cached_property
     def arguments(self) -> tuple[DeviceArray, ...]:
-        """The five arrays in device memory, each as one line."""
+        """The five arrays in device memory, each 1-D."""
         arrays = (self.lines, self.parts, self.scalars, self.wide, self.luts)
         return tuple(cuda.to_device(np.ascontiguousarray(array).reshape(-1)) for array in arrays)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that have been uploaded so far."""
+        """Bytes uploaded so far."""
         return sum(array.nbytes for array in self.arguments) if "arguments" in vars(self) else 0
 
 
@@ -72,12 +72,12 @@ class DeviceProgram:
     Parameters
     ----------
     program : Program
-        Its tables are uploaded when a matrix is first written, for each memory order.
+        Its tables are uploaded for each memory order when a matrix in that order is first written.
 
     Attributes
     ----------
     n_cells : int
-        Cells that the interpreter has computed: `specialisation.is_worth_it` goes by them.
+        Cells that the interpreter has computed, used by `specialisation.is_worth_it`.
     """
 
     def __init__(self, program: Program) -> None:
@@ -90,13 +90,13 @@ class DeviceProgram:
 
     @cached_property
     def by_source(self) -> DeviceTables:
-        """The tables for column-major matrices: grouped by the column that is read."""
+        """Tables for column-major matrices, grouped by the column read."""
         groups, plan, luts = _gather_tables(schedule(self.program), self.program.luts)
         return DeviceTables(device_table(plan), groups, plan.scalars, plan.wide, luts)
 
     @cached_property
     def by_destination(self) -> DeviceTables:
-        """The tables for row-major matrices: in panels of the columns that are written."""
+        """Tables for row-major matrices, in panels of the columns written."""
         width = panel_width(self.program.n_columns)
         plan = schedule(self.program, width)
         left = first_columns(plan.instructions, plan.groups) // width * width
@@ -105,12 +105,12 @@ class DeviceProgram:
 
     @cached_property
     def depth(self) -> int:
-        """Registers of the stack that the program uses."""
+        """Number of stack registers that the program uses."""
         stores = self.program.instructions[self.program.instructions[:, OP] == Opcode.STORE]
         return int(stores[:, ARG].max(initial=-1)) + 1
 
     def source(self, order: Order, lanes: int) -> KernelSource:
-        """Return the source of the kernel that is specialised to this program, for blocks of `lanes` threads."""
+        """Return the source of the kernel specialised to this program, for blocks of `lanes` threads."""
         if (order, lanes) not in self._sources:
             tables, make = self.tables(order), column_source if order == "columns" else row_source
             self._sources[order, lanes] = make(tables.lines.tolist(), tables.parts.tolist(), lanes, self.program.calls)
@@ -118,18 +118,18 @@ class DeviceProgram:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that have been uploaded so far."""
+        """Bytes uploaded so far."""
         return sum(made.n_bytes for made in vars(self).values() if isinstance(made, DeviceTables))
 
 
-@lru_cache(maxsize=8)  # a program runs over part after part of the rows, and a leaderboard has a few views
+@lru_cache(maxsize=8)  # a program runs over one partition after another, and a leaderboard has a few views
 def device_program(program: Program) -> DeviceProgram:
-    """Return a program in device memory; one that was used lately is not uploaded again."""
+    """Return a program in device memory; a recently used program is not uploaded again."""
     return DeviceProgram(program)
 
 
 def panel_width(n_columns: int) -> int:
-    """Return how many columns of a row-major matrix are written at a time: panels of about the same width."""
+    """Return the number of columns per panel of a row-major matrix; panels have about the same width."""
     n_panels = max(1, -(-n_columns // PANEL))
     return max(1, -(-n_columns // n_panels))
 
@@ -137,10 +137,10 @@ def panel_width(n_columns: int) -> int:
 def _gather_tables(
     plan: Schedule, luts: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int32], Schedule, npt.NDArray[np.float32]]:
-    """Return the groups of a schedule, the schedule with the lookup tables of each group together, and the tables.
+    """Return the groups of a schedule, the schedule with contiguous lookup tables per group, and the tables.
 
-    Of a group: its first instruction and the one after its last; its first entry and their number, or 0 where they are
-    too many for shared memory.
+    A group has its first instruction and the one after its last; its first lookup entry and the number of entries, 0 if
+    they do not fit into shared memory.
     """
     instructions, pieces, end = plan.instructions.copy(), [np.empty(0, np.float32)], 0
     groups = []

@@ -1,10 +1,10 @@
-"""A CUDA kernel for one program: the interpreter's steps in a row, with every decision made beforehand.
+"""Generation of a CUDA kernel for one program: the interpreter's steps unrolled, without dispatch.
 
-The source depends on the structure of a program only: which op reads which column and writes which cell. Parameters,
-lookup tables, codes and table sizes stay arguments, so a refit of the same configuration compiles nothing. The formulas
-are those of `steps`, which the interpreter calls too, and the arguments are the interpreter's.
+The source depends only on the structure of a program: which op reads which column and writes which cell. Parameters,
+lookup tables, codes and table sizes remain arguments, so a refit of the same configuration compiles nothing. Formulas
+(`steps`) and arguments are those of the interpreter.
 
-A source becomes a file in the folder of compiled code, because Numba caches only functions of files.
+Sources are written to files in the folder of compiled code, because Numba caches only functions defined in files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.program.program import Call
 
-MOST_INSTRUCTIONS = 1_000  # Numba takes about 30 ms for one: a larger program would compile for minutes
+MOST_INSTRUCTIONS = 1_000  # Numba takes about 30 ms per instruction: a larger program would compile for minutes
 
-# Seconds until a kernel runs: it is read from disk, or compiled; the latter grows with the instructions.
+# Seconds until a kernel runs, read from disk or compiled; compilation grows with the number of instructions.
 LOAD_SECONDS = 0.1
 COMPILE_SECONDS, COMPILE_SECONDS_AN_INSTRUCTION = 1.0, 0.03
 
 SAVED_SECONDS_A_CELL = 8e-13
-"""Predicted for an H200 from counted machine instructions: the interpreter takes 6.2 ns for 128 rows of 20 columns,
+"""Predicted for an H200 by counting machine instructions: the interpreter takes 6.2 ns for 128 rows of 20 columns,
 memory 4.2 ns. A GPU with slower memory saves less."""
 
 _COLUMN = "cells({block}, uint64({row}) * {block}_step + first, stride)"
@@ -95,7 +95,7 @@ class KernelSource:
     Attributes
     ----------
     name : str
-        Of the function: the memory order.
+        Name of the function: the memory order.
     text : str
     """
 
@@ -104,23 +104,23 @@ class KernelSource:
 
     @property
     def key(self) -> str:
-        """The name and a hash of the text: the name of the file."""
+        """The file name: the name and a hash of the text."""
         return f"{self.name}_{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
 
 
 def column_source(lines: list[list[int]], groups: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
-    """Return the kernel of a column-major matrix: a row of the grid runs a group of segments.
+    """Return the kernel for a column-major matrix: each row of the grid runs a group of segments.
 
     Parameters
     ----------
     lines : list of lists of int
-        `opcodes.device_table`.
+        See `opcodes.device_table`.
     groups : list of lists of int
-        Of each: its first instruction and the one after its last.
+        For each group: its first instruction and the one after its last.
     lanes : int
-        Threads of a block; a constant of the kernel, so that all rows of a thread are offsets from one address.
+        Threads per block; a constant of the kernel, so that all rows of a thread are offsets from one address.
     calls : tuple of Call
-        The users' kernels of the program.
+        The user kernels of the program.
     """
     body = []
     for number, (begin, end, *_) in enumerate(groups):
@@ -133,12 +133,12 @@ def column_source(lines: list[list[int]], groups: list[list[int]], lanes: int, c
 
 
 def row_source(lines: list[list[int]], panels: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
-    """Return the kernel of a row-major matrix: a block runs all segments, panel by panel.
+    """Return the kernel for a row-major matrix: each block runs all segments, panel by panel.
 
     Parameters
     ----------
     panels : list of lists of int
-        Of each: its first instruction and the one after its last; the first of its columns.
+        For each panel: its first instruction and the one after its last; its first column.
     """
     body = []
     for begin, end, left, _ in panels:
@@ -191,12 +191,12 @@ def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
     argument["cells"] = _COLUMN.format(block=_block(op), row=line[ROW])
     if op in _INDICES:
         return ["ix = " + _INDICES[op].format(**argument)]
-    # Rounded already, except in the simulator, where a formula returns one of Python's numbers.
+    # Already float32, except in the simulator, where a formula returns a Python number.
     return [f"acc = each(float32, {_ACCUMULATORS[op].format(**argument)})"]
 
 
 def _block(op: DeviceOpcode) -> str:
-    """Return the name of the block that an opcode reads; any name where it reads none."""
+    """Return the name of the block that an opcode reads; an arbitrary name if it reads none."""
     return "i64" if op in _READS_TIMES else _SOURCES.get(op.name.rpartition("_")[2], "f32")
 
 
@@ -206,9 +206,9 @@ def _indented(lines: list[str]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def compile_source(source: KernelSource, calls: tuple[Call, ...]) -> DeviceLoop:
-    """Return the kernel of a source; it is compiled when it is first launched.
+    """Return the kernel of a source; it is compiled at its first launch.
 
-    Its code is kept on disk, except with users' kernels, which are no files of ours.
+    Its code is cached on disk unless it contains user kernels, which are not defined in files of this package.
     """
     path = _write(source) if not calls else None
     names: dict[str, Any] = {**vars(steps), **vars(loops), "__name__": __name__}
@@ -218,13 +218,13 @@ def compile_source(source: KernelSource, calls: tuple[Call, ...]) -> DeviceLoop:
 
 
 def _write(source: KernelSource) -> Path | None:
-    """Write a source to the folder of compiled code, once; return None where it cannot, or must not, be used."""
+    """Write a source to the folder of compiled code and return its path, or None if the folder is not usable."""
     path = code_cache.cache_folder() / f"{source.key}.py"
     if code_cache.exposure():
         return None
     try:
         if path.exists() and path.read_text(encoding="utf8") == source.text:
-            return path  # Numba goes by the time of the file
+            return path  # Numba checks the file's modification time
         code_cache.can_keep()
         hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         hidden.write_text(source.text, encoding="utf8")
@@ -235,15 +235,15 @@ def _write(source: KernelSource) -> Path | None:
 
 
 def could_pay(n_instructions: int, n_cells: int) -> bool:
-    """Return whether a kernel could pay after `n_cells` cells of the interpreter, if its code were on disk."""
+    """Return whether a kernel would pay off after `n_cells` interpreted cells if its code were on disk."""
     return n_instructions <= MOST_INSTRUCTIONS and n_cells * SAVED_SECONDS_A_CELL > LOAD_SECONDS
 
 
 def is_worth_it(source: KernelSource, n_instructions: int, n_cells: int) -> bool:
-    """Return whether a kernel pays, after `n_cells` cells that the interpreter has computed.
+    """Return whether a kernel pays off after `n_cells` interpreted cells.
 
-    As with any purchase of unknown use, it is made when the rent has reached the price: then at most twice the least
-    possible time is spent (Karlin, Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988).
+    The rule of ski rental: buy when the rent paid has reached the price, which costs at most twice the optimum (Karlin,
+    Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988).
     """
     compiling = COMPILE_SECONDS + COMPILE_SECONDS_AN_INSTRUCTION * n_instructions
     return could_pay(n_instructions, n_cells) and (

@@ -1,11 +1,11 @@
-"""One instruction on the device, for eight rows of each thread at once.
+"""Execution of one instruction on the device, for eight rows per thread at once.
 
 Eight rows share the cost of decoding an instruction, and their reads are in flight together. Row j of a thread is
-``first + j * stride``, so one position and one distance describe all eight. The accumulator and the index are tuples,
-which live in registers. The stack is in shared memory, and only programs that use one get any: variables that are
-picked by number would be in local memory, which is device memory.
+``first + j * stride``, so a position and a stride describe all eight. The accumulator and the index are tuples, which
+are kept in registers. The stack is in shared memory, allocated only for programs that use one: dynamically indexed
+variables would be in local memory, which is device memory.
 
-Positions are unsigned: a signed index may be negative, and then counts from the end.
+Positions are unsigned, because a signed index would need a check for negative values, which count from the end.
 """
 
 from __future__ import annotations
@@ -105,25 +105,25 @@ def zeros(kind: Any) -> Any:
 
 @formula
 def difference(x: Any, y: Any) -> Any:
-    """Return x - y in their own precision, rounded to float32."""
+    """Return x - y, subtracted in their precision and rounded to float32."""
     return float32(x - y)
 
 
 @formula
 def is_equal(code: Any, other: Any) -> Any:
-    """Return 1 where a code is another."""
+    """Return 1 if two codes are equal, else 0."""
     return flag(int32(code) == other)
 
 
 @formula
 def is_nan(x: Any) -> Any:
-    """Return 1 where a number is missing."""
+    """Return 1 if a number is NaN, else 0."""
     return flag(x != x)
 
 
 @formula
 def is_nat(time: Any) -> Any:
-    """Return 1 where a time is missing."""
+    """Return 1 if a time is NAT, else 0."""
     return flag(time == NAT)
 
 
@@ -147,56 +147,56 @@ def of_fold(index: Any, fold: Any, size: Any) -> Any:
 
 @formula
 def scale(x: Any, factor: Any, offset: Any) -> Any:
-    """Return x * factor + offset, NaN where that is not finite."""
+    """Return x * factor + offset, NaN if not finite."""
     return finite(x * factor + offset)
 
 
 @formula
 def finite_log1p(x: Any) -> Any:
-    """Return log(1 + x), NaN where that is not finite."""
+    """Return log(1 + x), NaN if not finite."""
     return finite(log1p(x))
 
 
 @formula
 def finite_power(x: Any, exponent: Any) -> Any:
-    """Return the power transformation of Yeo and Johnson, NaN where that is not finite."""
+    """Return the Yeo-Johnson power transformation, NaN if not finite."""
     return finite(yeo_johnson(x, exponent))
 
 
 @formula
 def add(x: Any, y: Any) -> Any:
-    """Return x + y, NaN where that is not finite."""
+    """Return x + y, NaN if not finite."""
     return finite(x + y)
 
 
 @formula
 def subtract(x: Any, y: Any) -> Any:
-    """Return x - y, NaN where that is not finite."""
+    """Return x - y, NaN if not finite."""
     return finite(x - y)
 
 
 @formula
 def multiply(x: Any, y: Any) -> Any:
-    """Return x * y, NaN where that is not finite."""
+    """Return x * y, NaN if not finite."""
     return finite(x * y)
 
 
 @formula
 def divide(x: Any, y: Any) -> Any:
-    """Return x / y, NaN where that is not finite."""
+    """Return x / y, NaN if not finite."""
     return finite(x / y)
 
 
 @formula
 def haversine(lat1: Any, lon1: Any, lat2: Any, lon2: Any, radius: Any, origin: Any) -> Any:
-    """Return the distance from one point to another; degrees, latitudes relative to `origin`."""
+    """Return the distance between two points, given in degrees with latitudes relative to `origin`."""
     north, east, inwards = course(lat1, lon1, lat2, lon2, origin)
     return distance(north, east, inwards, radius)
 
 
 @formula
 def initial_course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
-    """Return the course from one point to another, 0 to 360 degrees."""
+    """Return the initial course from one point to another, 0 to 360 degrees."""
     north, east, _ = course(lat1, lon1, lat2, lon2, origin)
     return bearing(north, east)
 
@@ -221,7 +221,7 @@ def register(stack: Any, r: Any, lane: Any, lanes: Any) -> Any:
 
 @array_formula
 def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> Any:
-    """Stand in for users' kernels, which most programs do not have: see `loops.interpreters_for`."""
+    """Placeholder for calls of user kernels; `loops.interpreters_for` replaces it."""
     return acc
 
 
@@ -238,21 +238,21 @@ def execute(
     Parameters
     ----------
     table : array of int32
-        The instructions of `opcodes.device_table`, one line after the other.
+        The instructions of `opcodes.device_table`, flattened.
     k : uint64
     scalars, wide : arrays of float32 and float64
-        The parameters, three and two of each instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
+        The parameters, three and two per instruction: see `gpupipe_kernels.interpreters.schedule.Schedule`.
     luts, moved : array of float32, int32
-        Lookup tables, in shared memory or not, and how far they are from where the instruction says.
+        Lookup tables, in shared or global memory, and their offset from the position in the instruction.
     first, stride : uint64
-        The first row of the thread, and the distance from one to the next.
+        The first row of the thread, and the step to the next one.
     has_fold, fold : bool, array of int8
-        Whether rows read the table of their fold.
+        Whether rows read the table of their fold, and the folds.
     stack, lane, lanes : array of float32, int32, int32
         Shared memory: register r of this thread's row j is ``stack[(8 * r + j) * lanes + lane]``.
     acc, ix : tuples of eight float32 and eight int32
     i8, i16, i32, f32, f64, i64 : arrays
-        The blocks, one column after the other.
+        The blocks, column by column.
     i8_step, ... : uint64
         Cells from one column of a block to the next.
     """
@@ -340,5 +340,5 @@ def execute(
         )  # fmt: skip
     elif op == DeviceOpcode.CALL:
         acc = call(size, stack, arg, lane, lanes, acc)
-    # Rounded already, except in the simulator, where a formula returns one of Python's numbers.
+    # Already float32, except in the simulator, where a formula returns a Python number.
     return each(float32, acc), ix

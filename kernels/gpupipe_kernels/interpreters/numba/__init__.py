@@ -1,1 +1,1 @@
-"""The interpreter compiled for the host: one loop (``interpreter``) over vectorised steps (``steps``)."""
+"""Interpreter compiled for the host: one loop (``interpreter``) over vectorised steps (``steps``)."""

@@ -1,8 +1,8 @@
-"""The interpreter compiled by Numba for the host: for a process that scores again and again (see `engines`).
+"""Interpreter compiled by Numba for the host, for processes that score repeatedly (see `engines`).
 
-One loop runs every program: its arguments are the program's tables and the blocks, whose types are always the same. So
-it is compiled once, in seconds, and kept on disk. Rows are cut into tiles that stay in the cache; each tile runs all
-instructions, those that read the same column one behind the other.
+One loop runs every program: its arguments, the program's tables and the blocks, always have the same types. So it is
+compiled once, in seconds, and cached on disk. Rows are split into tiles that fit into the cache. Each tile runs all
+instructions; those that read the same column are adjacent.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
-COLUMN_TILE = 16_384  # rows: their sources and one destination stay in the second-level cache
-ROW_TILE_CELLS = 65_536  # of a row-major matrix: a tile of all columns stays there until it is turned around
+COLUMN_TILE = 16_384  # rows: their sources and one destination fit into the L2 cache
+ROW_TILE_CELLS = 65_536  # for a row-major matrix: a tile of all columns stays in the cache until it is transposed
 PADDING = 16  # cells
-MOST_ROWS = 131_072  # of a block: enough to forget what it costs to start one
-BLOCKS_A_THREAD = 8  # so that threads end at about the same time
+MOST_ROWS = 131_072  # per block: enough to amortise starting one
+BLOCKS_A_THREAD = 8  # so that threads finish at about the same time
 
 INT8, INT16, INT32, FLOAT32, FLOAT64, INT64 = range(6)
 
 
 def supports(program: Program) -> bool:
-    """Return whether `run` can run a program: users' kernels are called by the NumPy interpreter."""
+    """Return whether `run` can run a program; only the NumPy interpreter can call user kernels."""
     return not program.calls
 
 
 def warm() -> None:
-    """Compile the loop, or read it from disk, so that no run has to wait for it."""
+    """Compile the loop or load it from disk, so that no run has to wait for it."""
     instructions = np.empty((0, 8), np.int32)
     run(Program(instructions, np.empty(0), np.empty(0, np.float32), 0), {}, np.empty((0, 0), np.float32, order="F"))
 
@@ -60,29 +60,29 @@ def run(
 ) -> None:
     """Run `program` over a table and write every column of `out`.
 
-    The same as `numpy_interpreter.run`: to the bit, but for logarithm, sine, distance, bearing and power, which are
-    within the tolerances that `interpreters.kernels` declares.
+    Results are bit-identical to `numpy_interpreter.run`, except logarithm, sine, distance, bearing and power, which
+    agree within the tolerances that `interpreters.kernels` declares.
 
     Parameters
     ----------
     program : Program
-        One that `supports` accepts.
+        A program that `supports` accepts.
     blocks : mapping of str to ndarray, shape (columns, rows)
-        dtype name to block; the rows of a column lie one behind the other.
+        dtype name to block, with contiguous rows per column.
     out : ndarray of float32, shape (rows, program.n_columns), column-major or row-major
     fold : ndarray of int8, shape (rows,), optional
         Which out-of-fold table each row reads; None: the full statistics.
     n_threads : int
-        Blocks of rows that run side by side.
+        Number of blocks of rows that run in parallel.
 
     Raises
     ------
     ValueError
-        If the shape or dtype of `out` is not the program's, its layout is neither of the two, the blocks do not hold
-        what the program reads, or the program has users' kernels.
+        If the shape or dtype of `out` does not match the program, its layout is neither of the two, the blocks do not
+        contain what the program reads, or the program has user kernels.
     """
     if not supports(program):
-        raise ValueError("the Numba interpreter runs no users' kernels: numpy_interpreter does")
+        raise ValueError("the Numba interpreter cannot run user kernels: use the NumPy interpreter")
     length, row_stride, column_stride = matrix_line(out, program.n_columns)
     target = as_strided(out, (length,), (out.itemsize,))
     plan = schedule(program)
@@ -100,13 +100,13 @@ def run(
         )  # fmt: skip
 
     if not _run_rows.signatures:
-        rows(0, 0)  # compiled, or read from disk, by one thread
+        rows(0, 0)  # one thread compiles it or loads it from disk
     run_blocks(rows, out.shape[0], _block_rows(out.shape[0], n_threads), n_threads)
 
 
 def _folds(fold: HostArray | None, n_rows: int) -> Any:
     if fold is not None and fold.shape != (n_rows,):
-        raise ValueError(f"folds must be those of {n_rows} rows, got {fold.shape}")
+        raise ValueError(f"expected folds of shape ({n_rows},), got {fold.shape}")
     return read_only(np.empty(0, np.int8) if fold is None else np.asarray(fold, np.int8))
 
 
@@ -120,7 +120,7 @@ def _row_tile(n_columns: int) -> int:
 
 
 def _flat(block: HostArray | None, dtype: str) -> tuple[HostArray, int]:
-    """Return a block as one line of cells that cannot be written, and the step in it from column to column."""
+    """Return a block as a read-only line of cells, and the step from column to column."""
     if block is None:
         return read_only(np.empty(0, dtype)), 0
     line = block_line(block) if block.flags.aligned else None
@@ -138,8 +138,8 @@ def _run_rows(
 ) -> None:  # fmt: skip
     index = np.empty(tile, np.int32)
     stack = np.empty((N_REGISTERS, tile), np.float32)
-    # Columns of a tile, where they do not lie one behind the other in the matrix. Lines that are a power of two apart
-    # would share their place in the cache.
+    # Columns of a tile that are not contiguous in the matrix. Lines whose distance is a power of two would conflict in
+    # the cache.
     cells = np.empty((0 if row_stride == 1 else n_columns, tile + PADDING), np.float32)
     for low in range(start, stop, tile):
         n = min(tile, stop - low)
@@ -215,7 +215,7 @@ def _run_rows(
             elif op == Opcode.DIVIDE:
                 each.divide(stack[arg, :n], acc)
             elif op == Opcode.PART:
-                each.parts(int64[at : at + n], arg, ix, acc)  # no index outlives the start of a segment
+                each.parts(int64[at : at + n], arg, ix, acc)  # the index does not survive the start of a segment
             elif op == Opcode.ELAPSED:
                 each.elapsed_times(int64[at : at + n], wide[k, 0], wide[k, 1], acc)
             elif op == Opcode.BETWEEN:

@@ -1,7 +1,7 @@
-"""The loops of the interpreter for the host: each runs one instruction over the rows of a tile, and is vectorised.
+"""Vectorised loops of the host interpreter, each running one instruction over the rows of a tile.
 
-`acc` is the accumulator, `ix` the index, `x` and `y` source columns, `r` one register of the stack or three of them:
-arrays as long as the tile. What an instruction means is said by its formula.
+`acc` is the accumulator, `ix` the index, `x` and `y` source columns, `r` one or three registers of the stack: arrays of
+the tile's length. The formula of an instruction defines its meaning.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def copy(x: Any, acc: Any) -> None:
 
 @host_step
 def transpose(tile: Any, n_rows: Any, out: Any, start: Any, row_stride: Any) -> None:
-    """Write a tile of columns into rows of the matrix: its lines stay in the first-level cache meanwhile."""
+    """Write a tile of columns to the rows of the matrix, which stay in the L1 cache."""
     width = tile.shape[0]
     for i in range(n_rows):
         row = out[start + i * row_stride : start + i * row_stride + width]

@@ -1,1 +1,1 @@
-"""The interpreter in blocked, threaded NumPy: the readable reference, with nothing to compile."""
+"""Interpreter in blocked, threaded NumPy: the readable reference, without compilation."""

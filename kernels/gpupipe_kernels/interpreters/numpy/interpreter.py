@@ -1,7 +1,7 @@
-"""The interpreter in blocked, threaded NumPy: the readable reference, and what runs on the CPU.
+"""Interpreter in blocked, threaded NumPy: the readable reference, and the default on the CPU.
 
-Rows are cut into blocks that stay in the cache; each block runs the whole instruction table, straight into its rows of
-the matrix. NumPy lets go of the interpreter lock inside its loops, so blocks run side by side on threads.
+Rows are split into blocks that fit into the cache; each block runs the whole instruction table and writes its rows of
+the matrix directly. NumPy releases the interpreter lock inside its loops, so blocks run in parallel on threads.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpupipe_kernels.reference import bearing, central_angle, in_float32, yeo_jo
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
-BLOCK_ROWS = 65_536  # shorter ones lose to the interpreter lock
-MOST_BLOCK_ROWS = 131_072  # and longer ones to the cache
-PART_ROWS = 8_192  # a calendar part takes many passes over temporaries, which stay in the cache so
+BLOCK_ROWS = 65_536  # shorter blocks lose time to the interpreter lock
+MOST_BLOCK_ROWS = 131_072  # and longer ones to cache misses
+PART_ROWS = 8_192  # a calendar part makes many passes over temporaries, which should stay in the cache
 
 
 def run(
@@ -39,25 +39,25 @@ def run(
         dtype name to block (see `gpupipe_kernels.program.opcodes.BLOCKS`).
     out : ndarray of float32, shape (rows, program.n_columns), column-major
     fold : ndarray of int8, shape (rows,), optional
-        Which out-of-fold table each row reads; 0, or None for all rows, is the full statistics.
+        The out-of-fold table that each row reads; 0, or None for all rows, means the full statistics.
     n_threads : int
-        Blocks that run side by side.
+        Number of blocks that run in parallel.
 
     Raises
     ------
     ValueError
-        If the shape or dtype of `out` is not the program's.
+        If the shape or dtype of `out` does not match the program.
     """
     n_rows = out.shape[0]
     if out.dtype != np.float32 or out.shape != (n_rows, program.n_columns):
-        raise ValueError(f"the matrix must be float32 with {program.n_columns} columns, got {out.dtype} {out.shape}")
+        raise ValueError(f"expected a float32 matrix with {program.n_columns} columns, got {out.dtype} {out.shape}")
     steps = [_Step(row, program, blocks, out, fold) for row in program.instructions.tolist()]
     block_rows = min(max(n_rows // (4 * n_threads), BLOCK_ROWS), MOST_BLOCK_ROWS)
     run_blocks(lambda start, stop: _run_block(steps, start, stop), n_rows, block_rows, n_threads)
 
 
 class _Step:
-    """One instruction, its operands looked up once for all blocks."""
+    """An instruction with its operands resolved once for all blocks."""
 
     def __init__(
         self, row: list[int], program: Program, blocks: Mapping[str, HostArray], out: HostArray, fold: HostArray | None
@@ -74,7 +74,7 @@ class _Step:
 
 
 class _Registers:
-    """What the machine holds for one block of rows: it belongs to the block, threads share nothing that they write."""
+    """Registers of the machine for one block of rows; threads share no state that they write."""
 
     def __init__(self, start: int, stop: int) -> None:
         self.rows = slice(start, stop)
@@ -83,7 +83,7 @@ class _Registers:
         self.stack: list[HostArray] = []
 
     def pop(self, n: int) -> list[HostArray]:
-        """Take the last `n` registers off the stack."""
+        """Pop and return the last `n` registers of the stack."""
         at = len(self.stack) - n
         taken = self.stack[at:]
         del self.stack[at:]
@@ -92,7 +92,7 @@ class _Registers:
 
 def _run_block(steps: list[_Step], start: int, stop: int) -> None:
     at = _Registers(start, stop)
-    # A logarithm below -1, a division by 0 and a result beyond float32 are defined results here (NaN), not accidents.
+    # log(1 + x) below -1, division by 0 and float32 overflow have a defined result here: NaN.
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for step in steps:
             x = None if step.source is None else step.source[start:stop]
@@ -141,7 +141,7 @@ def _calendar(x: Any, which: int, out: Any) -> None:
 
 def _fill(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     np.isnan(acc, out=at.mask)
-    if at.mask.any():  # asking is cheaper than a masked copy of nothing
+    if at.mask.any():  # the check is cheaper than an empty masked copy
         np.copyto(acc, step.params[0], where=at.mask)
 
 
@@ -170,12 +170,12 @@ def _scale(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _sine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     factor, offset = step.params
-    # float32 would lose the fraction of an angle of many turns.
+    # In float32, an angle of many turns would lose its fractional part.
     acc[:] = np.sin(acc.astype(np.float64) * factor + offset)
 
 
 def _take(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
-    # mode "clip" lets NumPy write straight into `acc`; indices are in range by `Program.check`.
+    # mode "clip" lets NumPy write directly to `acc`; `Program.check` guarantees that indices are in range.
     np.take(step.lut, at.index, out=acc, mode="clip")
 
 
@@ -227,7 +227,7 @@ def _bearing(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 
 def _points(at: _Registers, acc: Any, origin: float) -> tuple[Any, Any, Any, Any]:
-    """Return two points in float64 degrees; latitudes are kept relative to `origin`."""
+    """Return two points in float64 degrees, with absolute latitudes."""
     lat1, lon1, lat2 = (value.astype(np.float64) for value in at.pop(3))
     return lat1 + origin, lon1, lat2 + origin, acc.astype(np.float64)
 

@@ -1,1 +1,1 @@
-"""The keyed engine in CUDA kernels, for arrays in device memory."""
+"""Keyed engine in CUDA kernels, for arrays in device memory."""

@@ -1,4 +1,4 @@
-"""The engine in CUDA kernels, for arrays that lie on the device. What is sorted comes sorted: that is CuPy's work."""
+"""Keyed engine in CUDA kernels, for device arrays. Events arrive sorted, because sorting is left to CuPy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class CudaEngine(CompiledEngine):
     Parameters
     ----------
     allocate : Allocate, optional
-        Makes the arrays, as ``cupy.empty`` does: its allocator may hold the device's memory, and counts what is used.
-        Without, Numba allocates by itself.
+        Allocates arrays, like ``cupy.empty``, whose memory pool may hold the device's memory and tracks its use.
+        By default, Numba allocates.
     """
 
     name = "cuda"
@@ -34,17 +34,17 @@ class CudaEngine(CompiledEngine):
     def given(self, array: Array, dtype: str) -> Array:
         kinds = ("float32", "float64") if dtype == "float64" else ("bool", "uint8") if dtype == "uint8" else (dtype,)
         if str(array.dtype) not in kinds:
-            raise ValueError(f"on the device this must be {' or '.join(kinds)}, got {array.dtype}")
+            raise ValueError(f"expected a device array of {' or '.join(kinds)}, got {array.dtype}")
         if array.size > 1 and array.strides != (array.dtype.itemsize,):
-            raise ValueError("the elements of an array on the device must lie one behind the other")
+            raise ValueError("expected a contiguous device array")
         return cuda.as_cuda_array(array) if hasattr(array, "__cuda_array_interface__") else array
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
-        raise ValueError("events on the device must come ordered: sort by key, then time, and give order")
+        raise ValueError("events on the device must be sorted: sort by key, then time, and pass order=")
 
     def place(self, order: Array, key: Array, time: Array, n_keys: int | None) -> Pair:
         if n_keys is None:
-            raise ValueError("on the device the number of keys must be given: n_keys")
+            raise ValueError("the number of keys is required on the device: pass n_keys=")
         sorted_key, start = self.take(key, order), self._new(n_keys + 1, "int32")
         _launch(event_loops.starts, len(order) + 1, sorted_key, start)
         return start, self.take(time, order)
@@ -163,8 +163,8 @@ class CudaEngine(CompiledEngine):
         return self.rank(flags)
 
     def _inserted(self, values: Array) -> Pair:
-        """Return a hash table's least position of each slot, and the slot of each value."""
-        size = 1 << max(1, (2 * len(values) - 1).bit_length())  # at most half full
+        """Return the first position per slot of a hash table, and the slot of each value."""
+        size = 1 << max(1, (2 * len(values) - 1).bit_length())  # load factor of at most 0.5
         table, first = self._new(size, "int64", event_loops.EMPTY), self._new(size, "int32", event_loops.NOBODY)
         slots = self._new(len(values), "int32")
         _launch(event_loops.insert, len(values), values, table, first, slots)
@@ -195,10 +195,10 @@ def _launch_tiles(loop: DeviceLoop, n_tiles: int, *arguments: Any) -> None:
 
 
 def _of_numba(array: Any) -> Any:
-    """Return a new array of the device as one of Numba's, which launches take sooner; there is nothing to wait for.
+    """Return a new device array as a Numba array, which launches faster; a new array needs no synchronisation.
 
-    CuPy's names its stream. Numba would then read elements of it by a copy that need not have ended when they are
-    looked at (see `_last`), and CuPy would wait for that stream whenever it is given the array.
+    A CuPy array specifies its stream. Numba would then read elements by an asynchronous copy that may not have finished
+    (see `_last`), and CuPy would synchronise with that stream whenever it receives the array.
     """
     if hasattr(array, "__cuda_ndarray__") or not hasattr(array, "__cuda_array_interface__"):
         return array
@@ -206,5 +206,5 @@ def _of_numba(array: Any) -> Any:
 
 
 def _last(rank: Array) -> int:
-    """Return how many flags are set: the one number that has to come to the host, to make an array of its size."""
+    """Return the number of set flags, the only value copied to the host, where it determines an array's size."""
     return int(rank[len(rank) - 1])

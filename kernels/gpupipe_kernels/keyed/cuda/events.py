@@ -1,7 +1,7 @@
-"""What prepares the events on the device: elementwise loops, the tree of least values, and first appearances.
+"""Preparation of events on the device: elementwise loops, minimum trees, and first occurrences.
 
-First appearances are found by a hash table with open addressing, filled by atomic operations: what it ends up with, the
-least position of each value, does not depend on the order of the threads.
+First occurrences are found by a hash table with open addressing, filled by atomic operations. Its final contents, the
+first position of each value, do not depend on the order of the threads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.typing import Array
 
-EMPTY = -1  # as the bits of a float64 a NaN, so no value of a table
+EMPTY = -1  # as the bits of a float64, a NaN, so never a value of a table
 NOBODY = 2**31 - 1
 
 
 @formula
 def slot_of(value: Any, mask: Any) -> Any:
-    """Return where in a table of ``mask + 1`` slots to look for a value first; no product reaches 2 ** 63."""
+    """Return the first slot to probe for a value in a table of ``mask + 1`` slots; products stay below 2 ** 63."""
     high, low = (value >> 32) & 0x7FFFFFFF, value & 0x7FFFFFFF
     mixed = (high * 0x9E3779B1) ^ (low * 0x85EBCA6B)
     return (mixed ^ (mixed >> 29)) & mask
@@ -50,7 +50,7 @@ def _keyed_positions(keep: Array, rank: Array, out: Array) -> None:
 
 
 def _keyed_starts(key: Array, start: Array) -> None:
-    """Write where each key begins among sorted ones; each thread the keys that end before its event."""
+    """Write the start of each key among sorted events; each thread writes the keys that end before its event."""
     n_keys = start.size - 1
     for i in range(cuda.grid(1), key.size + 1, cuda.gridsize(1)):
         first = max(key[i - 1] + 1, 0) if i > 0 else 0
@@ -78,7 +78,7 @@ def _keyed_last_rows(low: Array, high: Array, n: int, out: Array) -> None:
 
 def _keyed_numbers(values: Array, out: Array) -> None:
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
-        out[i] = values[i] + 0.0  # -0.0 becomes 0.0: what is equal has equal bits
+        out[i] = values[i] + 0.0  # -0.0 becomes 0.0, so that equal values have equal bits
 
 
 def _keyed_known_numbers(values: Array, keep: Array) -> None:
@@ -112,14 +112,14 @@ def _keyed_branches(tree: Array, first: int, end: int) -> None:
 
 
 def _keyed_pairs(start: Array, codes: Array, out: Array) -> None:
-    """Write key and code of each event as one number; where its key begins stands for the key."""
+    """Write the key and code of each event as one integer; the start of the key represents the key."""
     for i in range(cuda.grid(1), codes.size, cuda.gridsize(1)):
         key = int64(start[first_after(start, 0, start.size, i) - 1])
-        out[i] = (key << 32) | (int64(codes[i]) & 0xFFFFFFFF)  # beyond 2**31 slots a code is negative
+        out[i] = (key << 32) | (int64(codes[i]) & 0xFFFFFFFF)  # with more than 2**31 slots a code is negative
 
 
 def _keyed_insert(values: Array, table: Array, first: Array, slots: Array) -> None:
-    """Put values into a table of empty slots; write the slot of each, and the least position that has it."""
+    """Insert values into an empty hash table; write the slot of each value, and the first position per slot."""
     mask = table.size - 1
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         slot = slot_of(values[i], mask)

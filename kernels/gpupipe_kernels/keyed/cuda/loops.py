@@ -1,4 +1,4 @@
-"""The formulas in loops over queries and events on the device; the arguments are those of the formulas."""
+"""Device loops of the formulas over queries and events; the arguments are those of the formulas."""
 
 from __future__ import annotations
 

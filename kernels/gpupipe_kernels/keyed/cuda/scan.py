@@ -1,9 +1,9 @@
-"""What runs along the events on the device: running sums and ranks, in tiles of events.
+"""Prefix scans over events on the device: running sums and ranks, in tiles of events.
 
-Each block first adds up its tile; one block then adds up the tiles; each block at last goes over its tile again, from
-the sum before it. Inside of a block every thread takes `ITEMS` events one behind the other, and the threads' sums are
-scanned in shared memory by doubling (W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of the
-ACM 29 (1986) 1170). A key that owns half of all events is as fast as a million keys.
+Each block first sums its tile; one block then scans the sums of the tiles; finally each block processes its tile again,
+starting from the sum before it. Within a block, every thread processes `ITEMS` consecutive events, and the sums of the
+threads are scanned in shared memory by doubling (W. D. Hillis and G. L. Steele, "Data parallel algorithms",
+Communications of the ACM 29 (1986) 1170). A single key with half of all events is as fast as a million keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpupipe_kernels.keyed.pairs import advance, term_at
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
 from gpupipe_kernels.typing import Array
 
-# In the simulator every thread is one of Python's: two small blocks do all the work.
+# Simulator threads are Python threads, so two small blocks do all the work.
 THREADS, MOST_THREADS = (4, 8) if is_simulated() else (THREADS_A_BLOCK, 2**31 - 1)
 ITEMS = 8
 TILE = THREADS * ITEMS
@@ -23,7 +23,7 @@ TILE = THREADS * ITEMS
 
 @array_formula
 def _scan_sums(share: Array, hi: Array, lo: Array, t: int) -> None:
-    """Turn what each thread adds into what all threads up to it add; all of a block's threads call it."""
+    """Replace the sum of each thread by the inclusive prefix sum; all threads of a block call it."""
     step = 1
     cuda.syncthreads()
     while step < THREADS:
@@ -40,7 +40,7 @@ def _scan_sums(share: Array, hi: Array, lo: Array, t: int) -> None:
 
 @array_formula
 def _scan_counts(counts: Array, t: int) -> None:
-    """The same for counts."""
+    """Replace the count of each thread by the inclusive prefix sum; all threads of a block call it."""
     step = 1
     cuda.syncthreads()
     while step < THREADS:
@@ -56,7 +56,7 @@ def _add_items(
     values: Array, time: Array, head: Array, rate: float, squared: bool, begin: int, end: int, share: Array, hi: Array,
     lo: Array, t: int,
 ) -> None:  # fmt: skip
-    """Write what the events ``begin:end`` of thread `t` add to a sum, and what share of it they leave."""
+    """Write the sum of the events ``begin:end`` of thread `t`, and the share of the earlier sum that remains."""
     a, s, s_lo = 1.0, 0.0, 0.0
     for i in range(begin, end):
         kept = share_at(i, time, head, rate)
@@ -71,7 +71,7 @@ def _keyed_sum_tiles(
     tile_lo: Array,
 ) -> None:  # fmt: skip
     share = cuda.shared.array(THREADS, float64)
-    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     lo = cuda.shared.array(THREADS, float64)
     t = cuda.threadIdx.x
     for tile in range(cuda.blockIdx.x, tile_hi.size, cuda.gridDim.x):
@@ -84,9 +84,9 @@ def _keyed_sum_tiles(
 
 
 def _keyed_join_tiles(tile_share: Array, tile_hi: Array, tile_lo: Array) -> None:
-    """Turn what each tile adds into the sum before it; of one block."""
+    """Replace the sum of each tile by the sum before it, in one block."""
     share = cuda.shared.array(THREADS, float64)
-    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     lo = cuda.shared.array(THREADS, float64)
     t = cuda.threadIdx.x
     before, before_lo = 0.0, 0.0
@@ -110,7 +110,7 @@ def _keyed_running_sums(
     out_lo: Array,
 ) -> None:  # fmt: skip
     share = cuda.shared.array(THREADS, float64)
-    hi = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    hi = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     lo = cuda.shared.array(THREADS, float64)
     t = cuda.threadIdx.x
     for tile in range(cuda.blockIdx.x, tile_hi.size, cuda.gridDim.x):
@@ -143,7 +143,7 @@ def _keyed_count_tiles(flags: Array, tile_count: Array) -> None:
 
 
 def _keyed_join_counts(tile_count: Array) -> None:
-    """Turn the count of each tile into the count before it; of one block."""
+    """Replace the count of each tile by the count before it, in one block."""
     counts = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x
     before = 0
@@ -158,7 +158,7 @@ def _keyed_join_counts(tile_count: Array) -> None:
 
 
 def _keyed_rank(flags: Array, tile_count: Array, rank: Array) -> None:
-    """Write how many flags are set before each position, and behind the last one."""
+    """Write the number of set flags before each position, and in total."""
     counts = cuda.shared.array(THREADS, int32)
     t = cuda.threadIdx.x
     for tile in range(cuda.blockIdx.x, tile_count.size, cuda.gridDim.x):

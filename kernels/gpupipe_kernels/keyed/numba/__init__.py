@@ -1,1 +1,1 @@
-"""The keyed engine in compiled loops on the threads of the host."""
+"""Keyed engine in compiled, multithreaded loops on the host."""

@@ -1,12 +1,12 @@
-"""Aggregates of the events that queries see, each in one walk along them: nothing is stored but the results.
+"""Aggregates of the events that queries see, each in one pass that stores only the results.
 
-``running_…_block``  all events before each event; the last arguments are the slices to walk along, see `slices`
-``window_…_block``   windows that move on with the events; sums are pairs, see `pairs`: a value that has left a window
-                     has no part in it any more, however large it was
-``range_…_block``    each query along its own events: faster while queries see no more events than there are, as when
-                     each customer asks once; see `engine`
+``running_…_block``  all events before each event; the last arguments are the slices to process, see `slices`
+``window_…_block``   sliding windows over the events; sums are pairs (see `pairs`), so a value that has left a window
+                     leaves no rounding error, however large it was
+``range_…_block``    one loop over its events per query: faster if queries together see at most as many events as there
+                     are, as with one query per customer; see `engine`
 
-An event whose value is NaN sees, and is not seen.
+An event with a NaN value gets a result but is not counted in others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTS_A_THREAD = 8
 
 @formula
 def limited(x: float) -> float:
-    """Return a value as sums count it: what is beyond `LARGEST` is infinite."""
+    """Return a value as used in sums: infinite if its absolute value exceeds `LARGEST`."""
     if x > LARGEST:
         return math.inf
     return -math.inf if x < -LARGEST else x
@@ -38,13 +38,13 @@ def limited(x: float) -> float:
 
 @formula
 def fade(s: float, share: float) -> float:
-    """Return the share of a sum that is left; an infinite one stays."""
+    """Return the decayed sum; an infinite sum does not decay."""
     return s if abs(s) == math.inf else s * share
 
 
 @formula
 def joined(n: float, mean: float, squares: float, m: float, more: float, more_squares: float) -> Any:
-    """Return (count, mean, sum of squared deviations) of two samples together, after T. F. Chan, G. H. Golub and
+    """Return (count, mean, sum of squared deviations) of two samples combined, after T. F. Chan, G. H. Golub and
     R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979)."""
     if n == 0.0:
         return m, more, more_squares
@@ -76,7 +76,7 @@ def running_moment_block(
     first: Array, left: Array,
     out: Array, slices: Array, is_last: bool, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Write count, sum, mean or standard deviation, the last after B. P. Welford, "Note on a method for calculating
+    """Write the count, sum, mean or standard deviation, the last after B. P. Welford, "Note on a method for calculating
     corrected sums of squares and products", Technometrics 4 (1962) 419."""
     for c in slices[start:stop]:
         n, total, mean, squares = 0.0, 0.0, 0.0, 0.0
@@ -108,7 +108,7 @@ def running_extreme_block(
     first: Array,
     left: Array, out: Array, slices: Array, is_last: bool, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Write the least value, or for sign -1 the greatest; NaN is that of none."""
+    """Write the minimum, or for sign -1 the maximum; NaN if there is no value."""
     for c in slices[start:stop]:
         least = np.nan
         for p in range(first[c] if is_last else c, c):
@@ -132,7 +132,7 @@ def running_decayed_block(
     cuts: Array, first: Array,
     left: Array, out: Array, slices: Array, is_last: bool, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Write the sum in which the past fades, of ones where there are no values; infinite values do not fade."""
+    """Write the decayed sum; without values, every value is 1. Infinite values do not decay."""
     for c in slices[start:stop]:
         s = 0.0
         for p in range(first[c] if is_last else c, c):
@@ -155,7 +155,7 @@ def running_decayed_block(
 def window_summary(
     kind: Any, n: int, n_up: int, n_down: int, s: float, s_lo: float, q: float, q_lo: float, most: float
 ) -> Any:
-    """Return the moment `kind` of a window of `n` values, some of them infinite; `most` is the largest `q` so far."""
+    """Return the moment `kind` of a window of `n` values, which may be infinite; `most` is the largest `q` so far."""
     if kind == COUNT:
         return float(n)
     wild = (math.inf if n_up > 0 else 0.0) + (-math.inf if n_down > 0 else 0.0)
@@ -176,9 +176,9 @@ def window_moment_block(
     out: Array, start: int,
     stop: int,
 ) -> None:  # fmt: skip
-    """Write count, sum, mean or standard deviation of the events ``low[i]:i``, or up to event i itself."""
+    """Write the count, sum, mean or standard deviation of the events ``low[i]:i``, or up to and including event i."""
     for c in range(start, stop):
-        first, end = 0, 0  # the window that the sums are of; an empty one starts them anew
+        first, end = 0, 0  # the window that the sums cover; an empty one resets them
         n, n_up, n_down = 0, 0, 0
         s, s_lo, q, q_lo, most = 0.0, 0.0, 0.0, 0.0, 0.0
         for i in range(cuts[c], cuts[c + 1]):
@@ -209,7 +209,7 @@ def window_moment_block(
 
 
 def along_ranges(walk: Any, low: Array, high: Array, n_threads: int, *arguments: Any) -> None:
-    """Call ``walk(*arguments, low, high, cuts, start, stop)`` for parts of the queries that see about as many events.
+    """Call ``walk(*arguments, low, high, cuts, start, stop)`` for parts of the queries with about equally many events.
 
     Part c is the queries ``cuts[c]:cuts[c + 1]``.
     """
@@ -221,7 +221,7 @@ def along_ranges(walk: Any, low: Array, high: Array, n_threads: int, *arguments:
 
 
 def sees_few(low: Array, high: Array, n_events: int) -> bool:
-    """Return whether queries together see no more events than there are."""
+    """Return whether queries together see at most as many events as there are."""
     return int((high - low).sum(dtype=np.int64)) <= n_events
 
 
@@ -236,7 +236,7 @@ def range_moment_block(
     start: int,
     stop: int,
 ) -> None:
-    """Write count, sum, mean or standard deviation, the last as in `running_moment_block`."""
+    """Write the count, sum, mean or standard deviation, the last as in `running_moment_block`."""
     for c in range(start, stop):
         for query in range(cuts[c], cuts[c + 1]):
             n, total, mean, squares = 0.0, 0.0, 0.0, 0.0
@@ -263,7 +263,7 @@ def range_extreme_block(
     start: int,
     stop: int,
 ) -> None:
-    """Write the least value, or for sign -1 the greatest; NaN is that of none."""
+    """Write the minimum, or for sign -1 the maximum; NaN if there is no value."""
     for c in range(start, stop):
         for query in range(cuts[c], cuts[c + 1]):
             least = np.nan

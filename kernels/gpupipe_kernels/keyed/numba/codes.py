@@ -1,7 +1,7 @@
-"""Different codes of a key on the host: each thread takes whole keys, and has a table of where each code was seen last.
+"""Distinct codes per key on the host. Each thread processes whole keys, with a table of each code's last occurrence.
 
-A key is one walk, mostly in the first-level cache, of about 4 ns an event; so one that owns half of the rows costs no
-more than the other half, and more than two threads gain nothing from it.
+A key is one sequential pass, mostly in the L1 cache, at about 4 ns per event. A key with half of the rows therefore
+takes as long as the other half, and limits the useful number of threads to two.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gpupipe_kernels.launch import host_walk
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import Array
 
-MOST_CODES_A_ROW = 4  # codes that are further apart are numbered anew: each thread has a table of them
+MOST_CODES_A_ROW = 4  # sparser codes are renumbered, because each thread has a table of them
 
 
 def first_of_codes(codes: Array, start: Array, head: Array, n_threads: int) -> npt.NDArray[np.bool_]:
-    """Return which events have a code that their key has not had before.
+    """Return flags of the first occurrences of each code within its key.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def first_of_codes(codes: Array, start: Array, head: Array, n_threads: int) -> n
         From 0.
     start : ndarray of int32, shape (keys + 1,)
     head : ndarray of uint8, shape (n,)
-        Whether an event is the first of its key.
+        1 for the first event of each key.
     n_threads : int
 
     Raises
@@ -52,16 +52,16 @@ def count_codes(
     out: Array,
     n_threads: int,
 ) -> None:
-    """Write how many different codes each event sees that stands before it, or up to itself.
+    """Write the number of distinct codes of a key's events before each event, or up to and including it.
 
     Parameters
     ----------
     codes, start, head, n_threads
-        As for `first_of_codes`, which it raises the same as.
+        As for `first_of_codes`; raises the same errors.
     keep : ndarray of bool, shape (n,) or (0,)
-        Which codes are not null; empty for all.
+        Flags of the codes that are not null; empty if there is no null.
     row : ndarray of int32, shape (n,)
-        Where in `out` the result of each event belongs.
+        The position of each event's result in `out`.
     includes_current : bool
     out : ndarray of float32
     """
@@ -71,10 +71,10 @@ def count_codes(
 
 
 def _tables(codes: Array, start: Array, n_threads: int) -> tuple[Array, Array, Array]:
-    """Return codes that are not far apart, cuts of the events for each thread, and its table of codes."""
+    """Return dense codes, the cuts of the events between threads, and each thread's table of codes."""
     n = len(codes)
     if codes.min(initial=0) < 0:
-        raise ValueError(f"codes count from 0, got {codes.min()}")
+        raise ValueError(f"expected codes from 0, got {codes.min()}")
     if codes.max(initial=0) > MOST_CODES_A_ROW * n:
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int32)
     cuts = start[np.searchsorted(start, np.linspace(0, n, n_threads + 1)[:-1])].astype(np.int64)
@@ -85,7 +85,7 @@ def _tables(codes: Array, start: Array, n_threads: int) -> tuple[Array, Array, A
 def first_of_codes_block(
     codes: Array, head: Array, cuts: Array, last_seen: Array, is_first: Array, start: int, stop: int
 ) -> None:
-    """Flag first appearances; ``last_seen[c]`` of a code is where the last key that had it begins."""
+    """Flag first occurrences; ``last_seen[c]`` is the start of the last key that contained code c."""
     for c in range(start, stop):
         key = np.int32(-1)
         for i in range(cuts[c], cuts[c + 1]):

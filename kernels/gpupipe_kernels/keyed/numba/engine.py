@@ -1,4 +1,4 @@
-"""The engine in compiled loops on the threads of the host; what NumPy does as fast stays NumPy's."""
+"""Keyed engine in compiled, multithreaded loops on the host; operations that NumPy does as fast use NumPy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpupipe_kernels.typing import Array
 Pair = tuple[Array, Array]
 
 BLOCK_QUERIES = 65_536
-LONGEST_WALKED = SLICE_EVENTS  # events: each slice starts with a window of its own
+LONGEST_WALKED = SLICE_EVENTS  # events; each slice starts with a separate window
 
 
 class NumbaEngine(CompiledEngine, NumpyEngine):
@@ -54,7 +54,7 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         order, start = by_code(code, n_keys, self.n_threads)
         sorted_time = self.take(time, order)
         late = sorted_time[1:] < sorted_time[:-1]
-        if (late & ~first_of_keys(start)[1:]).any():  # a log is mostly in the order of time
+        if (late & ~first_of_keys(start)[1:]).any():  # an event log is mostly sorted by time
             order = by_time(time, np.flatnonzero(code >= 0).astype(np.int32), self.n_threads)
             order, _ = by_code(code[order], n_keys, self.n_threads, order)
             sorted_time = self.take(time, order)
@@ -104,7 +104,7 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
     def _along(
         self, walk: Callable[..., None], nothing: float, column: KeyedColumn | None, queries: Queries, *arguments: Any
     ) -> Array:
-        """Return what a walk along all events writes."""
+        """Return the result of a pass over all events."""
         events, out = queries.history.events, self._results(queries, "float32", nothing)
         slices = events.once("slices", lambda e: slices_of(e.start))
         given = np.empty(0) if column is None else column.values, events.once("head", self._head), queries.row
@@ -117,7 +117,7 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
         return queries.row is None and aggregates.sees_few(queries.low, queries.high, queries.history.n_events)
 
     def _along_ranges(self, walk: Callable[..., None], queries: Queries, *arguments: Any) -> Array:
-        """Return what queries write that walk along their own events."""
+        """Return the results of queries that each loop over their own events."""
         out = np.empty(queries.n_rows, np.float32)
         aggregates.along_ranges(walk, queries.low, queries.high, self.n_threads, *arguments, out)
         return out
@@ -152,6 +152,6 @@ class NumbaEngine(CompiledEngine, NumpyEngine):
 
 
 def _longest(queries: Queries) -> int:
-    """Return the length of the longest key, or if that is too long to walk along, of the longest window."""
+    """Return the length of the longest key or, if that is too long for a linear scan, of the longest window."""
     longest = int(np.diff(queries.history.start).max(initial=0))
     return longest if longest <= LONGEST_WALKED else int((queries.high - queries.low).max(initial=0))

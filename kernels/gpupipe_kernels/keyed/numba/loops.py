@@ -1,4 +1,4 @@
-"""The formulas in loops over a block of queries or events on the host; the arguments are those of the formulas."""
+"""Host loops of the formulas over a block of queries or events; the arguments are those of the formulas."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def span(
     for i in range(start, stop):
         if i > start and low[i] == low[i - 1] and high[i] >= high[i - 1] and cutoff[i] >= cutoff[i - 1]:
             bound = before_span(cutoff[i], microseconds)
-            out[i] = first_after_from(out[i - 1], time, high[i], bound)  # a window moves on with its event
+            out[i] = first_after_from(out[i - 1], time, high[i], bound)  # a window moves with its event
         else:
             span_at(i, low, high, cutoff, time, microseconds, out)

@@ -1,9 +1,9 @@
-"""Events in slices for the threads of the host, and running sums along the events of a key.
+"""Slices of events for host threads, and running sums per key.
 
-A key with more events than a slice is cut too, at multiples of the slice's size from its own first event: so what is
-rounded for a key depends on nothing but its own earlier events. What runs along the events of a key does so in two
-passes: over the slices that a key goes on behind, to learn what each leaves; then over all, each slice from what those
-before it have left.
+A key with more events than a slice is split at multiples of the slice size from its first event, so the rounding of a
+key's results depends only on its own earlier events. Running sums take two passes: the first over slices whose last key
+continues in the next slice, to compute their carry; the second over all slices, each starting from the carry of the
+slices before it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class EventSlices:
     Attributes
     ----------
     cuts : ndarray of int64, shape (slices + 1,)
-        Slice c is ``cuts[c]:cuts[c + 1]``. It may be empty.
+        Slice c is ``cuts[c]:cuts[c + 1]``; it may be empty.
     first : ndarray of int64, shape (slices,)
-        The slice in which the key begins that slice c begins with.
+        The slice in which the first key of slice c begins.
     """
 
     cuts: Array
@@ -47,7 +47,7 @@ class EventSlices:
 
 
 def slices_of(start: Array, size: int = SLICE_EVENTS) -> EventSlices:
-    """Return slices of about `size` events, less than twice as many, of keys that begin at `start`."""
+    """Return slices of about `size` events, less than ``2 * size``, for keys that begin at `start`."""
     n = int(start[-1])
     nominal = np.arange(0, n, size, dtype=np.int64)
     key = np.searchsorted(start, nominal, side="right") - 1
@@ -60,21 +60,21 @@ def slices_of(start: Array, size: int = SLICE_EVENTS) -> EventSlices:
 def running_sums(
     values: Array, time: Array, head: Array, slices: EventSlices, rate: float, squared: bool, n_threads: int
 ) -> tuple[Array, Array]:
-    """Return the sum up to each event of its key, as pairs: windows and cut-offs take differences of them.
+    """Return the running sum per key up to each event, as pairs, whose differences are the sums of windows.
 
     Parameters
     ----------
     values : ndarray of float64, shape (n,) or (0,)
-        Without values, every one is 1.
+        If empty, every value is 1.
     time : ndarray of int64, shape (n,)
         Microseconds.
     head : ndarray of uint8, shape (n,)
-        Whether an event is the first of its key.
+        1 for the first event of each key.
     slices : EventSlices
     rate : float
-        Half-lives a microsecond; with 0 nothing fades.
+        Half-lives per microsecond; 0 for no decay.
     squared : bool
-        Whether the squares are summed.
+        Whether to sum the squares.
     n_threads : int
     """
     hi, lo, left = np.empty(len(time)), np.empty(len(time)), np.zeros((len(slices.first), 3))
@@ -89,7 +89,7 @@ def running_sums_block(
     first: Array, left: Array,
     hi: Array, lo: Array, slices: Array, is_last: bool, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Walk along some slices; ``left[c]`` is what slice c adds to the sum of its last key, and the share it keeps."""
+    """Process some slices; ``left[c]`` is the sum that slice c adds to its last key, and the share that remains."""
     for c in slices[start:stop]:
         s, s_lo, share = 0.0, 0.0, 1.0
         for part in range(first[c] if is_last else c, c):

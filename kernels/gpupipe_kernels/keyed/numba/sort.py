@@ -1,4 +1,4 @@
-"""Stable counting sorts on the host, each thread with its own part of the rows and its own counts."""
+"""Stable counting sorts on the host; each thread has its own rows and its own counts."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def _scatter(code: Array, order: Array, cuts: Array, next_place: Array, out: Arr
 
 
 def by_code(code: Array, n_codes: int, n_threads: int, order: Array = NO_ORDER) -> tuple[Array, Array]:
-    """Sort by code, rows of the same code as they stand.
+    """Sort by code, stably.
 
     Parameters
     ----------
     code : ndarray of int32, shape (n,)
-        Below `n_codes`; rows with a code below 0 are left out.
+        Below `n_codes`; rows with a code below 0 are dropped.
     n_codes, n_threads : int
     order : ndarray of int32, shape (n,), optional
-        What stands in the rows, if not their numbers.
+        Values to sort instead of the row numbers.
 
     Returns
     -------
     order : ndarray of int32
     start : ndarray of int32, shape (n_codes + 1,)
-        Where each code begins in it.
+        The start of each code in `order`.
     """
-    # With more codes than rows a thread, its counts would be larger than its rows.
+    # With more codes than rows per thread, the counts would be larger than the rows.
     n_parts = max(1, min(n_threads, len(code) // max(n_codes, 1)))
     cuts = np.linspace(0, len(code), n_parts + 1).astype(np.int64)
     counts = np.zeros((n_parts, n_codes), np.int32)
@@ -61,8 +61,8 @@ def by_code(code: Array, n_codes: int, n_threads: int, order: Array = NO_ORDER) 
 
 
 def by_time(time: Array, order: Array, n_threads: int) -> Array:
-    """Return `order` sorted by time, equal times as they stand: a counting sort for each 16 bits, lowest first."""
-    since_first = time[order].view(np.uint64) ^ np.uint64(1 << 63)  # as unsigned they are in the same order
+    """Return `order` sorted by time, stably: a radix sort with 16-bit digits, lowest first."""
+    since_first = time[order].view(np.uint64) ^ np.uint64(1 << 63)  # the same order as unsigned integers
     since_first -= since_first.min(initial=np.uint64(2**64 - 1))
     for shift in range(0, int(since_first.max(initial=np.uint64(0))).bit_length(), DIGIT_BITS):
         digit = (since_first >> np.uint64(shift)).astype(np.uint16).astype(np.int32)

@@ -1,1 +1,1 @@
-"""The keyed engine in NumPy: the readable reference, with nothing to compile."""
+"""Keyed engine in NumPy: the readable reference, without compilation."""

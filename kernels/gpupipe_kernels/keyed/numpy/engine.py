@@ -1,4 +1,4 @@
-"""The engine in NumPy: the readable reference, and what small inputs run. It imports no compiler."""
+"""Keyed engine in NumPy: the readable reference, also used for small inputs. It imports no compiler."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class NumpyEngine:
 
     def given(self, array: Array, dtype: str) -> Array:
         if dtype == "int32" and max(int(array.max(initial=0)), -1 - int(array.min(initial=0))) > np.iinfo(np.int32).max:
-            raise ValueError(f"codes are int32, got {array.min()} to {array.max()}")
-        return np.require(array, dtype, ["C", "A", "W"])  # compiled loops are made for such arrays only
+            raise ValueError(f"expected codes in the range of int32, got {array.min()} to {array.max()}")
+        return np.require(array, dtype, ["C", "A", "W"])  # compiled loops accept only such arrays
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
         events = np.flatnonzero((key >= 0) & (time != NAT))
@@ -103,7 +103,7 @@ class NumpyEngine:
         return low.astype(np.int32)
 
     def last_span(self, queries: Queries, span: int) -> Array:
-        open_side = span + int(not queries.includes_current)  # times are whole: [T - span is (T - span - 1
+        open_side = span + int(not queries.includes_current)  # times are integers, so [T - span, is (T - span - 1,
         bound = np.where(queries.time >= NAT + open_side, queries.time - open_side, NAT)
         return _first_after(queries.history.time, queries.low, queries.high, bound)
 
@@ -177,7 +177,7 @@ class NumpyEngine:
         return _placed(count, queries, 0.0), _placed(high - begin, queries, 0.0), _placed(age / unit, queries, np.nan)
 
     def _session_begins(self, events: KeyedEvents, gap: int) -> tuple[Array, Array]:
-        """Return how many sessions begin before each position, and where each begins."""
+        """Return the number of sessions that begin before each position, and the start of each session."""
         begins = first_of_keys(events.start)
         begins[1:] |= np.diff(events.time.astype(np.float64)) > gap
         return self.rank(begins), np.flatnonzero(begins).astype(np.int32)
@@ -188,16 +188,16 @@ def _unless_all(keep: Array) -> Array | None:
 
 
 def _seen(events: KeyedEvents, queries: Queries) -> tuple[Array, Array]:
-    """Return which of the events each query sees."""
+    """Return the ranges of the events that each query sees."""
     if events.rank is None:
         return queries.low, queries.high
     return events.rank[queries.low], events.rank[queries.high]
 
 
 def _placed(made: Array, queries: Queries, nothing: float) -> Array:
-    """Return results in the queries' own order: codes as int32, all else as float32."""
+    """Return results in the order of the queries: codes as int32, others as float32."""
     dtype = np.int32 if made.dtype == np.int32 and isinstance(nothing, int) else np.float32
-    with np.errstate(over="ignore"):  # beyond float32 is infinite
+    with np.errstate(over="ignore"):  # values too large for float32 become infinite
         if queries.row is None:
             return made.astype(dtype)
         out = np.full(queries.n_rows, nothing, dtype)
@@ -214,7 +214,7 @@ def _picked(values: Array, low: Array, high: Array, back: int, fill: float) -> A
 
 
 def _first_after(time: Array, low: Array, high: Array, bound: Array) -> Array:
-    """Return the first position of each ``low:high`` whose time is after `bound`: all queries are bisected at once."""
+    """Return the first position of each ``low:high`` with a time after `bound`, by bisection of all queries at once."""
     low, high = low.astype(np.int32), high.astype(np.int32)
     while (low < high).any():
         middle = (low + high) // 2
@@ -224,7 +224,7 @@ def _first_after(time: Array, low: Array, high: Array, bound: Array) -> Array:
 
 
 def _infinities(values: Array, low: Array, high: Array) -> Array:
-    """Return the sum of the infinite values of ``low:high``, 0 where there is none."""
+    """Return the sum of the infinite values of ``low:high``, 0 if there are none."""
     up, down = (np.concatenate([[0], np.cumsum(flags)]) for flags in (values > LARGEST, values < -LARGEST))
     has_up, has_down = up[high] > up[low], down[high] > down[low]
     return np.where(has_up, np.inf, 0.0) + np.where(has_down, -np.inf, 0.0)

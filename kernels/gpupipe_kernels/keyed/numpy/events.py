@@ -1,8 +1,8 @@
-"""What NumPy makes of events before any query: flags, decayed sums, and trees of partial results.
+"""Preparation of events in NumPy, independent of queries: flags, decayed sums, and trees of partial results.
 
-All queries climb a tree at once. The tree of n leaves is an array of 2 n nodes: leaf i is node ``n + i``, and node k
-combines ``2 k`` and ``2 k + 1``. A range takes at most two nodes of each level (Al.Cash, "Efficient and easy segment
-trees", 2015). Nothing is subtracted, so an infinity or a large value outside of a range has no part in it.
+All queries ascend a tree at once. A tree of n leaves is an array of 2 n nodes: leaf i is node ``n + i``, and node k
+combines ``2 k`` and ``2 k + 1``. A range needs at most two nodes per level (Al.Cash, "Efficient and easy segment
+trees", 2015). Nothing is subtracted, so an infinite or large value outside a range does not affect its result.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ Node = tuple[Array, ...]
 Combine = Callable[[Node, Node], Node]
 
 NO_MOMENTS = (0.0, 0.0, 0.0)
-NOISE = 2.0**-90  # what is left of a sum of squares that is less than this share of it is rounding
-LARGEST = 1e100  # a larger value counts as infinite in sums: its square might overflow, and float32 ends far below
+NOISE = 2.0**-90  # a remainder of less than this share of a sum of squares is rounding error
+LARGEST = 1e100  # larger values count as infinite in sums: their squares could overflow, and float32 ends far below
 
 
 def number_of_keys(key: Array, n_keys: int | None) -> int:
-    """Return how many keys there are: `n_keys`, or one more than the largest code.
+    """Return the number of keys: `n_keys`, or one more than the largest code.
 
     Raises
     ------
     ValueError
-        If a code is larger.
+        If a code is not below `n_keys`.
     """
     needed = int(key.max(initial=-1)) + 1
     if n_keys is not None and n_keys < needed:
-        raise ValueError(f"key {needed - 1} is not one of {n_keys}")
+        raise ValueError(f"expected key codes below {n_keys}, got {needed - 1}")
     return needed if n_keys is None else n_keys
 
 
 def first_of_keys(start: Array) -> npt.NDArray[np.bool_]:
-    """Return which events are the first of their key."""
+    """Return flags of the first event of each key."""
     heads = np.zeros(start[-1], bool)
     heads[start[:-1][start[:-1] < start[1:]]] = True
     return heads
 
 
 def least_tree(values: Array, sign: float) -> Node:
-    """Return the tree of least values of `sign` times the values, in float32: rounding keeps their order."""
+    """Return the minimum tree of `sign` times the values, in float32, because rounding preserves the order."""
     with np.errstate(over="ignore"):
         return grow((np.multiply(values, sign, out=np.empty(len(values), np.float32), casting="same_kind"),), least_of)
 
 
 def moments_tree(events: KeyedEvents) -> Node:
-    """Return the tree of count, sum and squared deviations; those of an infinite value are NaN."""
+    """Return the tree of count, sum and squared deviations; NaN for infinite values."""
     values: Array = events.values
     x: Array = np.where(np.abs(values) > LARGEST, np.copysign(np.inf, values), values)
     return grow((np.ones(len(x)), x, np.where(np.isfinite(x), 0.0, np.nan)), moments_of)
 
 
 def is_first(events: KeyedEvents) -> Array:
-    """Return which events have a code that their key has not had before."""
+    """Return flags of the first occurrences of each code within its key."""
     assert events.values is not None
     key = np.repeat(np.arange(len(events.start) - 1), np.diff(events.start))
     order = np.lexsort((events.values, key))
@@ -70,7 +70,7 @@ def is_first(events: KeyedEvents) -> Array:
 
 
 def decayed_sums(values: Array, events: KeyedEvents, rate: float) -> Array:
-    """Return the decayed sum up to each event, by doubling: after step d an event has the sum of the 2 d before it.
+    """Return the decayed sum up to each event, by doubling: after step d an event has the sum of 2 d events.
 
     After W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of the ACM 29 (1986) 1170.
     """
@@ -100,14 +100,14 @@ def least_of(left: Node, right: Node) -> Node:
 
 
 def grow(leaves: Node, combine: Combine) -> Node:
-    """Return the nodes of a tree, arrays of 2 n; node 0 is not used."""
+    """Return the nodes of a tree, arrays of length 2 n; node 0 is unused."""
     n = len(leaves[0])
     tree = tuple(np.zeros(2 * n, leaf.dtype) for leaf in leaves)
     for part, leaf in zip(tree, leaves, strict=True):
         part[n:] = leaf
     end = n
     while end > 1:
-        first = (end + 1) // 2  # the children of first:end lie at or behind `end`, so they are done
+        first = (end + 1) // 2  # the children of first:end are at or after `end`, so they are done
         left = tuple(part[2 * first : 2 * end : 2] for part in tree)
         right = tuple(part[2 * first + 1 : 2 * end : 2] for part in tree)
         for part, made in zip(tree, combine(left, right), strict=True):
@@ -117,7 +117,7 @@ def grow(leaves: Node, combine: Combine) -> Node:
 
 
 def climb(tree: Node, low: Array, high: Array, combine: Combine, nothing: tuple[float, ...]) -> Node:
-    """Return what the leaves ``low:high`` come to for each query, `nothing` for none."""
+    """Return the combination of the leaves ``low:high`` for each query; `nothing` for an empty range."""
     n = len(tree[0]) // 2
     found = tuple(np.full(len(low), value) for value in nothing)
     low, high = low.astype(np.int64) + n, high.astype(np.int64) + n

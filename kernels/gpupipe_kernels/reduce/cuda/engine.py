@@ -1,7 +1,7 @@
-"""Reductions by CUDA kernels, of arrays that lie on the device. Nothing waits for a result.
+"""Reductions of device arrays by CUDA kernels, without synchronisation.
 
 They implement `gpupipe_kernels.reduce.engine.ReductionEngine` except `sweep`: on the device, sorting a column is faster
-than searching it for brackets, so only its sums are computed. The caller allocates memory: its pool may own the device.
+than searching it for brackets, so only its sums are computed. The caller allocates memory from its own memory pool.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from gpupipe_kernels.typing import Array
 
 ROOM = 4 * loops.MOST_BLOCKS  # numbers
 MOST_CELLS = 2**31 - 1  # their numbers are int32
-WHOLE_BITS = 62  # of a sum in whole numbers: one is left for its sign, and one for rounding
-LARGEST_EXPONENT = 1_000  # its power of two is finite
+WHOLE_BITS = 62  # bits of an integer sum, without one for the sign and one for rounding
+LARGEST_EXPONENT = 1_000  # so that its power of two is finite
 
 
 class Scales(NamedTuple):
-    """Powers of two: the units of the whole part of a number and of the rest, one in so many."""
+    """Scale factors, powers of two, of the integer part of a number and of its remainder."""
 
     whole: float
     rest: float
 
 
 def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
-    """Add up a column, the same bits at every call.
+    """Sum a column; every call gives the same bits.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
     pivot : float
         Finite.
     room : device array of float64, shape (ROOM,)
-        Written; launches that follow each other may share it.
+        Scratch memory; consecutive launches may share it.
     out : device array of float64, shape (4,)
-        The number of values added and of nulls, the sums of ``x - pivot`` and of its square. Values that float32 cannot
-        hold relative to `pivot` are left out. As it was, if there are no rows.
+        The number of values added and of nulls, and the sums of ``x - pivot`` and of its square. Values that exceed
+        float32 relative to `pivot` are skipped. Unchanged if there are no rows.
 
     Raises
     ------
     ValueError
-        If the elements of an array are not contiguous; this applies to all functions of this module.
+        If an array is not contiguous; this applies to all functions of this module.
     """
     room = as_numba(room)
     _launch(loops.add_up, len(x), as_numba(x), float(pivot), room)
@@ -62,9 +62,9 @@ def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
 
 
 def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array) -> None:
-    """See `gpupipe_kernels.reduce.engine.ReductionEngine`; the blocks are arrays with NumPy's operators, as CuPy's are.
+    """Add rows to cells, as in `gpupipe_kernels.reduce.engine.ReductionEngine`; blocks are CuPy-like arrays.
 
-    Totals do not depend on the order of the rows (see `add_whole`); for them ``cells.largest`` must be given.
+    Totals do not depend on the order of the rows (see `add_whole`); they require ``cells.largest``.
     """
     (first, row, _), *others = cells.steps
     cell = cells.blocks[first][row, start:stop].astype("int32" if cells.size <= MOST_CELLS else "int64")
@@ -73,7 +73,7 @@ def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array
         cell += cells.blocks[block][row, start:stop]
     count(cell, counts)
     if cells.y is not None:
-        # They are added up where the totals will be: whole numbers of as many bytes, and 0 is the same in both.
+        # Use the memory of the totals for the sums: the integers have the same size, and 0 has the same bits.
         coarse, fine = totals.view("int64"), totals.copy().view("int64")
         scales = scales_of(stop - start, cells.largest)
         add_whole(cell, cells.y[start:stop], scales, coarse, fine)
@@ -81,7 +81,7 @@ def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array
 
 
 def scales_of(n: int, largest: float) -> Scales:
-    """Return how numbers are made whole, of which there are `n` and none is further from 0 than `largest`.
+    """Return the scales that convert `n` numbers of absolute values up to `largest` to integers.
 
     Raises
     ------
@@ -89,16 +89,16 @@ def scales_of(n: int, largest: float) -> Scales:
         If `largest` is not finite.
     """
     if not math.isfinite(largest):
-        raise ValueError(f"numbers to add up on the device must be finite, got {largest}")
+        raise ValueError(f"expected finite numbers to sum on the device, got {largest}")
     spare = WHOLE_BITS - n.bit_length()
     return Scales(2.0 ** min(spare - math.frexp(largest)[1], LARGEST_EXPONENT), 2.0**spare)
 
 
 def add_whole(cell: Array, y: Array, scales: Scales, coarse: Array, fine: Array) -> None:
-    """Add up the numbers of each cell as two whole numbers each, the second of what the first leaves over.
+    """Sum the numbers of each cell as two integers each, the second for the remainder of the first.
 
-    Whole numbers come out the same in any order. Of n numbers below 2**e each is off by ``2**(e - 2 * spare)`` at most,
-    where ``spare = 62 - n.bit_length()``: of 2**25 of them by 2**-72 of the largest, less than float64 would lose.
+    Integer sums do not depend on the order. For n numbers below 2**e, the error of each is at most ``2**(e - 2 *
+    spare)``, where ``spare = 62 - n.bit_length()``: for 2**25 numbers 2**-72 of the largest, less than in float64.
 
     Parameters
     ----------
@@ -106,13 +106,13 @@ def add_whole(cell: Array, y: Array, scales: Scales, coarse: Array, fine: Array)
     y : device array of float64, shape (n,)
     scales : Scales
     coarse, fine : device array of int64, shape (size,)
-        0 before; see `joined`.
+        Initially 0; see `joined`.
     """
     _launch(loops.total, len(y), as_numba(cell), as_numba(y), *scales, as_numba(coarse), as_numba(fine))
 
 
 def joined(coarse: Array, fine: Array, scales: Scales) -> Array:
-    """Return the sums that `add_whole` has left, float64; of NumPy's arrays or of CuPy's."""
+    """Return the float64 sums of `add_whole`, from NumPy or CuPy arrays."""
     return (coarse + fine / scales.rest) / scales.whole
 
 
@@ -121,6 +121,6 @@ def _blocks(n_rows: int) -> int:
 
 
 def _launch(loop: DeviceLoop, n_rows: int, *arguments: Any) -> None:
-    """Launch as many blocks as `n_rows` rows have: that the same rows are added up the same way, it is up to them."""
+    """Launch a number of blocks that depends only on `n_rows`, so that equal rows are summed in the same order."""
     threads = loops.THREADS
     loop.launch(_blocks(n_rows) * threads if n_rows else 0, *arguments, threads=threads)

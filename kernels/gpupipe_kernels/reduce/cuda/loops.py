@@ -1,7 +1,7 @@
-"""The CUDA kernels of `gpupipe_kernels.reduce.cuda.engine`: what comes out does not depend on the order of threads.
+"""CUDA kernels of `gpupipe_kernels.reduce.cuda.engine`. Results do not depend on the order of the threads.
 
-Floats are added up in a fixed tree: by each thread over its stride, by each block in shared memory, and at last over
-the blocks by one of them. Integers are added by atomic operations, in shared memory first where the table fits.
+Floats are summed in a fixed tree: by each thread over its stride, by each block in shared memory, and finally over the
+blocks by one block. Integers are summed by atomic operations, first in shared memory if the table fits.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 from gpupipe_kernels.reduce.formulas import fold_of
 from gpupipe_kernels.typing import Array
 
-# In the simulator every thread is one of Python's: two small blocks do all the work.
+# Simulator threads are Python threads, so two small blocks do all the work.
 THREADS, MOST_BLOCKS = (4, 2) if is_simulated() else (THREADS_A_BLOCK, 1024)
-ROWS_A_THREAD = 8  # at least: a block has a table of its own to set up and to hand over
+ROWS_A_THREAD = 8  # minimum, because each block initialises and merges its own table
 FEW_CODES = 4_096  # 16 KiB of shared memory
-FEW_CELLS = 1_024  # as much, of two numbers of 8 bytes each
+FEW_CELLS = 1_024  # the same size, for two numbers of 8 bytes each
 
 
 @array_formula
 def _add_threads(n: Array, null: Array, first: Array, second: Array, t: int) -> None:
-    """Leave in the first place what all threads of a block have; all of them call it."""
+    """Sum the values of all threads of a block into the first element; all threads call it."""
     step = THREADS // 2
     cuda.syncthreads()
     while step > 0:
@@ -38,9 +38,9 @@ def _add_threads(n: Array, null: Array, first: Array, second: Array, t: int) -> 
 
 
 def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
-    """Write four numbers a block: values added, nulls, the sums of ``x - pivot`` and of its square."""
+    """Write four numbers per block: values added, nulls, and the sums of ``x - pivot`` and of its square."""
     n = cuda.shared.array(THREADS, float64)
-    null = cuda.shared.array(THREADS, float64)  # a line each: the simulator knows them by that
+    null = cuda.shared.array(THREADS, float64)  # one per line: the simulator identifies shared arrays by line
     first = cuda.shared.array(THREADS, float64)
     second = cuda.shared.array(THREADS, float64)
     t = cuda.threadIdx.x
@@ -51,7 +51,7 @@ def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
             n_added += 1
             sum_1 += away
             sum_2 += away * away
-        elif away != away:  # infinities are no nulls: the pivot is finite
+        elif away != away:  # infinities do not count as nulls: the pivot is finite
             n_null += 1
     n[t], null[t], first[t], second[t] = n_added, n_null, sum_1, sum_2
     _add_threads(n, null, first, second, t)
@@ -61,7 +61,7 @@ def _reduce_add_up(x: Array, pivot: float, room: Array) -> None:
 
 
 def _reduce_join(room: Array, n_blocks: int, out: Array) -> None:
-    """Add up what the blocks have written; of one block."""
+    """Sum the results of the blocks, in one block."""
     n = cuda.shared.array(THREADS, float64)
     null = cuda.shared.array(THREADS, float64)
     first = cuda.shared.array(THREADS, float64)
@@ -97,7 +97,7 @@ def _reduce_count(codes: Array, counts: Array) -> None:
 
 
 def _reduce_total(cell: Array, y: Array, scale: float, rest_scale: float, coarse: Array, fine: Array) -> None:
-    """Add up ``y * scale`` in whole numbers: its whole part, and its rest in units of ``1 / rest_scale``."""
+    """Sum ``y * scale`` as integers: the integer part, and the remainder in units of ``1 / rest_scale``."""
     few_coarse = cuda.shared.array(FEW_CELLS, int64)
     few_fine = cuda.shared.array(FEW_CELLS, int64)
     t = cuda.threadIdx.x

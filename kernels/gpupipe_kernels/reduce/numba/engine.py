@@ -1,7 +1,7 @@
-"""Reductions by compiled loops; see `gpupipe_kernels.reduce.engine.ReductionEngine` for what each takes and gives.
+"""Reductions by compiled loops; `gpupipe_kernels.reduce.engine.ReductionEngine` documents their arguments.
 
-The types that the loops are compiled for do not depend on the table: inputs are views that cannot be written, codes of
-several widths go to one loop as three blocks. So nothing is compiled for a table of a new shape.
+Argument types do not depend on the table: inputs are read-only views, and codes of several widths are passed as three
+blocks. So a table of a new shape needs no compilation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_Y = np.empty(0)
 
 
 def warm() -> None:
-    """Compile the loops for all types that they are called with, or read them from disk."""
+    """Compile the loops for all their argument types, or load them from disk."""
     for dtype in (np.float32, np.float64):
         brackets, found = np.zeros((1, 2), dtype), np.zeros((1, 2), np.int64)
         sweep(np.zeros(1, dtype), 0.0, np.zeros((2, LANES)), brackets, np.empty((1, 1), dtype), found)

@@ -1,4 +1,4 @@
-"""The compiled loops of `gpupipe_kernels.reduce.numba.engine`: each reads its rows from memory once."""
+"""Compiled loops of `gpupipe_kernels.reduce.numba.engine`; each reads its rows from memory once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES
 from gpupipe_kernels.reduce.formulas import fold_of
 from gpupipe_kernels.typing import Array
 
-TILE = 1_024  # rows whose flags or cells stay in the first-level cache
+TILE = 1_024  # rows whose flags or cells fit into the L1 cache
 ONES = uint64(0x0101010101010101)
 SEVENS = uint64(0x7F7F7F7F7F7F7F7F)
 EVEN_BYTES = uint64(0x00FF00FF00FF00FF)
 QUARTERS = uint64(0x0001000100010001)
-WORDS_AT_ONCE = 255  # a byte that counts them does not overflow
+WORDS_AT_ONCE = 255  # so that a byte counter does not overflow
 
 
 @host_block
@@ -72,7 +72,7 @@ def _collect(x: Array, low: float, high: float, flags: Array, hits: Array, out: 
         return
     for i in range(x.size):
         flags[i] = (x[i] >= low) & (x[i] <= high)
-    # Few values are inside: words of eight flags that have one are listed, without a branch that could be mispredicted.
+    # Few values are inside: list the words of eight flags that have one, without a branch that could be mispredicted.
     words = flags.view(np.uint64)
     n_hits = 0
     for word in range((x.size + 7) // 8):
@@ -94,7 +94,7 @@ def _sum_of_bytes(word: Any) -> Any:
 
 @host_block
 def count_few(words: Array, counts: Array) -> None:
-    """Add the codes of words of eight, from the last code on: the first, reserved ones, are rare."""
+    """Count the codes in words of eight, from the last code down, because the first, reserved codes are rare."""
     for low in range(0, words.size, WORDS_AT_ONCE):
         part = words[low : low + WORDS_AT_ONCE]
         left = 8 * part.size
@@ -102,7 +102,7 @@ def count_few(words: Array, counts: Array) -> None:
             if left == 0:
                 break
             pattern = ONES * uint64(code)
-            others = uint64(0)  # in each byte, how many of its codes are other ones: 127 more sets the byte's first bit
+            others = uint64(0)  # non-zero bytes are other codes: adding 127 sets a byte's top bit
             for i in range(part.size):
                 others += (((part[i] ^ pattern) + SEVENS) >> uint64(7)) & ONES
             found = 8 * part.size - _sum_of_bytes(others)
@@ -134,7 +134,7 @@ def tally(
     int8: Array, int16: Array, int32: Array, made_int8: Array, made_int16: Array, made_int32: Array, steps: Array,
     y: Array, start: int, stop: int, counts: Array, totals: Array,
 ) -> None:  # fmt: skip
-    """`steps` holds block, row and stride."""
+    """Add rows to cells; `steps` contains block, row and stride."""
     cells = np.empty(TILE, np.int32)
     for low in range(start, stop, TILE):
         high = min(low + TILE, stop)

@@ -1,1 +1,1 @@
-"""Reductions in NumPy: the readable reference, with nothing to compile."""
+"""Reductions in NumPy: the readable reference, without compilation."""

@@ -1,7 +1,7 @@
-"""Reductions in NumPy; see `gpupipe_kernels.reduce.engine.ReductionEngine` for what each takes and gives.
+"""Reductions in NumPy; `gpupipe_kernels.reduce.engine.ReductionEngine` documents their arguments.
 
-Rows are taken in blocks that stay in the cache with what is made of them. BLAS is left alone: it would start threads of
-its own for each block.
+Rows are processed in blocks that fit into the cache together with their temporaries. BLAS is not used, because it would
+start threads for each block.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _add_up(x: Array, pivot: float, sums: Array) -> tuple[int, int]:
             np.copyto(distance, 0.0, where=null)
         n_left_out = n_null
         squares = _lanes(distance * distance)
-        if not squares.max() <= FLOAT32_MAX**2:  # some value may be too far
+        if not squares.max() <= FLOAT32_MAX**2:  # some value may be out of range
             far = ~(np.abs(distance) <= FLOAT32_MAX)
             np.copyto(distance, 0.0, where=far)
             n_left_out += int(np.count_nonzero(far))
@@ -64,7 +64,7 @@ def _collect(x: Array, bracket: Array, out: Array, found: Array) -> None:
 
 
 def _lanes(values: Array) -> Array:
-    """Return the sum of every `LANES`-th value, from each of the first `LANES` on, added up in their order."""
+    """Return the sums of every `LANES`-th value, one for each of the first `LANES` positions, in order."""
     whole = len(values) // LANES * LANES
     sums: Array = np.add.reduce(values[:whole].reshape(-1, LANES), axis=0)
     sums[: len(values) - whole] += values[whole:]
@@ -76,15 +76,15 @@ def count(codes: Array, counts: Array) -> None:
     if codes.dtype == np.int8 and len(counts) <= FEW_CODES:
         _count_few(codes, counts)
         return
-    # Each bincount makes a table of all codes: it is worth that for more rows than codes.
+    # Each bincount allocates a table of all codes, which pays off only with more rows than codes.
     step = max(BLOCK_ROWS, len(counts))
     for low in range(0, len(codes), step):
         counts += np.bincount(codes[low : low + step], minlength=len(counts))
 
 
 def _count_few(codes: Array, counts: Array) -> None:
-    # A comparison a code is vectorised, and beats a look-up a row while there are few codes. The last codes are levels,
-    # which most rows have: the first, which say that there is none, are looked for if rows are left.
+    # With few codes, a vectorised comparison per code beats a lookup per row. Most rows have levels, the last codes;
+    # the first, reserved codes are compared only if rows remain.
     equal = np.empty(len(codes), bool)
     left = len(codes)
     for code in reversed(range(len(counts))):
@@ -102,7 +102,7 @@ def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
         block = out[low : low + BLOCK_ROWS]
         rows = np.arange(start + low, start + low + len(block), dtype=np.uint32)
         hashed = mix(mix(rows) + bits).astype(np.uint64)
-        # The hash as a fraction of 2**32, scaled: no division.
+        # The hash as a fraction of 2**32, scaled without a division.
         hashed *= np.uint64(n_folds)
         hashed >>= np.uint64(32)
         hashed += np.uint64(1)

@@ -1,1 +1,1 @@
-"""Texts in CUDA kernels, for arrays in device memory."""
+"""Text kernels in CUDA, for arrays in device memory."""

@@ -1,6 +1,6 @@
-"""Kernels on texts for the device, with the arguments of their NumPy references.
+"""Text kernels for the device, with the signatures of their NumPy references.
 
-Arrays are CuPy's where `allocate` makes them so: its allocator may hold the device's memory, and counts what is used.
+`allocate` can return CuPy arrays, whose memory pool may hold the device's memory and tracks its use.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gpupipe_kernels.typing import Allocate, Array
 
 
 def kinds_on_device(data: Array, allocate: Allocate | None = None) -> Array:
-    """Return what `characters.byte_kinds` does, of and as device arrays."""
+    """Return the result of `characters.byte_kinds` for device arrays, as a device array."""
     out = (allocate or cuda.device_array)(data.shape, "uint8")
     loops.device_kinds.launch(data.size, as_numba(data), _device_classes(), as_numba(out))
     return out
 
 
 def hash_on_device(data: Array, offsets: Array, *grams: int, allocate: Allocate | None = None) -> Array:
-    """Return what `grams.hash_grams` does, of and as device arrays."""
+    """Return the result of `grams.hash_grams` for device arrays, as a device array."""
     settings = Grams(*map(int, grams))
     out = (allocate or cuda.device_array)((settings.n_buckets, offsets.size - 1), "float32")
     kinds = as_numba(kinds_on_device(data, allocate))
@@ -37,7 +37,7 @@ def hash_on_device(data: Array, offsets: Array, *grams: int, allocate: Allocate 
 
 
 def count_on_device(data: Array, offsets: Array, allocate: Allocate | None = None) -> Array:
-    """Return what `counts.count_characters` does, of and as device arrays."""
+    """Return the result of `counts.count_characters` for device arrays, as a device array."""
     out = (allocate or cuda.device_array)((len(TextCount), offsets.size - 1), "float32")
     kinds = as_numba(kinds_on_device(data, allocate))
     loops.device_count.launch(out.shape[1], as_numba(data), as_numba(offsets), kinds, as_numba(out))

@@ -1,4 +1,4 @@
-"""The loops over texts for the device: a thread has a text to itself."""
+"""Device loops over texts, with one thread per text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Texts in compiled loops on the threads of the host."""
+"""Text kernels in compiled, multithreaded loops on the host."""

@@ -1,4 +1,4 @@
-"""Kernels on texts for the threads of the host, with the arguments of their NumPy references."""
+"""Text kernels on host threads, with the signatures of their NumPy references."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BLOCK_BYTES = 65_536
 
 
 def kinds_on_host(data: HostArray, n_threads: int = 1) -> npt.NDArray[np.uint8]:
-    """Return what `characters.byte_kinds` does."""
+    """Return the result of `characters.byte_kinds`."""
     data, out = read_only(data), np.empty(len(data), np.uint8)
     _run(loops.text_kinds_block, len(data), BLOCK_BYTES, n_threads, data, classes(), out)
     return out
 
 
 def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: int = 1) -> npt.NDArray[np.float32]:
-    """Return what `grams.hash_grams` does."""
+    """Return the result of `grams.hash_grams`."""
     settings = Grams(*map(int, grams))
     data, offsets = _used(data, offsets)
     out = np.empty((settings.n_buckets, len(offsets) - 1), np.float32)
     kinds = read_only(kinds_on_host(data, n_threads))
-    # The loops only count; NumPy weighs, so that both engines give the same bits.
+    # The loops only count; NumPy weights the counts, so that both engines give the same bits.
     counted = settings._replace(value=GramValue.COUNT if settings.value == GramValue.LOG else settings.value, l2=0)
     arguments = data, offsets, kinds, *counted.scalars, out
     _compile(loops.text_hash_block, *arguments)
@@ -47,7 +47,7 @@ def hash_on_host(data: HostArray, offsets: HostArray, *grams: int, n_threads: in
 
 
 def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> npt.NDArray[np.float32]:
-    """Return what `counts.count_characters` does."""
+    """Return the result of `counts.count_characters`."""
     data, offsets = _used(data, offsets)
     out = np.empty((len(TextCount), len(offsets) - 1), np.float32)
     kinds = read_only(kinds_on_host(data, n_threads))
@@ -56,7 +56,7 @@ def count_on_host(data: HostArray, offsets: HostArray, n_threads: int = 1) -> np
 
 
 def _compile(loop: Any, *arguments: Any) -> None:
-    """Compile a loop by one thread, or read it from disk, before several call it."""
+    """Compile a loop, or load it from disk, on one thread before several call it."""
     if not loop.signatures:
         loop(*arguments, 0, 0)
 
@@ -67,6 +67,6 @@ def _run(loop: Any, n: int, block: int, n_threads: int, *arguments: Any) -> None
 
 
 def _used(data: HostArray, offsets: HostArray) -> tuple[HostArray, HostArray]:
-    """Return the bytes that the texts have, and offsets into them."""
+    """Return the bytes of the texts, and offsets into them."""
     first, last = int(offsets[0]), int(offsets[-1])
     return read_only(data[first:last]), read_only(offsets - first)

@@ -1,4 +1,4 @@
-"""The loops over texts for the threads of the host: each call takes a block of texts."""
+"""Host loops over texts; each call processes a block of texts."""
 
 from __future__ import annotations
 

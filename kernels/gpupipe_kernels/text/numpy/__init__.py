@@ -1,1 +1,1 @@
-"""Texts in NumPy: the readable reference, with nothing to compile."""
+"""Text kernels in NumPy: the readable reference, without compilation."""

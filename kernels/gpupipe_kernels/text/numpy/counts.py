@@ -1,4 +1,4 @@
-"""Counts of characters, words, digits… of texts in NumPy: the readable reference, and what small inputs run."""
+"""Counts of characters, words and digits in NumPy: the readable reference, also used for small inputs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LINE_FEED = 10
 
 
 class TextCount(IntEnum):
-    """What is counted of a text; the number is the row of the result."""
+    """A count of a text; its number is its row in the result."""
 
     CHARACTERS = 0
     BYTES = 1
     WORDS = 2  # runs of word characters
-    LINES = 3  # line feeds, and a last line that none ends
+    LINES = 3  # line feeds, plus a last line without one
     LETTERS = 4
     UPPERCASE = 5
     DIGITS = 6
@@ -37,7 +37,7 @@ class TextCount(IntEnum):
     SPACES = 8  # white space of any kind
 
 
-CLASSES = {  # what is a count of the characters of one class
+CLASSES = {  # counts of the characters of one class
     TextCount.LETTERS: LETTER,
     TextCount.UPPERCASE: UPPER,
     TextCount.DIGITS: DIGIT,
@@ -82,7 +82,7 @@ def _count_block(data: HostArray, offsets: HostArray, counts: HostArray) -> None
 
 
 def _total(flags: HostArray, offsets: HostArray) -> HostArray:
-    """Return how many flags are set in each text."""
+    """Return the number of set flags per text."""
     before: HostArray = np.append(0, np.cumsum(flags))[offsets]
     return np.diff(before)
 

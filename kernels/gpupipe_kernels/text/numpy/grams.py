@@ -1,6 +1,6 @@
-"""Hashed n-grams of texts in NumPy: the readable reference, and what small inputs run, as it needs no compiler.
+"""Hashed n-grams in NumPy: the readable reference, also used for small inputs because it needs no compiler.
 
-The hash of an n-gram says to which bucket it counts, and with which sign.
+The hash of an n-gram determines its bucket and its sign.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ BLOCK_VALUES = 1 << 20
 
 
 class GramValue(IntEnum):
-    """What a bucket holds of the n-grams that were hashed to it."""
+    """The value of a bucket, computed from the n-grams hashed to it."""
 
-    COUNT = 0  # their number, or the sum of their signs
-    BINARY = 1  # 1 if there is one
+    COUNT = 0  # the number of n-grams, or the sum of their signs
+    BINARY = 1  # 1 if there is any
     LOG = 2  # log(1 + |count|) with the sign of the count
 
 
 class Grams(NamedTuple):
-    """How texts become vectors.
+    """Settings of the conversion of texts to vectors.
 
     Attributes
     ----------
     analyzer : int
         An `Analyzer`.
     n_min, n_max : int
-        Items of the shortest and of the longest n-gram; 1 <= n_min <= n_max.
+        Number of items of the shortest and the longest n-gram; 1 <= n_min <= n_max.
     n_buckets : int
         At least 1, less than 2**31.
     signed : int
-        1 if half of the n-grams count -1, by a bit of their hash: collisions then cancel out on average.
+        1 if half of the n-grams, chosen by a bit of their hash, count -1, so that collisions cancel out on average.
     value : int
         A `GramValue`; BINARY has no signs.
     l2 : int
-        1 if each vector is scaled to length 1.
+        1 to scale each vector to unit length.
     """
 
     analyzer: int = Analyzer.WORD
@@ -56,19 +56,19 @@ class Grams(NamedTuple):
 
     @property
     def scalars(self) -> tuple[int, ...]:
-        """The settings that compiled loops take as arguments; they read `n_buckets` from the shape of the result."""
+        """The settings as arguments of compiled loops, which read `n_buckets` from the shape of the result."""
         return self.analyzer, self.n_min, self.n_max, self.signed, self.value, self.l2
 
 
 def hash_grams(data: HostArray, offsets: HostArray, *grams: int) -> npt.NDArray[np.float32]:
-    """Return the vectors of texts.
+    """Return the n-gram vectors of texts.
 
     Parameters
     ----------
     data : ndarray of uint8, shape (bytes,)
         UTF-8.
     offsets : ndarray of int64, shape (texts + 1,)
-        Text i is ``data[offsets[i]:offsets[i + 1]]``: Arrow's layout of strings.
+        Text i is ``data[offsets[i]:offsets[i + 1]]``, as in Arrow.
     *grams : int
         The fields of `Grams`.
 
@@ -102,14 +102,14 @@ def weigh_counts(counts: HostArray, grams: Grams) -> HostArray:
     if grams.value == GramValue.LOG:
         values = np.copysign(np.log1p(np.abs(values)), values)
     if grams.l2:
-        # One bucket after the other: the order in which `sum` adds depends on the number of texts.
+        # Bucket by bucket, because the summation order of `sum` depends on the number of texts.
         lengths = np.sqrt(np.add.accumulate(np.square(values), axis=0)[-1])
         values = values / np.where(lengths == 0, 1.0, lengths)
     return values
 
 
 def _slices(items: Items, grams: Grams) -> tuple[HostArray, HostArray, HostArray]:
-    """Return where each n-gram starts and stops in the stream, and its text."""
+    """Return the start and stop of each n-gram in the stream, and its text."""
     n_items = len(items.runs)
     firsts, lasts = [], []
     for n in range(grams.n_min, grams.n_max + 1):
@@ -117,7 +117,7 @@ def _slices(items: Items, grams: Grams) -> tuple[HostArray, HostArray, HostArray
         first = first[items.runs[first] == items.runs[first + n - 1]]
         firsts.append(first)
         lasts.append(first + n - 1)
-    if grams.analyzer == Analyzer.CHAR_WB:  # a run that is too short for the shortest n-gram counts as a whole
+    if grams.analyzer == Analyzer.CHAR_WB:  # a run too short for the shortest n-gram counts as a whole
         sizes = np.bincount(items.runs, minlength=len(items.texts))
         last = np.cumsum(sizes) - 1
         short = np.flatnonzero((sizes > 0) & (sizes < grams.n_min))

@@ -1,4 +1,4 @@
-"""Texts cut into words or characters that lie one behind the other, so that an n-gram is a slice of bytes."""
+"""Splitting of texts into contiguous words or characters, so that an n-gram is a slice of bytes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ BLANK = 32
 
 
 class Analyzer(IntEnum):
-    """What an n-gram is made of; the names are scikit-learn's."""
+    """The items of n-grams; the names are scikit-learn's."""
 
-    WORD = 0  # n words (runs of word characters) with a blank between them
-    CHAR = 1  # n characters; white space of two characters or more is one blank
-    CHAR_WB = 2  # n characters of a run without white space that has a blank at both ends; all of it if it has fewer
+    WORD = 0  # n words (runs of word characters), separated by blanks
+    CHAR = 1  # n characters; two or more white-space characters are one blank
+    CHAR_WB = 2  # n characters of a run without white space, padded with a blank at both ends; the whole run if shorter
 
 
 class Items(NamedTuple):
-    """Words or characters in a row: item i is ``stream[starts[i]:stops[i]]`` and belongs to run ``runs[i]``."""
+    """A sequence of words or characters: item i is ``stream[starts[i]:stops[i]]`` and belongs to run ``runs[i]``."""
 
     stream: HostArray
     starts: HostArray
     stops: HostArray
-    runs: HostArray  # an n-gram has its items of one run
+    runs: HostArray  # all items of an n-gram are in one run
     texts: HostArray  # the text of each run
 
 
 def items_of(data: HostArray, offsets: HostArray, analyzer: int) -> Items:
-    """Return the words or characters of all texts, one behind the other: of what n-grams are made."""
+    """Return the words or characters of all texts, concatenated."""
     kinds = byte_kinds(data)
     n_texts = len(offsets) - 1
     texts = np.repeat(np.arange(n_texts), np.diff(offsets))
@@ -50,7 +50,7 @@ def _words(data: HostArray, inside: HostArray, texts: HostArray, n_texts: int) -
     begins = inside & ~(_before(inside) & _same_as_before(texts))
     lengths = np.bincount(np.cumsum(begins)[inside] - 1)
     words = np.flatnonzero(begins)
-    # A blank behind each word.
+    # A blank after each word.
     sources = np.stack([words, np.full_like(words, len(data))], axis=1).ravel()
     stream, starts, stops = _joined(data, sources, np.stack([lengths, np.ones_like(lengths)], axis=1).ravel())
     return Items(stream, starts[::2], stops[::2], texts[words], np.arange(n_texts))
@@ -60,7 +60,7 @@ def _characters(
     data: HostArray, starts: HostArray, lengths: HostArray, spaces: HostArray, texts: HostArray, n_texts: int
 ) -> Items:
     goes_on = spaces & _before(spaces) & _same_as_before(texts)
-    begins = np.append(goes_on[1:], False)[: len(starts)] & ~goes_on  # white space of several characters: a blank
+    begins = np.append(goes_on[1:], False)[: len(starts)] & ~goes_on  # several white-space characters become one blank
     starts, lengths = np.where(begins, len(data), starts), np.where(begins, 1, lengths)
     kept = np.flatnonzero(~goes_on)
     return Items(*_joined(data, starts[kept], lengths[kept]), texts[kept], np.arange(n_texts))
@@ -87,9 +87,9 @@ def _same_as_before(texts: HostArray) -> HostArray:
 
 
 def _joined(data: HostArray, sources: HostArray, widths: HostArray) -> tuple[HostArray, HostArray, HostArray]:
-    """Return the pieces ``data[source:source + width]`` in one array, and where each starts and stops in it.
+    """Return the slices ``data[source:source + width]`` concatenated, with the start and stop of each.
 
-    A source behind the last byte is a blank.
+    A source after the last byte is a blank.
     """
     stops = np.cumsum(widths)
     starts = stops - widths

@@ -1,6 +1,6 @@
-"""MurmurHash3 of many slices of a byte array at once, in NumPy.
+"""MurmurHash3 of many slices of a byte array, vectorised in NumPy.
 
-The 32-bit variant for x86 with seed 0 (Austin Appleby, public domain): the hash of scikit-learn's `HashingVectorizer`.
+The 32-bit x86 variant with seed 0 (Austin Appleby, public domain), as in scikit-learn's `HashingVectorizer`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gpupipe_kernels.typing import HostArray
 
 Hashes = npt.NDArray[np.uint32]
 
-REST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # what of a word the last 0..3 bytes are
+REST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)  # masks of the last 0..3 bytes of a word
 
 
 def murmur3(data: HostArray, starts: HostArray, stops: HostArray) -> Hashes:
@@ -29,7 +29,9 @@ def murmur3(data: HostArray, starts: HostArray, stops: HostArray) -> Hashes:
     ndarray of uint32, shape (slices,)
     """
     padded = np.concatenate([data, np.zeros(4, np.uint8)]).astype("<u4")
-    words = padded[:-3] | padded[1:-2] << 8 | padded[2:-1] << 16 | padded[3:] << 24  # the four bytes from each one on
+    words = (
+        padded[:-3] | padded[1:-2] << 8 | padded[2:-1] << 16 | padded[3:] << 24
+    )  # the four bytes from each position on
     lengths = stops - starts
     hashes = np.zeros(len(starts), np.uint32)
     long = np.flatnonzero(lengths >= 4)
