@@ -98,7 +98,7 @@ def test_compose_has_only_keys_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("service", ["gpu", "gpu-worker"])
-def test_compose_gives_the_gpus_to_what_computes_on_them(service: str) -> None:
+def test_compose_reserves_gpus_for_the_services_that_compute_on_them(service: str) -> None:
     (device,) = COMPOSE["services"][service]["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
 
@@ -143,7 +143,7 @@ def test_all_that_is_copied_is_there_and_let_through(file: Path) -> None:
 
 
 @pytest.mark.parametrize("extras", [["cpu", "cluster"], [VERSIONS["CUDA_EXTRA"]]])
-def test_the_requirements_of_an_image_are_those_of_the_package(extras: list[str]) -> None:
+def test_the_requirements_of_an_image_match_the_package(extras: list[str]) -> None:
     command = [sys.executable, str(DOCKER / "requirements.py"), str(ROOT / "pyproject.toml"), *extras]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -152,7 +152,7 @@ def test_the_requirements_of_an_image_are_those_of_the_package(extras: list[str]
     assert not any(line.startswith("gpupipe") for line in printed)  # what is not on an index
 
 
-def test_the_cuda_of_the_image_is_that_of_its_extra() -> None:
+def test_the_cuda_version_of_the_image_matches_its_extra() -> None:
     assert VERSIONS["CUDA_EXTRA"] == f"cuda{VERSIONS['CUDA_VERSION'].partition('.')[0]}"
 
 
@@ -218,7 +218,7 @@ def test_the_manifests_fit_together() -> None:
     assert named == {f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"}
 
 
-def test_the_page_names_what_is_there() -> None:
+def test_the_page_names_existing_files_and_settings() -> None:
     named = set(re.findall(r"docker/[\w.]+\w", PAGE))
     assert {"docker/slurm.sbatch", "docker/kubernetes.yaml", "docker/compose.yaml"} <= named
     assert [name for name in named if not (ROOT / name).is_file()] == []

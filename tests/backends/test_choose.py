@@ -91,7 +91,7 @@ def test_missing_packages_are_named_with_the_extra_that_has_them(
     assert f"pip install 'gpupipe[{extra}]'" in error.value.fix
 
 
-def test_the_report_holds_what_check_and_doctor_show(machine_with: Any) -> None:
+def test_the_report_contains_the_output_of_check_and_doctor(machine_with: Any) -> None:
     machine_with(NO_GPU, missing=("cudf",))
     report = device_report()
     assert report.gpu == NO_GPU

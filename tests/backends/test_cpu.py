@@ -46,7 +46,9 @@ def test_an_unknown_estimator_names_the_nearest(backend: CpuBackend) -> None:
         backend.estimator("LogisticRegresion", {})
 
 
-def test_a_missing_library_comes_with_its_install_command(backend: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_its_install_command(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(ConfigError, match="XGBClassifier needs xgboost") as error:
         backend.estimator("XGBClassifier", {})
@@ -101,7 +103,7 @@ def test_a_switched_off_compiler_leaves_numpy(monkeypatch: pytest.MonkeyPatch) -
     assert CpuBackend(options=DeviceOptions(engine="numba")).choose_engine("keyed", 10**9) == "numpy"
 
 
-def test_to_host_does_not_copy_an_array_that_is_there(backend: CpuBackend) -> None:
+def test_to_host_does_not_copy_a_host_array(backend: CpuBackend) -> None:
     array = np.arange(3)
     assert backend.to_host(array) is array
 
@@ -120,7 +122,7 @@ def test_map_runs_calls_side_by_side(backend: CpuBackend) -> None:
     assert sorted(backend.map(lambda _: meeting.wait(), range(4))) == [0, 1, 2, 3]
 
 
-def test_map_on_one_thread_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_on_one_thread_runs_in_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_THREADS", "1")
     here = threading.current_thread()
     assert CpuBackend().map(lambda _: threading.current_thread() is here, range(3)) == [True] * 3

@@ -67,7 +67,7 @@ def predict(model: Path, megabytes: int) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
-def test_a_prediction_that_runs_out_of_memory_goes_on_in_parts_with_the_same_bytes(model):
+def test_a_prediction_that_runs_out_of_memory_continues_in_batches_with_the_same_bytes(model):
     expected, *nothing = predict(model, 0)
     assert not any(nothing)
     got, *remarks = predict(model, 70)
@@ -75,7 +75,7 @@ def test_a_prediction_that_runs_out_of_memory_goes_on_in_parts_with_the_same_byt
     assert any(f"out of memory at {ROWS:,} rows: continued with " in remark for remark in remarks)
 
 
-def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
+def test_batches_are_halved_until_they_fit_and_stay_in_order(backend):
     def work(start: int, stop: int) -> list[int]:
         if stop - start > 3000:
             raise MemoryError("too many")
@@ -94,7 +94,7 @@ def test_no_rows_are_one_part(backend):
     assert map_row_ranges(lambda start, stop: (start, stop), 0, backend, "predict") == [(0, 0)]
 
 
-def test_what_does_not_fit_with_few_rows_is_an_error_with_sizes_and_what_to_change(backend):
+def test_a_lack_of_memory_for_few_rows_is_an_error_with_sizes_and_a_fix(backend):
     sizes = []
 
     def work(start: int, stop: int) -> None:

@@ -45,7 +45,7 @@ def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
     assert set(figures["gpupipe"]["ratio"].values()) == {1.0, None}
 
 
-def test_a_whole_process_is_compared_with_our_fresh_one_where_the_stages_are_compared_with_warm_ones(
+def test_whole_processes_are_compared_with_cold_runs_and_stages_with_warm_ones(
     sample: Make,
 ) -> None:
     runs = {"steady": [sample(1.0)], "gpupipe": [sample(2.0, process=5.0)], "peer": [sample(4.0, process=15.0)]}
@@ -89,7 +89,7 @@ def test_there_is_no_ratio_to_nothing() -> None:
         ([1.0, 2.0, None], [2.0, 3.0, 4.0], None),
     ],
 )
-def test_break_even_is_where_ours_is_faster_from_there_on(
+def test_break_even_is_the_size_above_which_gpupipe_is_faster(
     ours: list[float], theirs: list[float], expected: int | None
 ) -> None:
     assert break_even([10, 100, 1000], ours, theirs) == expected

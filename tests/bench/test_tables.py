@@ -111,7 +111,7 @@ def test_a_busy_machine_is_owned_up_to(document: dict[str, Any]) -> None:
     assert "the machine was busy" in shown(document)
 
 
-def test_warm_figures_say_what_they_are(document: dict[str, Any]) -> None:
+def test_warm_figures_are_labelled(document: dict[str, Any]) -> None:
     document["baseline"] = "gpupipe, steady"
     warm = runner(0.5, 1.0)
     document["tables"][0]["runners"] = {"gpupipe, steady": warm, **document["tables"][0]["runners"]}

@@ -23,7 +23,7 @@ def test_both_views_are_trained_in_turn(kind: str, metric: str, request: pytest.
         assert view["runs"][0][metric] == view["runs"][1][metric] > 0
 
 
-def test_the_parameters_are_those_of_the_configuration(binary: Path) -> None:
+def test_the_parameters_match_the_configuration(binary: Path) -> None:
     assert run_encodings(load_config(binary), repeat=1)["model"] == "hist_gradient_boosting (max_iter=5)"
 
 

@@ -78,7 +78,7 @@ def test_check_reports_every_error_and_exits_with_2(gpupipe: Gpupipe, tmp_path: 
     ]
 
 
-def test_a_missing_configuration_is_one_screen_with_what_to_do(gpupipe: Gpupipe, churn: Path) -> None:
+def test_a_missing_configuration_is_one_screen_with_a_fix(gpupipe: Gpupipe, churn: Path) -> None:
     result = gpupipe("check", "chrun.yaml", cwd=churn.parent)
     assert result.returncode == 2
     assert result.stderr.splitlines() == [

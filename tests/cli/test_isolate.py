@@ -75,7 +75,7 @@ def test_a_model_isolates_the_tables_that_it_scores_if_that_of_its_training_was(
         gp.load_model(folder / "isolated").predict(folder / "crash.csv")
 
 
-def test_further_tables_are_tried_where_the_rows_to_score_are_isolated() -> None:
+def test_further_tables_are_isolated_with_the_rows_to_score() -> None:
     event_source = TableSource(path="t.csv")
     model: Any = SimpleNamespace(
         source_of=lambda path: TableSource(path=path),

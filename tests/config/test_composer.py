@@ -109,7 +109,7 @@ def test_a_file_that_is_not_a_mapping_is_refused(text: str, kind: str) -> None:
         (r'a: "\s+"', "c.yaml:1:", "write a backslash twice"),
     ],
 )
-def test_a_slip_of_syntax_is_one_line_with_its_place_and_what_to_do(text: str, place: str, hint: str) -> None:
+def test_a_syntax_error_is_one_line_with_its_location_and_a_fix(text: str, place: str, hint: str) -> None:
     message = refusal(text)
     assert message.startswith(place)
     assert hint in message

@@ -74,6 +74,6 @@ def test_a_wrong_op_is_located_and_explained(problems: Problems, item: str, mess
     assert problem.startswith("c.yaml:3:")
 
 
-def test_an_op_that_resembles_none_gets_the_list(problems: Problems) -> None:
+def test_an_op_without_a_similar_name_gets_the_list(problems: Problems) -> None:
     (problem,) = problems(features("zzzzz: a"))
     assert "expected one of " in problem and "standardize" in problem

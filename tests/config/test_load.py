@@ -64,7 +64,7 @@ def test_a_value_whose_variable_is_unset_is_reported_once(problems: Problems) ->
     assert line.startswith("c.yaml:2:7: seed: the environment variable NOPE is not set")
 
 
-def test_a_section_is_not_blamed_for_lacking_what_could_not_be_read(problems: Problems) -> None:
+def test_an_unreadable_field_is_not_reported_as_missing(problems: Problems) -> None:
     (line,) = problems("source:\n  path: ${NOPE}\n  target: y\n")
     assert line.startswith("c.yaml:2:9: source.path: ")
 
@@ -74,7 +74,7 @@ def test_a_variable_may_stand_for_a_number(load: Load) -> None:
     assert load("seed: ${SEED:5}\n", SEED="6").seed == 6
 
 
-def test_public_tables_without_their_folder_say_what_to_set(problems: Problems) -> None:
+def test_public_tables_without_their_folder_name_the_variable_to_set(problems: Problems) -> None:
     (line,) = problems("source:\n  path: ${GPUPIPE_DATA}/adult.csv\n  target: income\n")
     assert line.startswith("c.yaml:2:9: source.path: the environment variable GPUPIPE_DATA is not set; set it to")
     assert "README" in line

@@ -62,7 +62,7 @@ def test_a_single_model_needs_no_name(load: Load, text: str, path: str) -> None:
     assert load(text, f"{path}=9").models[0].params.max_depth == 9  # type: ignore[attr-defined]
 
 
-def test_a_label_goes_before_the_name(load: Load) -> None:
+def test_a_label_takes_precedence_over_the_name(load: Load) -> None:
     config = load("models: [xgboost, {xgboost: {}, as: deep}]\n", "models.deep.params.max_depth=12")
     assert [entry.params.max_depth for entry in config.models] == [6, 12]  # type: ignore[attr-defined]
 
@@ -132,9 +132,7 @@ TREES = st.recursive(
 
 @settings(deadline=None)
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.integers(), st.data())
-def test_an_override_changes_what_it_names_and_nothing_else(
-    tree: dict[str, Any], new: int, data: st.DataObject
-) -> None:
+def test_an_override_changes_only_its_path(tree: dict[str, Any], new: int, data: st.DataObject) -> None:
     """The reference is Python's own indexing of the plain tree."""
     root, steps = build_tree(tree, "settings"), []
     parent: Any = tree

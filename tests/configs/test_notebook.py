@@ -64,7 +64,7 @@ def test_the_notebook_runs_and_both_networks_learn(kernel: str) -> None:
         assert file in text
 
 
-def test_the_quickstart_runs_and_shows_what_is_committed(kernel: str) -> None:
+def test_the_quickstart_runs_and_its_output_matches_the_committed_one(kernel: str) -> None:
     notebook = executed("quickstart.ipynb", kernel)
     by_source = {cell.source: cell.get("outputs", []) for cell in notebook.cells}
     (progress,) = [outputs for source, outputs in by_source.items() if "run = pipe.run(" in source]

@@ -75,7 +75,7 @@ FALLING = {
 
 
 @pytest.mark.parametrize("name", FALLING)
-def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
+def test_models_gpus_cannot_train_together_are_trained_on_the_driver_with_a_note(name: str) -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
     with Timeline().stage("train", workers.place) as stage:
         found = fit_matrix(spread(X, workers), MODELS.get(name)(), y, context())

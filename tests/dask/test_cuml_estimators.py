@@ -30,7 +30,7 @@ def given(name: str, task: Any, **fields: Any) -> tuple[str, dict[str, Any]]:
     return model.estimator_name(task), keyword_arguments(model, np.zeros(SHAPE, np.float32), context, 1)
 
 
-def test_every_estimator_of_one_gpu_is_in_the_table_or_has_its_reason() -> None:
+def test_every_estimator_of_one_gpu_is_in_the_table_or_has_a_reason() -> None:
     on_one = {name for name, row in gpu_estimators.ESTIMATORS.items() if row.library != "xgboost"}
     assert on_one | set(gpu_estimators.NO_TWIN) == set(ESTIMATORS) | set(NO_TWIN)
     assert not set(ESTIMATORS) & set(NO_TWIN)
@@ -124,5 +124,5 @@ def test_parameters_get_the_names_and_values_of_cuml_dask(
 
 
 @pytest.mark.parametrize("name", ["Ridge", "Lasso", "ElasticNet", "PCA"])
-def test_what_centres_a_matrix_in_place_gets_a_copy(name: str) -> None:
+def test_estimators_that_centre_in_place_get_a_copy(name: str) -> None:
     assert ESTIMATORS[name].dtype_for({}) == "float64"  # gpupipe's matrices are float32

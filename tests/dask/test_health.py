@@ -109,14 +109,14 @@ def test_a_task_that_costs_one_worker_after_another_is_named(workers: DaskWorker
     assert "memory" in caught.value.fix
 
 
-def test_a_task_that_takes_more_than_the_memory_of_a_worker_is_named_with_what_to_do(workers: DaskWorkers) -> None:
+def test_a_task_that_exceeds_the_memory_of_a_worker_is_named_with_a_fix(workers: DaskWorkers) -> None:
     with pytest.raises(LimitError, match=r"exceeded their memory of 0\.4 GiB") as caught:
         workers.gather([workers.submit(chores.greedy, label="reading partition 3 of 7")])
     assert caught.value.where == "reading partition 3 of 7"
     assert "cluster.memory_limit" in caught.value.fix
 
 
-def test_workers_without_memory_left_stand_still_only_until_the_deadline() -> None:
+def test_paused_workers_are_an_error_after_the_deadline() -> None:
     with connect(small(workers=1, deadline=3), "cpu") as workers:
         workers.gather([workers.submit(chores.hoarded, LIMIT)])
         await_pause(workers)
@@ -147,7 +147,7 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
     assert processes_below() == before
 
 
-def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
+def test_a_task_of_a_lost_cluster_ends_at_the_deadline() -> None:
     with connect(small(deadline=3, retries=3), "cpu") as workers:
         (handle,) = workers.map(chores.stuck, [()], ["training"], pinned_to=min(workers.health.workers))
         kill_workers(workers, 0, 1)

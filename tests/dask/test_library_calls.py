@@ -60,7 +60,7 @@ def test_an_error_of_the_call_is_its_own(workers: DaskWorkers) -> None:
         call_library(workers, refuse, "training")
 
 
-def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> None:
+def test_a_single_failed_task_ends_the_waiting_ones(workers: DaskWorkers) -> None:
     with pytest.raises(ZeroDivisionError, match="a bug"):
         call_library(workers, partial(collective, chores.broken, chores.stuck), "training")
     assert workers.gather([workers.submit(chores.total, [1.0, 2.0])]) == [3.0]

@@ -128,7 +128,7 @@ def test_unsupported_training_is_reported_before_data_is_sent(both: DaskWorkers)
         fit_network(Mlp(**TINY), divided(X, [50], both), y, context(n_processes=2))
 
 
-def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
+def test_two_workers_learn_the_same_as_one_machine(both: DaskWorkers) -> None:
     X, y = rows()
     model = Mlp(**TINY, class_weight="balanced")
     alone = fit(model, X, y, context())

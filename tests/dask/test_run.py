@@ -59,9 +59,7 @@ def test_telco_in_folds(data_dir: Path, compare: Compare) -> None:
 
 
 @pytest.mark.data
-def test_online_retail_whose_columns_are_derived_of_the_histories_of_customers(
-    data_dir: Path, compare: Compare
-) -> None:
+def test_online_retail_with_columns_derived_from_histories(data_dir: Path, compare: Compare) -> None:
     with patch.object(preparation, "read_table", read_once(read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
@@ -231,7 +229,9 @@ def test_the_command_ends_well_and_prints_nothing_but_its_own(
 OWN = ("cpu: ", "✓ ", "    ", "★ ", "───")
 
 
-def test_the_timeline_says_what_each_worker_did(by_command: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_the_timeline_records_the_work_of_each_worker(
+    by_command: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     stages = {s["name"]: s for s in json.loads((by_command[1] / "timeline.json").read_text())["stages"]}
     of_workers = {"read", "features", "train xgboost", "predict xgboost", "explain"}
     assert {name for name, stage in stages.items() if stage["workers"]} == of_workers

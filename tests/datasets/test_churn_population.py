@@ -44,7 +44,7 @@ def population() -> Population:
     return Population(choose("cpu"))
 
 
-def test_every_curve_has_its_law_here() -> None:
+def test_every_distribution_is_tested_here() -> None:
     assert set(LAWS) == set(CURVES)
 
 

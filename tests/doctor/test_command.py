@@ -147,7 +147,7 @@ def test_the_check_of_rapids_is_silent_if_all_is_well_and_warns_otherwise(
         (["error", "warning", "error"], 4, "2 broken, 1 with a warning: fix the first one first"),
     ],
 )
-def test_the_last_line_says_what_the_exit_code_says(
+def test_the_last_line_agrees_with_the_exit_code(
     levels: list[Any], code: int, verdict: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     findings = [Finding(level, "a [check]", "said \x1b[31mred") for level in levels]

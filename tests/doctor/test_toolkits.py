@@ -37,7 +37,7 @@ def find(gpu: GpuProbe, root: Path) -> Finding:
     return finding
 
 
-def test_a_toolkit_that_is_not_searched_is_named_with_what_makes_it_visible(
+def test_an_unsearched_toolkit_is_named_with_a_fix(
     toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")

@@ -78,7 +78,7 @@ def test_streamed_batches_are_right_while_the_device_is_busy() -> None:
     assert sorted(rows) == list(range(N))
 
 
-def test_streamed_batches_follow_the_stream_of_who_takes_them() -> None:
+def test_streamed_batches_follow_the_stream_of_the_consumer() -> None:
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         rows = rows_of(Batches(table(np.asarray), 64, device="cuda", device_share=0))

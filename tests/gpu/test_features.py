@@ -130,7 +130,7 @@ def test_an_op(people: Config, op: str, view: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> None:
+def test_quantiles_of_nulls_with_the_sign_bit_match_numpy(dtype: str) -> None:
     """As x86 makes of 0 / 0; the double of CuPy, which other tests rely on, sorts them as CuPy does."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=ROWS).astype(dtype)

@@ -42,7 +42,7 @@ def test_metrics_are_the_host_s_to_the_last_digits(task: str, n_classes: int, de
     assert found == pytest.approx(evaluate(task, y, guess, names, 0.4, n_classes, backend=CpuBackend()), rel=1e-12)
 
 
-def test_metrics_are_those_of_scikit_learn(device: Any) -> None:
+def test_metrics_match_scikit_learn(device: Any) -> None:
     y, guess = _rows("binary")
     p, names = guess, ["roc_auc", "average_precision", "log_loss", "f1"]
     assert evaluate("binary", y, device.to_device(guess), names, backend=device) == pytest.approx(

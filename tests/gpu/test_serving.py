@@ -45,9 +45,7 @@ def test_what_was_trained_on_the_device_predicts_the_same_without_one(
 
 @pytest.mark.data
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "xgboost", "gaussian_nb"])
-def test_what_was_recorded_where_it_was_trained_is_found_again_on_both(
-    telco: Path, command: Any, tmp_path: Path, model: str
-) -> None:
+def test_recorded_predictions_are_reproduced_on_both(telco: Path, command: Any, tmp_path: Path, model: str) -> None:
     """Nulls, unseen levels, empty strings, infinities and extremes among the rows."""
     run = run_on(of_task(telco, model, "binary", test_size=0.2), "gpu", tmp_path / "run")
     without = command("verify", str(run.path), "--device", "cpu", CUDA_VISIBLE_DEVICES="")

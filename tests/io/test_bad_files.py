@@ -216,7 +216,7 @@ def test_a_file_without_rows_groups_or_columns_is_an_error(tmp_path: Path) -> No
 
 
 @FORMATS
-def test_a_file_of_another_format_than_its_name_says_is_named_for_what_it_is(kind: str, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_suffix_is_reported_with_its_real_format(kind: str, tmp_path: Path) -> None:
     shown = {"parquet": "a Parquet file", "orc": "an ORC file", "arrow": "an Arrow file"}[kind]
     for other in ("csv", "jsonl", "parquet", "orc", "arrow"):
         if other != kind:

@@ -65,7 +65,7 @@ def test_files_are_read_once_by_one_child_and_then_as_without_it(tmp_path: Path,
         ("other", "its reader sent an invalid reply"),
     ],
 )
-def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
+def test_a_file_passes_only_with_a_reply_and_the_next_one_gets_a_new_child(
     tmp_path: Path, strange_reader: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
 ) -> None:
     folder = written(tmp_path / "data", name, "z")

@@ -78,7 +78,7 @@ def test_what_is_on_the_host_is_moved_once() -> None:
 
 
 @pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
-def test_a_calibration_is_applied_where_the_probabilities_are(how: Any) -> None:
+def test_a_calibration_is_applied_on_the_device_of_the_probabilities(how: Any) -> None:
     y, guess = _rows("binary")
     device, calibration = DeviceDouble(), fit_calibration(guess, y, how)
     found = calibration.apply(device.to_device(guess), device)

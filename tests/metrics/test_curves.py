@@ -14,7 +14,7 @@ from gpupipe.metrics.curves import MAX_POINTS
 HOST = CpuBackend()
 
 
-def test_confusion_is_that_of_scikit_learn(binary: Any, multiclass: Any) -> None:
+def test_confusion_matches_scikit_learn(binary: Any, multiclass: Any) -> None:
     y, guess = binary
     assert confusion("binary", y, guess, 0.3, backend=HOST) == sk.confusion_matrix(y, guess >= 0.3).tolist()
     y, guess = multiclass

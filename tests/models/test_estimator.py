@@ -74,7 +74,9 @@ GOOD = {
 
 
 @pytest.mark.parametrize(("task", "body"), [(task, body) for task, bodies in GOOD.items() for body in bodies])
-def test_it_predicts_as_by_itself_and_so_does_its_file(tables: dict, tmp_path: Path, task: str, body: str) -> None:
+def test_it_predicts_as_without_gpupipe_and_so_does_its_file(
+    tables: dict, tmp_path: Path, task: str, body: str
+) -> None:
     data = tables[task]
     before = data.X.copy()
     model = model_of(tmp_path, body)

@@ -113,7 +113,7 @@ def test_a_model_that_was_saved_and_loaded_predicts_the_same_bits(
 
 
 @pytest.mark.parametrize(("name", "task"), ONCE_A_NETWORK)
-def test_the_same_seed_gives_the_same_model_and_the_matrix_is_left_alone(
+def test_the_same_seed_gives_the_same_model_and_the_matrix_is_unchanged(
     name: str, task: str, tables: dict[str, Any], fitted_to: Fitted
 ) -> None:
     data = tables[task]

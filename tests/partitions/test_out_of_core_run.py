@@ -34,7 +34,7 @@ def test_everything_is_the_same(both: tuple[Left, Left]) -> None:
     assert_same_files(*both)
 
 
-def test_the_timeline_says_where_the_rows_were_and_why(both: tuple[Left, Left]) -> None:
+def test_the_timeline_records_the_storage_of_the_rows_and_the_reason(both: tuple[Left, Left]) -> None:
     stages = json.loads((both[0].run.path / "timeline.json").read_text())["stages"]
     found = {stage["name"]: stage for stage in stages}
     for name in ("read", "features", "train xgboost"):
@@ -44,7 +44,7 @@ def test_the_timeline_says_where_the_rows_were_and_why(both: tuple[Left, Left]) 
     assert "6 partitions" in both[0].notes()
 
 
-def test_nothing_of_the_rows_stays_in_the_run_directory(both: tuple[Left, Left]) -> None:
+def test_no_rows_remain_in_the_run_directory(both: tuple[Left, Left]) -> None:
     assert [path.name for path in both[0].run.path.iterdir() if path.name.startswith(".")] == []
     assert [path.name for path in both[0].run.path.parent.iterdir() if path.name.startswith(".")] == []
 

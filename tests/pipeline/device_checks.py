@@ -119,7 +119,7 @@ def on_device(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[str]]
     return run_on(WithEstimators(), config, tmp_path_factory.mktemp("device") / "run"), left_the_device()
 
 
-def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, on_device: tuple[Run, list[str]]) -> None:
+def test_a_whole_run_on_the_device_matches_the_host(tmp_path: Path, on_device: tuple[Run, list[str]]) -> None:
     there, left = on_device
     here = run_on(CpuBackend(), configured("auto", ["logistic_regression"]), tmp_path / "here")
     for name, value in here.metrics.items():
@@ -305,7 +305,7 @@ def test_rules_are_checked_where_the_columns_are() -> None:
     assert (len(expected), uncounted) == (16, [])
 
 
-def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Path) -> None:
+def test_histories_of_tables_read_by_the_host_are_computed_on_the_device(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     visits = pa.table({"who": rng.integers(0, 9, 60), "at": pa.array(rng.integers(0, 10**12, 60), pa.timestamp("us"))})
     paid = rng.normal(20, 5, 60)
@@ -335,7 +335,7 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Pa
     assert left_the_device() == []
 
 
-def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(tmp_path: Path) -> None:
+def test_histories_of_rows_built_from_events_are_computed_on_the_device(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     at = pa.array(rng.integers(0, 10**13, 120), pa.timestamp("us"))  # 115 days
     pq.write_table(pa.table({"who": rng.integers(0, 25, 120), "at": at, "n": np.arange(120)}), tmp_path / "v.parquet")

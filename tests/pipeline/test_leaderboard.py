@@ -72,7 +72,7 @@ def test_each_fold_is_calibrated_and_cut_by_the_others(runs: Any) -> None:
     check_folds(runs[0][1], runs[1][1], "2", lambda fold, k: fold != k)
 
 
-def test_pooled_figures_are_those_of_nested_calibration(runs: Any, german: Path) -> None:
+def test_pooled_metrics_match_nested_calibration(runs: Any, german: Path) -> None:
     frame = pd.read_csv(german)
     X, y = frame.drop(columns="credit"), frame["credit"] == 2
     columns = make_column_transformer(

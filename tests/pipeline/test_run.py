@@ -19,7 +19,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 
 
-def test_the_run_directory_holds_everything_that_is_promised(churn_run: Run) -> None:
+def test_the_run_directory_contains_every_documented_file(churn_run: Run) -> None:
     found = {path.name for path in churn_run.path.iterdir()}
     promised = {"config.yaml", "metrics.json", "report.html", "timeline.json", "model", "predictions.parquet"}
     assert found == promised | {"log.jsonl", "run.json"}
@@ -77,7 +77,7 @@ def test_a_run_directory_that_is_a_run_is_replaced_and_anything_else_is_not(chur
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
-def test_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
+def test_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=600), "b": rng.normal(size=600)})
     frame["y"] = 3 * frame["a"] + frame["b"] ** 2 + rng.normal(size=600)
@@ -102,7 +102,7 @@ def test_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
     assert run.metrics["r2"] == pytest.approx(by_fold.mean())
 
 
-def test_stratified_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
+def test_stratified_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.choice(["n", "p"], 300, p=[0.8, 0.2])})
     frame.to_csv(tmp_path / "t.csv", index=False)

@@ -27,7 +27,7 @@ def test_it_runs_as_it_is(frame: pd.DataFrame, init: Init) -> None:
     assert run(init(frame).path)["roc_auc"] > 0.75
 
 
-def test_it_runs_whatever_the_columns_are_called(frame: pd.DataFrame, init: Init) -> None:
+def test_it_runs_for_any_column_names(frame: pd.DataFrame, init: Init) -> None:
     generator = np.random.default_rng(0)
     names = ["a: #b", "[q]", 'it\'s "x"', "@y", "!z", "${HOME}", "1", "no", "café", "x*", "- d", "{e}", "%", "k,l"]
     odd = {name: np.exp(2 * generator.normal(size=len(frame))) for name in names}

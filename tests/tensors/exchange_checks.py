@@ -47,7 +47,7 @@ class ExchangeChecks:
         return X
 
     @pytest.mark.parametrize("part", VIEWS)
-    def test_pointer_strides_dtype_and_device_are_those_of_the_source(self, X: Any, part: str) -> None:
+    def test_pointer_strides_dtype_and_device_match_the_source(self, X: Any, part: str) -> None:
         source = X[VIEWS[part]]
         tensor = to_torch(source)
         assert tensor.data_ptr() == (pointer(source) if source.size else 0)

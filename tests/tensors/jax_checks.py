@@ -78,7 +78,7 @@ def test_an_array_of_jax_is_itself(X: np.ndarray) -> None:
         (copy_of(VALUES)[::-1], "negative strides"),
     ],
 )
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(source: np.ndarray, reason: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(source: np.ndarray, reason: str) -> None:
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True"):
         to_jax(source)
     array, receipt = hand_over(source, "jax", copy=True)

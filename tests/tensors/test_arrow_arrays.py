@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(case: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(case: str) -> None:
     source, reason = REFUSED[case]
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True"):
         to_torch(source)

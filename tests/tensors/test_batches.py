@@ -69,7 +69,7 @@ def test_jax_arrays_are_rows_too() -> None:
     order=st.sampled_from("CF"), codes=st.booleans(), seed=st.integers(0, 5), epoch=st.integers(0, 5),
 )  # fmt: skip
 @settings(deadline=None)
-def test_ranks_see_in_each_step_what_one_rank_sees_with_larger_batches(
+def test_ranks_together_see_the_larger_batches_of_one_rank(
     n: int, size: int, world_size: int, drop_last: bool, order: Any, codes: bool, seed: int, epoch: int
 ) -> None:
     row = np.arange(n)

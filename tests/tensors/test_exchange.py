@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED_WITHOUT_A_COPY)
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(case: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(case: str) -> None:
     source, reason = REFUSED_WITHOUT_A_COPY[case]
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True") as refusal:
         to_torch(source)
@@ -117,7 +117,7 @@ def test_a_library_that_is_missing_is_answered_with_its_command(monkeypatch: pyt
         to_torch(np.ones(3))
 
 
-def test_the_feature_matrix_begins_where_every_library_wants_it() -> None:
+def test_the_feature_matrix_is_aligned_for_every_library() -> None:
     for rows in (1, 7, 1_000, 300_000):
         X: Any = choose("cpu").empty_matrix(rows, 5)
         assert X.ctypes.data % ALIGNMENT == 0

@@ -38,7 +38,7 @@ def test_a_backend_leaves_nothing_of_the_contract_out(backend: type) -> None:
     assert inspect.isabstract(backend) is False
 
 
-def test_a_peak_counts_what_was_held_before_the_stage_and_before_the_one_around_it() -> None:
+def test_a_peak_includes_memory_allocated_before_the_stage_and_its_parent() -> None:
     """RMM's counters begin each stage with 0: they know only what came on top."""
     meter = _Meter()
     meter.open(held=100)

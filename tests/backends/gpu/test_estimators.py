@@ -45,7 +45,7 @@ def _choices(annotation: Any) -> Iterator[Any]:
             yield from _choices(part)
 
 
-def test_every_estimator_of_the_host_is_in_the_table_or_has_its_reason() -> None:
+def test_every_host_estimator_is_in_the_table_or_has_a_reason() -> None:
     assert {*ON_HOST, "OwnEstimator"} == set(ESTIMATORS) | set(NO_TWIN)
     assert not set(ESTIMATORS) & set(NO_TWIN)
 
@@ -156,7 +156,7 @@ def test_parameters_get_the_names_and_values_of_the_device(
     assert {key: translated[key] for key in expected} == expected
 
 
-def test_notes_say_what_differs() -> None:
+def test_notes_name_the_differences() -> None:
     row = ESTIMATORS["RandomForestClassifier"]
     assert row.notes_on({"max_leaf_nodes": None}) == row.notes
     assert "soft limit" in row.notes_on({"max_leaf_nodes": 9})[-1]

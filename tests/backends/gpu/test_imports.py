@@ -45,7 +45,7 @@ def fakes(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_imports_cudf_where_numpy_has_no_row_stack(fakes: Path) -> None:
+def test_a_run_imports_cudf_if_numpy_has_no_row_stack(fakes: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(fakes), *filter(None, sys.path)])}
     for spill in (True, False):  # cuDF is imported while memory is set up, or by the first reader
         command = [sys.executable, "-c", RUN.format(spill=spill)]
@@ -64,9 +64,7 @@ except DeviceError as error:
 """
 
 
-def test_a_run_ends_at_its_start_where_no_kernel_can_be_compiled_and_names_the_setting(
-    fakes: Path, tmp_path: Path
-) -> None:
+def test_a_run_without_a_compiler_fails_early_and_names_the_setting(fakes: Path, tmp_path: Path) -> None:
     toolkits = Toolkits(tmp_path)
     toolkits.wheel("libnvrtc.so.13")
     toolkit = toolkits.toolkit(tmp_path / "toolkit", nvvm="nvvm/lib64")

@@ -58,7 +58,7 @@ def on_device(X: Array, y: Array, weights: Array | None = None, **params: Any) -
 
 @pytest.mark.parametrize(("weighted", "fit_intercept"), [(False, True), (True, True), (False, False)])
 @pytest.mark.parametrize("kind", MATRICES)
-def test_the_coefficients_are_those_of_scikit_learn(
+def test_the_coefficients_match_scikit_learn(
     kind: str, weighted: bool, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(3)
@@ -88,7 +88,7 @@ def test_missing_values_are_an_error() -> None:
         on_device(X, np.arange(5.0))
 
 
-def test_memory_is_what_the_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_matches_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(least_squares, "BLOCK_BYTES", 1 << 20)
     rng = np.random.default_rng(1)
     X, y = xp.asarray(np.asfortranarray(rng.random((100_000, 20)), np.float32)), xp.asarray(rng.random(100_000))

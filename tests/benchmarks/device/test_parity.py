@@ -44,7 +44,7 @@ def test_a_cell_that_differs_is_the_error_of_its_column_and_op(made: FeatureMatr
     assert errors_by_op(made, replace(made, served=served))[off.op] == errors[off.name]
 
 
-def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are_the_same(
+def test_a_number_against_nan_is_an_infinite_error_and_two_nans_are_equal(
     made: FeatureMatrices,
 ) -> None:
     training = made.training.copy()

@@ -88,7 +88,7 @@ def test_the_program_writes_twenty_columns_from_its_table() -> None:
     np.testing.assert_array_equal(out[:, 14], blocks["int8"][0] == 2)
 
 
-def test_bytes_are_those_of_each_source_column_and_each_cell_once() -> None:
+def test_bytes_count_each_source_column_and_each_cell_once() -> None:
     assert device_program.bytes_per_row(device_program.twenty_columns()) == 12 * 4 + 1 + 2 * 2 + 8 + 20 * 4
 
 
@@ -216,7 +216,7 @@ def test_a_step_that_works_here_runs_in_its_own_process(options: argparse.Namesp
     assert row["lines"] and "machine" not in row["lines"]
 
 
-def test_a_step_whose_packages_are_not_there_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
+def test_a_step_with_missing_packages_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
     needy = replace(STEPS["copy"], packages=("numpy", "no_such_package"))
     code, (row,) = run_steps({"copy": needy}, options)
     assert (code, row["status"], row["reason"]) == (0, "skipped", "not installed: no_such_package")

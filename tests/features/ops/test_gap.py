@@ -131,7 +131,7 @@ def test_sums_decays_and_ages_count_from_when_values_are_known(uneven: pd.DataFr
         np.testing.assert_allclose(made(uneven, op)[name], expected, rtol=1e-5, atol=1e-4, err_msg=name)
 
 
-def test_a_difference_is_of_what_is_known(sales: pd.DataFrame) -> None:
+def test_a_difference_uses_known_values_only(sales: pd.DataFrame) -> None:
     found = made(sales, {"difference": SERIES | {"columns": "sold", "gap": "2d"}})
     known = in_order(sales).groupby("store")["sold"]
     expected = (known.shift(2) - known.shift(3)).reindex(sales.index)

@@ -31,7 +31,7 @@ def test_numbers_are_filled_as_by_scikit_learn(fit, strategy: str, x: list[float
 
 @examples(25)
 @given(x=NUMBERS)
-def test_a_constant_and_an_indicator_say_what_was_null(fit, x: list[float]) -> None:
+def test_a_constant_and_an_indicator_mark_nulls(fit, x: list[float]) -> None:
     op = {"impute": {"columns": "x", "strategy": "constant", "value": -7, "indicator": True}}
     made = fit({"x": x}, [op])
     column = np.array(x)[:, None]
@@ -42,7 +42,7 @@ def test_a_constant_and_an_indicator_say_what_was_null(fit, x: list[float]) -> N
     assert made.names == ["x", "x_missing"]
 
 
-def test_at_serve_nulls_get_what_was_learned_at_fit(fit) -> None:
+def test_nulls_in_new_rows_get_the_value_learned_by_fit(fit) -> None:
     made = fit({"x": [1.0, 2.0, 9.0]}, [{"impute": {"columns": "x", "indicator": True}}])
     assert made.serve({"x": [None, 5.0]}).to_numpy().tolist() == [[2, 1], [5, 0]]
 
@@ -62,7 +62,7 @@ def test_categories_get_the_most_frequent_level(fit, levels: list[str | None]) -
     assert (got.sum(axis=1) == 1).all()
 
 
-def test_a_constant_level_is_found_whatever_it_is_written_as(fit) -> None:
+def test_a_constant_level_is_found_in_any_spelling(fit) -> None:
     frame = {"c": pd.array([1, 2, None], "Int64"), "b": pd.array([True, False, None], "boolean")}
     ops = [
         {"impute": {"columns": "c", "strategy": "constant", "value": 2}},

@@ -60,7 +60,7 @@ def test_it_adds_a_column_and_its_inputs_stay(fit, frame) -> None:
     assert done.features.lineage["ratio"] == ["tenure", "charges"]
 
 
-def test_inputs_are_what_earlier_ops_made_of_them_and_later_ops_see_the_result(fit, frame) -> None:
+def test_inputs_are_results_of_earlier_ops_and_later_ops_read_the_result(fit, frame) -> None:
     ops = [
         {"impute": {"columns": "tenure", "strategy": "constant", "value": 16}},
         op(ratio, "tenure", "is_new", **{"as": "r"}),

@@ -48,7 +48,7 @@ def course(row: np.ndarray) -> float:
 
 @examples(50)
 @given(rows=ROWS)
-def test_a_distance_is_that_of_scikit_learn_and_null_where_a_coordinate_is(fit, rows: list) -> None:
+def test_a_distance_matches_scikit_learn_and_null_where_a_coordinate_is(fit, rows: list) -> None:
     points = frame(rows)
     got = fit(points, [{"haversine": POINTS}], view="codes", schema=dict.fromkeys(NAMES, "float")).training
     # float32 holds a coordinate anywhere on earth to a metre.
@@ -89,7 +89,7 @@ def test_north_is_0_and_east_is_90(fit, to: tuple[float, float], degrees: float)
     assert fit(frame([[0, 0, *to]]), [{"bearing": POINTS}], view="codes").training["bearing"][0] == degrees
 
 
-def test_a_bearing_is_that_of_vectors_in_space(fit) -> None:
+def test_a_bearing_matches_vectors_in_space(fit) -> None:
     rng = np.random.default_rng(1)
     points = frame(rng.uniform([-80, -180, -80, -180], [80, 180, 80, 180], (500, 4)))
     got = fit(points, [{"bearing": POINTS}], view="codes").training["bearing"]

@@ -33,7 +33,7 @@ SKEWED = {
 
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("name", SKEWED)
-def test_exponent_and_result_are_those_of_scikit_learn(fit, name: str, standardize: bool) -> None:
+def test_exponent_and_result_match_scikit_learn(fit, name: str, standardize: bool) -> None:
     x = SKEWED[name]
     made = fit({"x": x}, [{"yeo_johnson": {"columns": "x", "standardize": standardize}}], view="codes")
     reference = PowerTransformer(standardize=standardize).fit(x[:, None])

@@ -19,7 +19,7 @@ def test_rows_of_the_fit_get_the_same_values_when_they_are_served(fit, people, v
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-def test_a_row_gets_the_same_values_whatever_comes_with_it(fit, people, view: str) -> None:
+def test_a_row_gets_the_same_values_in_any_batch(fit, people, view: str) -> None:
     made = fit(people, OPS, view=view)
     for row in (0, 7, 399):
         one = made.serve(people.iloc[[row]])

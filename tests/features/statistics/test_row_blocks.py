@@ -40,7 +40,7 @@ def test_without_items_there_is_nothing_to_do(backend: Backend) -> None:
     assert map_row_blocks(backend, lambda item, a, b: 1 / 0, [], 10) == []
 
 
-def test_an_exception_comes_out(backend: Backend) -> None:
+def test_an_exception_is_raised_to_the_caller(backend: Backend) -> None:
     def fail(item: int, start: int, stop: int) -> int:
         if start == 4:
             raise ValueError("part 4")

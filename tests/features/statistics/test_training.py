@@ -109,7 +109,7 @@ def test_the_number_of_threads_does_not_change_a_bit(fit, view: str) -> None:
 
 @examples(5)
 @given(seed=st.integers(0, 10**6))
-def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int) -> None:
+def test_reordering_columns_only_reorders_the_features(fit, seed: int) -> None:
     frame, y = make(seed)
     one, other = fit(frame, OPS, y=y), fit(frame[frame.columns[::-1]], OPS, y=y)
     assert sorted(one.names) == sorted(other.names)

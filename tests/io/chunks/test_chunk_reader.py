@@ -109,7 +109,7 @@ def pieces_of(source: Source, most: int) -> list[int]:
     return [len(cut.split_text(most) if cut.is_text else cut.chunks(most)) for cut in find_splittable_files(source)]
 
 
-def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
+def test_files_are_cut_at_safe_positions(tmp_path: Path) -> None:
     table = pa.table({"a": range(1_000), "b": ["x", "y"] * 500})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
     pq.write_table(table.append_column("c", [[b"x"] * 1_000]), tmp_path / "bytes.parquet", row_group_size=100)
@@ -149,7 +149,7 @@ def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list
         ([TEXT, pa.date32()], TEXT),
     ],
 )
-def test_pieces_agree_on_the_type_that_comes_last(kinds: list[pa.DataType], expected: pa.DataType) -> None:
+def test_chunks_agree_on_the_widest_type(kinds: list[pa.DataType], expected: pa.DataType) -> None:
     columns = agree_on_columns(of_kinds(*kinds), "csv", set(), [])
     assert columns.kinds == {"x": expected}
     again = [must_reread(piece, columns) for piece in of_kinds(*kinds)]
@@ -188,7 +188,7 @@ def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_p
 
 
 @pytest.mark.parametrize("n_levels", [0, 1, 128, 129, 2**15, 2**15 + 1])
-def test_a_packed_table_is_unpacked_to_what_it_was(n_levels: int) -> None:
+def test_a_packed_table_is_unpacked_unchanged(n_levels: int) -> None:
     texts = pa.array([None, *map(str, range(n_levels))], pa.string()).dictionary_encode()
     table = pa.table({"t": texts, "n": range(n_levels + 1)})
     small = narrow_codes(table)

@@ -152,7 +152,7 @@ def test_levels_of_filtered_rows_are_dropped(tmp_path: Path, backend: Backend, u
     assert encode_chunks(stream.tables, backend, 4).schema["x"].levels == ("c",)
 
 
-def test_notes_of_parts_are_those_of_all_rows(tmp_path: Path, backend: Backend) -> None:
+def test_notes_of_chunks_match_those_of_all_rows(tmp_path: Path, backend: Backend) -> None:
     late = 10**13  # seconds: in the year 318857
     table = pa.table(
         {
@@ -170,7 +170,7 @@ def test_notes_of_parts_are_those_of_all_rows(tmp_path: Path, backend: Backend) 
 
 
 @pytest.mark.data
-def test_every_arrow_type_comes_out_the_same_or_is_read_at_once(data_dir: Path, tmp_path: Path) -> None:
+def test_every_arrow_type_gives_the_same_table_or_is_read_at_once(data_dir: Path, tmp_path: Path) -> None:
     backend, seen = choose("cpu"), 0
     for file in sorted((data_dir / "parquet-types" / "data").glob("*.parquet")):
         path = tmp_path / file.name
@@ -251,7 +251,7 @@ def test_a_run_reads_in_chunks_with_a_note_if_memory_is_short(churn: Path, tmp_p
     assert list(found.notes) == loaded.notes.lines()
 
 
-def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp_path: Path) -> None:
+def test_the_plan_reports_the_number_of_chunks_and_the_size_of_one(churn: Path, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false}}\nmodels: [gaussian_nb]\n")
     read = {}
@@ -306,7 +306,7 @@ DEVICE_SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", DEVICE_SETTINGS)
-def test_a_device_reads_in_parts_what_the_host_reads_at_once(churn: Path, tmp_path: Path, settings: str) -> None:
+def test_a_device_reads_in_chunks_the_same_as_the_host_at_once(churn: Path, tmp_path: Path, settings: str) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false{settings}}}\n")
     loaded, device, backend = load_config(config), SmallDevice(), CpuBackend()

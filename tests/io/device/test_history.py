@@ -110,7 +110,7 @@ KEYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("keys", KEYS)
-def test_histories_are_those_of_the_host(tmp_path: Path, keys: str, kind: str) -> None:
+def test_histories_match_the_host(tmp_path: Path, keys: str, kind: str) -> None:
     written(tmp_path, random_tables(KEYS[keys]), kind)
     compare(configured(tmp_path, kind))
 

@@ -145,7 +145,7 @@ def test_the_target_goes_to_the_device_in_the_dtype_of_its_library(
 
 @pytest.mark.parametrize(("name", "task"), TWINS)
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
-def test_a_prediction_in_blocks_is_that_of_the_whole(
+def test_a_prediction_in_batches_equals_one_of_all_rows(
     name: str, task: str, device: StandIn, tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted = _fit(name, tables[task], device)
@@ -277,7 +277,7 @@ def test_importances_are_those_that_the_device_measured(device: StandIn, tables:
 
 
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
-def test_a_forest_whose_trees_know_no_impurity_has_no_importances(device: StandIn, tables: dict[str, Any]) -> None:
+def test_a_forest_without_impurities_has_no_importances(device: StandIn, tables: dict[str, Any]) -> None:
     portable = _fit("random_forest", tables["binary"], device).portable()
     for tree in portable.estimator.estimators_:  # as treelite exports them
         tree.tree_.impurity[:] = np.nan

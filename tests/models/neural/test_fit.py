@@ -133,7 +133,7 @@ def test_few_rows_are_enough_for_a_model(n: int) -> None:
     assert np.isfinite(fitted.predict(X).output).all()
 
 
-def test_rows_that_weigh_nothing_are_as_if_they_were_not_there() -> None:
+def test_rows_with_zero_weight_have_no_effect() -> None:
     X, y = _rows()
     weight = (np.arange(200) >= 40).astype(float)
     context = _context(X, categorical={3: 5, 4: 5})

@@ -111,7 +111,7 @@ def test_names_come_in_the_order_in_which_they_first_appear(
     ],
     ids=str,
 )  # fmt: skip
-def test_lines_that_are_not_plain_are_left_to_the_host(backend: PandasBackend, content: str | bytes, why: str) -> None:
+def test_lines_that_are_not_plain_fall_back_to_the_host(backend: PandasBackend, content: str | bytes, why: str) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         plain_lines((content if isinstance(content, bytes) else content.encode()) + b"\n", backend)
 
@@ -172,7 +172,7 @@ def test_files_are_put_together_as_on_the_host(
 
 
 @pytest.mark.parametrize("other", ['"a"', "true", '"2024-01-31"'])
-def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, backend: PandasBackend, other: str) -> None:
+def test_types_without_a_common_type_are_refused_alike(tmp_path: Path, backend: PandasBackend, other: str) -> None:
     source = source_of(tmp_path, lines("1"), lines(other))
     with pytest.raises(SchemaError) as expected:
         on_host(source, backend)

@@ -103,7 +103,7 @@ def test_without_a_quotation_mark_quotes_are_text(tmp_path: Path) -> None:
     assert read(tmp_path, 'a,b\n1,"x\n2,y"\n', csv={"quote": None}).table.column("b").to_pylist() == ['"x', 'y"']
 
 
-def test_a_file_without_a_header_gets_the_names_that_are_stated(tmp_path: Path) -> None:
+def test_a_file_without_a_header_gets_the_given_names(tmp_path: Path) -> None:
     table = read(tmp_path, "1,x\n2,y\n", csv={"names": ["n", "s"]}).table
     assert table.column_names == ["n", "s"] and table.num_rows == 2
     with pytest.raises(DataError, match=r"csv.names has 3 names, but the rows have 2 fields"):
