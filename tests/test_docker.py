@@ -87,7 +87,7 @@ def test_every_version_is_used() -> None:
     assert {name for file in FILES for name in arguments_of(file, "ARG")} == set(VERSIONS)
 
 
-def test_compose_has_only_keys_that_it_knows() -> None:
+def test_compose_has_only_valid_keys() -> None:
     assert set(COMPOSE) == {"name", "services", "volumes"}
     for service in COMPOSE["services"].values():
         assert set(service) <= SERVICE_KEYS
@@ -118,7 +118,7 @@ def test_a_signal_reaches_gpupipe(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_nothing_is_fetched_but_by_package_managers_and_nothing_of_them_is_left(file: Path) -> None:
+def test_only_package_managers_download_and_their_caches_are_removed(file: Path) -> None:
     assert arguments_of(file, "ADD") == []
     runs = arguments_of(file, "RUN")
     assert [run for run in runs if re.search(r"\b(curl|wget|git)\b", run)] == []
@@ -135,7 +135,7 @@ def test_a_change_of_the_code_does_not_install_its_requirements_again(file: Path
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_all_that_is_copied_is_there_and_let_through(file: Path) -> None:
+def test_every_copied_file_exists_and_is_not_ignored(file: Path) -> None:
     allowed = {line[1:] for line in Path(f"{file}.dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {source for rest in arguments_of(file, "COPY") for source in rest.split()[:-1]}
     assert copied == allowed

@@ -108,7 +108,7 @@ def test_a_lack_of_memory_for_few_rows_is_an_error_with_sizes_and_a_fix(backend)
     assert caught.value.exit_code == 3
 
 
-def test_another_error_is_not_taken_for_a_lack_of_memory(backend):
+def test_another_error_is_not_treated_as_out_of_memory(backend):
     def work(start: int, stop: int) -> None:
         raise ValueError("another")
 
@@ -131,7 +131,7 @@ def test_the_errors_of_all_libraries_are_known():
     assert not is_out_of_memory(ValueError("could not convert"))
 
 
-def test_a_matrix_that_cannot_be_had_says_how_large_it_is(backend):
+def test_a_failed_allocation_of_a_matrix_reports_its_size(backend):
     from gpupipe.features.program.fitted import _matrix
 
     with pytest.raises(LimitError, match="no room for the matrix of 2,199,023,255,552 rows and 512 columns"):

@@ -34,7 +34,7 @@ def test_each_figure_is_the_median_of_the_runs(sample: Make) -> None:
     assert [run["process_s"] for run in figures["runs"]] == [20.0, 90.0, 10.0]
 
 
-def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
+def test_a_ratio_is_the_peer_median_over_ours(sample: Make) -> None:
     ours = [sample(1.0, process=10.0), sample(2.0, process=20.0), sample(4.0, process=40.0)]
     theirs = [sample(5.0, process=30.0), sample(7.0, process=90.0), sample(6.0, process=60.0)]
     figures = summary({"gpupipe": ours, "peer": theirs}, ["gpupipe"], "roc_auc")

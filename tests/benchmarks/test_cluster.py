@@ -78,7 +78,7 @@ def test_features_that_are_not_equal_are_named() -> None:
     assert unequal({**ours, "rows": 9}, ours, peer) == ["the matrices have other shapes"]
 
 
-def test_the_table_shows_how_many_times_the_others_ours_is() -> None:
+def test_the_table_shows_ratios_to_gpupipe() -> None:
     seconds = {SHARED: {"total": 3.0}, ALONE: {"total": 2.5}, DASK: {"total": 6.0}}
     said = text_of({**MACHINE, "implementations": seconds, "ours_of": {ALONE: 1.2, DASK: 0.5}, "unequal": ["x"]})
     assert said.splitlines()[0] == "1,000 rows, 2 workers, load 0.5"

@@ -68,7 +68,7 @@ def test_every_command_that_reads_isolates(command: str, code: int, capsys: pyte
     assert not Path("crash.yaml").exists()
 
 
-def test_a_model_isolates_the_tables_that_it_scores_if_that_of_its_training_was(folder: Path) -> None:
+def test_a_model_isolates_tables_to_score_if_its_training_table_was_isolated(folder: Path) -> None:
     assert [gp.load_model(folder / name).source_of("x").isolate for name in ("plain", "isolated")] == [False, True]
     assert len(gp.load_model(folder / "isolated").predict(folder / "t.csv")) == 200
     with pytest.raises(DataError, match="its reader crashed"):

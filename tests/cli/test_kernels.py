@@ -60,7 +60,7 @@ def test_a_failure_names_its_case_and_exits_with_1(
     assert lines[3] == "  device: seed 3, 1 row, sample: row 0 is 0.0, not 2.0"
 
 
-def test_a_comparison_that_breaks_off_is_an_error_with_its_words(
+def test_a_failed_comparison_is_an_error_with_its_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
@@ -85,7 +85,7 @@ def test_options_of_the_list_do_not_go_with_another_command(gpupipe: Gpupipe) ->
     assert "--json and --machine-code cannot be combined with warm" in result.stderr
 
 
-def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None:
+def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:
     script = tmp_path / "warm_two.py"
     script.write_text(
         "import sys\n"

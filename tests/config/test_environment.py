@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpupipe.config.environment import InterpolatedText, escape, interpolate
 
 
-def test_a_variable_is_replaced_wherever_it_stands() -> None:
+def test_a_variable_is_replaced_anywhere_in_a_text() -> None:
     assert interpolate("a/${X}/b-${Y}", {"X": "1", "Y": "2"}).text == "a/1/b-2"
 
 
@@ -23,7 +23,7 @@ def test_the_variable_takes_precedence_over_the_default() -> None:
     assert interpolate("${X:default}", {"X": "set"}).text == "set"
 
 
-def test_an_unset_variable_is_a_problem_that_shows_the_way_out() -> None:
+def test_an_unset_variable_is_a_problem_with_a_fix() -> None:
     assert interpolate("${NOPE}/x", {}).problems == [
         "the environment variable NOPE is not set; set it, or add a default: ${NOPE:default}"
     ]

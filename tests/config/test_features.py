@@ -16,7 +16,7 @@ def features(*lines: str) -> str:
     return "features:\n" + "".join(f"  - {line}\n" for line in lines)
 
 
-def test_a_list_or_a_word_stands_for_the_columns(load: Load) -> None:
+def test_a_list_or_a_word_is_short_for_the_columns(load: Load) -> None:
     short = load(features("standardize: [a, b]", 'encode: "@categorical"'))
     full = load(features("standardize: {columns: [a, b]}", 'encode: {columns: "@categorical"}'))
     assert short.features == full.features

@@ -98,12 +98,12 @@ def test_parts_of_a_value(value: str, text: str, hidden: str) -> None:
         ("x" * 6 + "the_", "the cat"),
     ],
 )
-def test_what_only_resembles_a_value_stays(value: str, text: str) -> None:
+def test_text_that_resembles_a_value_is_kept(value: str, text: str) -> None:
     expected = text.replace("'customers'", "'${T}'")  # a word of the value in quotes
     assert Redactor({"T": value}).hide(text) == expected
 
 
-def test_paths_that_share_public_folders_with_a_value_stay() -> None:
+def test_paths_that_share_public_folders_with_a_value_are_kept() -> None:
     redactor = Redactor({"DATA": "/home/ann/churn/data/eu"}, public=["/home/ann/churn/c.yaml"])
     text = "/home/ann/churn/c.yaml:3:4: no file /home/ann/churn/data/eu/x.csv"
     assert redactor.hide(text) == "/home/ann/churn/c.yaml:3:4: no file ${DATA}/x.csv"

@@ -79,7 +79,7 @@ def test_the_quickstart_runs_and_its_output_matches_the_committed_one(kernel: st
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_what_is_committed_has_been_run_and_tells_nothing_of_a_machine(name: str) -> None:
+def test_committed_notebooks_are_executed_and_free_of_machine_paths(name: str) -> None:
     notebook = read(name)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

@@ -41,7 +41,7 @@ def test_a_running_scheduler_is_found_by_its_file_and_by_its_address(running: So
             assert workers.gather([workers.submit(chores.surroundings)])[0]["n_threads"] == 1
 
 
-def test_auto_says_why_the_workers_compute_on_the_cpu(running: Somebody) -> None:
+def test_auto_reports_why_the_workers_use_the_cpu(running: Somebody) -> None:
     obstacle = device_report().gpu_obstacle
     if not obstacle:
         pytest.skip("this machine has a GPU")

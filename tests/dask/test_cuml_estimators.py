@@ -48,12 +48,12 @@ def test_a_row_states_each_fact_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_nothing_is_passed_that_cuml_dask_passes_by_itself_or_warns_of(name: str) -> None:
+def test_no_parameters_are_passed_that_cuml_dask_sets_or_warns_about(name: str) -> None:
     assert not ESTIMATORS[name].passed & {"client", "output_type", "n_streams", "handle"}
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_a_model_is_trained_as_it_comes_or_refused_with_a_remedy(name: str, task: str) -> None:
+def test_a_default_model_is_trained_or_refused_with_a_fix(name: str, task: str) -> None:
     estimator, params = given(name, task)
     refused = refusal(estimator, params, SHAPE, weighted=False)
     assert (refused is None) == ((name, task) in TOGETHER)
@@ -91,12 +91,12 @@ def test_what_it_cannot_do_is_refused_with_the_nearest_legal_value(
     assert fix in refused.fix
 
 
-def test_weights_of_rows_are_refused_and_not_forgotten() -> None:
+def test_sample_weights_are_refused_and_not_ignored() -> None:
     refused = refusal(*given("logistic_regression", "binary"), SHAPE, weighted=True)
     assert refused == ("cuml.dask's LogisticRegression has no sample weights", "remove class_weight")
 
 
-def test_ridge_refuses_a_single_column_which_it_would_end_on() -> None:
+def test_ridge_refuses_a_single_column_which_would_crash_it() -> None:
     refused = refusal(*given("ridge", "regression"), (500, 1), weighted=False)
     assert refused is not None
     assert "at least 2 features" in refused.what

@@ -77,7 +77,7 @@ def kill_workers(workers: DaskWorkers, *which: int) -> None:
         os.kill(pids[address], signal.SIGKILL)
 
 
-def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: DaskWorkers, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_replaced_and_reported_as_lost(workers: DaskWorkers, tmp_path: Path) -> None:
     workers.remarks()
     handle = workers.submit(chores.killed_once, str(tmp_path / "witness"), 7)
     assert workers.gather([handle]) == [7]
@@ -87,21 +87,21 @@ def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: Das
 
 
 @pytest.mark.parametrize("which", [(0,), (0, 1)], ids=["one", "all"])
-def test_what_lost_workers_held_is_computed_again(two: DaskWorkers, which: tuple[int, ...]) -> None:
+def test_results_of_lost_workers_are_recomputed(two: DaskWorkers, which: tuple[int, ...]) -> None:
     parts = parts_of(two)
     assert total_of(two, parts) == expected()
     kill_workers(two, *which)
     assert total_of(two, parts) == expected()
 
 
-def test_a_result_that_is_lost_before_it_is_fetched_is_computed_again(two: DaskWorkers) -> None:
+def test_a_result_lost_before_it_is_fetched_is_recomputed(two: DaskWorkers) -> None:
     parts = parts_of(two)
     before = [part.sum() for part in two.gather(parts)]
     kill_workers(two, 0, 1)
     assert [part.sum() for part in two.gather(parts)] == before
 
 
-def test_a_task_that_costs_one_worker_after_another_is_named(workers: DaskWorkers) -> None:
+def test_a_task_that_kills_several_workers_is_named(workers: DaskWorkers) -> None:
     doomed = workers.submit(chores.killed, label="reading partition 3 of 7")
     with pytest.raises(ClusterError, match="2 workers in turn died") as caught:
         workers.gather([workers.submit(chores.total, doomed, label="adding up")])
@@ -133,7 +133,7 @@ def await_pause(workers: DaskWorkers) -> None:
         assert time.monotonic() < end
 
 
-def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
+def test_an_endless_task_is_ended_at_the_deadline_and_named() -> None:
     before = processes_below()
     with connect(small(deadline=2), "cpu") as workers:
         handles: list[Any] = [
@@ -246,7 +246,7 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)  # the processes are not ours to wait for
 
 
-def test_a_program_that_loses_a_worker_and_succeeds_says_nothing_of_dask(tmp_path: Path) -> None:
+def test_a_program_that_recovers_from_a_lost_worker_prints_nothing_about_dask(tmp_path: Path) -> None:
     witness = str(tmp_path / "witness")
     process = program(tmp_path, f"print(workers.gather([workers.submit(chores.killed_once, {witness!r}, [3.0])])[0])")
     output, errors = process.communicate(timeout=SECONDS_AT_MOST)

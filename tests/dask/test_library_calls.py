@@ -52,7 +52,7 @@ def test_it_returns_the_result_of_the_call_made_with_the_client(workers: DaskWor
     assert first != second
 
 
-def test_an_error_of_the_call_is_its_own(workers: DaskWorkers) -> None:
+def test_an_error_of_the_call_is_raised_unchanged(workers: DaskWorkers) -> None:
     def refuse() -> None:
         raise ValueError("alpha must be non-negative")
 
@@ -66,7 +66,7 @@ def test_a_single_failed_task_ends_the_waiting_ones(workers: DaskWorkers) -> Non
     assert workers.gather([workers.submit(chores.total, [1.0, 2.0])]) == [3.0]
 
 
-def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
+def test_a_call_that_loses_a_worker_is_repeated_and_its_partitions_are_recomputed(workers: DaskWorkers) -> None:
     parts = workers.map(chores.numbers, [(0, 100)] * 2, [""] * 2)
     workers.wait(parts)
     victim = workers.client.run(os.getpid)[workers.homes(parts)[0]]

@@ -180,7 +180,7 @@ def test_a_lost_worker_is_noticed_and_the_error_of_another_is_reported(both: Das
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
 
 
-def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
+def test_tasks_of_a_disconnected_client_end(both: DaskWorkers) -> None:
     with Client(both.client.scheduler.address, set_as_default=False) as other:
         stubborn = cloudpickle.dumps(chores.wanted)
         begun = [

@@ -180,7 +180,7 @@ CASES = [(files, "two classes") for files in FILES] + [(one_file, task) for task
 
 
 @pytest.mark.parametrize(("files", "task"), CASES, ids=lambda case: case if isinstance(case, str) else case.__name__)
-def test_files_as_they_come(
+def test_unsorted_files(
     tmp_path: Path, configuration: Callable[[str], Path], compare: Compare, files: Callable[[Path], None], task: str
 ) -> None:
     files(tmp_path / "data")
@@ -212,7 +212,7 @@ def by_command(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Com
     return done, folder / "out"
 
 
-def test_the_command_ends_well_and_prints_nothing_but_its_own(
+def test_the_command_succeeds_and_prints_only_its_own_output(
     by_command: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
     done, path = by_command
@@ -244,7 +244,7 @@ def test_the_timeline_records_the_work_of_each_worker(
     assert sum(use["rows"] for use in stages["read"]["workers"]) == stages["read"]["rows"]
 
 
-def test_the_boosting_of_two_workers_is_about_that_of_one_machine(
+def test_boosting_on_two_workers_scores_like_one_machine(
     by_command: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "small.yaml"

@@ -141,7 +141,7 @@ def test_a_failed_allocation_is_a_limit_error_with_a_fix(workers: DaskWorkers) -
     assert "cluster.memory_limit" in caught.value.fix
 
 
-def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
+def test_large_values_can_be_put(workers: DaskWorkers) -> None:
     values = np.arange(3_000_000, dtype="float64")
     shared = workers.put(values)
     asked = [workers.map(chores.total, [(shared,)], [""], address)[0] for address in workers.health.workers]

@@ -27,7 +27,7 @@ def test_the_libraries_of_this_environment_are_inside_of_all_windows(whole: Any)
     assert version_findings(whole.read()) == []
 
 
-def test_a_library_that_every_run_needs_is_missed(site: Any) -> None:
+def test_a_missing_required_library_is_reported(site: Any) -> None:
     site.add_gpupipe()
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
@@ -94,6 +94,6 @@ def test_numpy_without_row_stack_is_nothing_for_numba_cuda(
     assert all(finding.fix == "pip install 'numpy<2.5'" for finding in found)
 
 
-def test_versions_and_requirements_that_no_standard_knows_are_passed_over(whole: Any) -> None:
+def test_nonstandard_versions_and_requirements_are_skipped(whole: Any) -> None:
     whole.add("cudf-cu13", "my-build", ["pandas (sort of new)"])
     assert version_findings(whole.read()) == []

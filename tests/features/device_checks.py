@@ -368,7 +368,7 @@ def test_no_columns_and_no_rows() -> None:
     assert reducer.extremes([empty]) == [(0.0, 0.0)]
 
 
-def test_modes_and_what_happens_in_time() -> None:
+def test_modes_and_histories_over_time() -> None:
     host, found = both(people())
     numbers = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
     assert found.modes(numbers) == host.modes(numbers)

@@ -51,12 +51,12 @@ def test_each_row_comes_once_an_epoch_in_the_order_of_the_host(way: Any, target:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_shuffling_rows_come_as_they_are(way: Any, order: str) -> None:
+def test_without_shuffling_rows_keep_their_order(way: Any, order: str) -> None:
     make, options, _ = way
     check_slices(make, order, **options)
 
 
-def test_an_iteration_may_be_given_up(way: Any) -> None:
+def test_an_iteration_may_be_abandoned(way: Any) -> None:
     make, options, _ = way
     check_an_early_end(make, **options)
 

@@ -92,7 +92,7 @@ def test_a_configuration_for_generated_customers(churn: Config, view: str) -> No
     assert_both_fit_alike(churn, view)
 
 
-def test_every_op_is_tried_or_is_another_tests() -> None:
+def test_every_op_is_tested_here_or_elsewhere() -> None:
     assert set(OPS_BY_NAME) == set(OPS.names()) - DERIVED - TEXTS - OWN_CODE
 
 

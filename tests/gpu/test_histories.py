@@ -104,7 +104,7 @@ def test_key_partitions_give_the_same_as_all_keys(op: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=10 * TOLERANCE, err_msg=made.name)
 
 
-def test_what_is_read_of_an_array_that_cupy_made_is_waited_for() -> None:
+def test_reads_of_a_cupy_array_wait_for_its_stream() -> None:
     (op,) = ops_of("lag")[:1]
     assert isinstance(op, KeyedOp)
     history = op.view(sources(choose("gpu"), 100)).history

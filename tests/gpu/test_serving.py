@@ -56,7 +56,7 @@ def test_recorded_predictions_are_reproduced_on_both(telco: Path, command: Any, 
 
 @pytest.mark.data
 @pytest.mark.parametrize(("model", "task"), REFUSED)
-def test_a_model_without_a_twin_is_refused_by_name_with_exit_code_4(
+def test_a_model_without_a_device_version_is_refused_by_name_with_exit_code_4(
     telco: Path, command: Any, tmp_path: Path, model: str, task: str
 ) -> None:
     path = tmp_path / "config.yaml"

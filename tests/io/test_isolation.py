@@ -103,7 +103,7 @@ def test_a_file_that_unfolds_into_more_than_the_free_memory_is_refused(
     assert error.what == "its reader ran out of memory (limit: 0.2 GiB)"
 
 
-def test_what_the_reader_refuses_is_refused_in_its_own_words(tmp_path: Path) -> None:
+def test_errors_of_the_reader_are_kept(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut short")
     with pytest.raises(DataError) as caught:
         read_arrow(Source(path=str(tmp_path / "cut.parquet")))

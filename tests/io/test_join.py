@@ -89,7 +89,7 @@ def test_keys_of_unlike_types_are_refused(tmp_path: Path, left: pa.Array, right:
         join(tmp_path, {"k": left}, {"k": right, "v": [10]})
 
 
-def test_a_key_that_is_there_twice_is_named_with_its_rows(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_reported_with_its_rows(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="many_to_one, but the key k='b' occurs more than once") as caught:
         join(tmp_path, {"k": ["a"]}, {"k": ["a", "b", "c", "b", "b"], "v": [1, 2, 3, 4, 5]})
     assert caught.value.where == "table 'right', rows 2, 4"

@@ -28,7 +28,7 @@ def _columns(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
 
 @examples(60)
 @given(rows=ROWS)
-def test_the_areas_match_scikit_learn_and_of_exact_arithmetic(rows: list[tuple[bool, float]]) -> None:
+def test_the_areas_match_scikit_learn_and_exact_arithmetic(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
     found = Ranking.of(y, p, HOST)
     assert found.roc_area() == pytest.approx(sk.roc_auc_score(y, p), rel=1e-12)

@@ -39,7 +39,7 @@ def test_arrays_are_read_back_unchanged_and_read_only(tmp_path: Path) -> None:
         back["rows"][0, 0] = 0.0
 
 
-def test_a_file_is_there_as_long_as_its_value_is_referred_to(tmp_path: Path) -> None:
+def test_a_file_exists_while_its_value_is_referenced(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     kept = store.save(np.arange(N_CELLS))
     assert kept is not None

@@ -312,7 +312,7 @@ def big_csv(path: Path, **odd: str) -> Path:
         ({}, {"drop": ["@numeric", "@categorical"]}, SchemaError, "source.drop removes all columns"),
     ],
 )
-def test_what_is_refused_is_refused_in_the_same_words(
+def test_errors_are_the_same(
     tmp_path: Path, backend: Backend, odd: dict[str, str], source: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):

@@ -143,7 +143,7 @@ def test_a_whole_run_on_the_device_matches_the_host(tmp_path: Path, on_device: t
     assert known[0] == known[1]
 
 
-def test_what_it_leaves_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> None:
+def test_its_model_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> None:
     path = on_device[0].path
     predicted = pq.read_table(path / "predictions.parquet")
     rows = load_generator("churn")(ROWS, 7, None).take(predicted["row"])
@@ -185,7 +185,7 @@ CHOSEN = {"evaluate": {"threshold": "best_f1", "calibrate": "isotonic", "importa
 
 
 @pytest.mark.parametrize("more", [CHOSEN, CHOSEN | {"split": {"cv": 2}}], ids=["held out", "folds"])
-def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(more: dict[str, Any], tmp_path: Path) -> None:
+def test_thresholds_and_calibrations_are_chosen_on_the_device(more: dict[str, Any], tmp_path: Path) -> None:
     models = ["logistic_regression", {"hist_gradient_boosting": {"max_iter": 3}}]  # one is there, one is on the host
     there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there")
     here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here")

@@ -184,7 +184,7 @@ def test_a_setting_without_effect_is_a_warning(folder: Path, settings: str, warn
     assert found.startswith(warning)
 
 
-def test_what_other_rows_may_settle_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_that_other_rows_may_resolve_are_warnings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_check, "SAMPLE_ROWS", 40)
     monkeypatch.setattr(data_check, "MORE_ROWS", 80)
     found = checked(folder, SOURCE.replace("'yes'", "maybe"))

@@ -113,7 +113,7 @@ def test_the_message_names_the_models_that_are_done_and_the_stage_that_is_not() 
     assert "where: train mlp, after epoch 3" in str(raised.value)
 
 
-def test_what_was_used_is_in_the_timeline_and_the_report_and_said(tmp_path: Path) -> None:
+def test_resources_used_are_in_the_timeline_the_report_and_the_log(tmp_path: Path) -> None:
     section = {"time": "1h", "cost": 50, "price": {"hour": 3600, "kwh": 0.3}, "power": {"cpu": 150}}
     run = run_pipeline(churn(["gaussian_nb"], limits=section), tmp_path / "run")
     timeline = json.loads((run.path / "timeline.json").read_text())
@@ -133,7 +133,7 @@ def test_what_was_used_is_in_the_timeline_and_the_report_and_said(tmp_path: Path
     assert run.timeline.to_json()["limits"] == run.timeline.to_json()["limits"]  # nothing runs on after the end
 
 
-def test_a_run_without_limits_says_nothing_of_them(churn_run: Any) -> None:
+def test_a_run_without_limits_does_not_mention_them(churn_run: Any) -> None:
     assert json.loads((churn_run.path / "timeline.json").read_text())["limits"] == []
     assert "Limits and costs" not in (churn_run.path / "report.html").read_text()
 

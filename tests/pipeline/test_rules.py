@@ -112,7 +112,7 @@ def model(run: Run) -> Model:
     return load_model(run.path)
 
 
-def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> None:
+def test_all_violations_are_reported_together(folder: Path, backend: Backend) -> None:
     with pytest.raises(SchemaError) as caught:
         read_table(configured(folder / "bad.parquet"), backend)
     assert str(caught.value).startswith(BROKEN)
@@ -257,7 +257,7 @@ def test_a_table_that_breaks_the_rules_is_not_predicted(folder: Path, model: Mod
     assert caught.value.where.startswith(f"{folder}/bad.parquet" if kind == "path" else "the given table")
 
 
-def test_a_table_that_only_warns_is_predicted_and_said(model: Model) -> None:
+def test_a_table_with_warnings_is_predicted_and_reported(model: Model) -> None:
     frame = good()
     model.backend.take_remarks()
     assert len(model.predict(frame)) == N

@@ -179,7 +179,7 @@ def test_a_multiclass_target_has_a_probability_for_each_class(write, tmp_path: P
         ("evaluate.metrics=[r2]", ConfigError, "r2"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name_and_leaves_nothing(
+def test_unsupported_settings_are_refused_by_name_and_leave_no_files(
     churn_run: Run, tmp_path: Path, change: str, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

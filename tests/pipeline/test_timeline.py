@@ -181,7 +181,7 @@ def test_a_stage_on_a_device_records_moved_and_allocated_bytes() -> None:
     assert device.calls == ["open", "synchronize", "close"]  # launched is not done
 
 
-def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> None:
+def test_fallbacks_are_not_recorded_as_run_on_the_device() -> None:
     timeline = Timeline()
     with timeline.stage("train", Metered(StageUse(0, 800, 10, ("no such model there",))).place):
         pass

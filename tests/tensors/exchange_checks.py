@@ -64,7 +64,7 @@ class ExchangeChecks:
         assert str(tensor.dtype) == f"torch.{dtype}"
         np.testing.assert_array_equal(tensor.cpu().numpy(), backend.to_host(source))
 
-    def test_what_is_written_to_one_is_seen_in_the_other(self, backend: Backend, X: Any) -> None:
+    def test_writes_to_one_are_visible_in_the_other(self, backend: Backend, X: Any) -> None:
         tensor = to_torch(X)
         X[3, 2] = -1
         backend.synchronize()
@@ -110,7 +110,7 @@ class ExchangeChecks:
             np.testing.assert_array_equal(tensor.cpu().numpy(), backend.to_host(turned))
             assert "negative strides" in receipt.reason
 
-    def test_there_and_back_is_the_same_memory(self, backend: Backend, X: Any) -> None:
+    def test_a_round_trip_keeps_the_memory(self, backend: Backend, X: Any) -> None:
         back = from_dlpack(to_torch(X))
         assert type(back) is type(X)
         assert (pointer(back), back.strides, back.dtype) == (pointer(X), X.strides, X.dtype)

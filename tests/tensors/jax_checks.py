@@ -48,7 +48,7 @@ def test_it_has_the_memory_of_its_source(dtype: str, order: Any) -> None:
     np.testing.assert_array_equal(np.asarray(array), source)
 
 
-def test_what_is_computed_of_it_is_right(X: np.ndarray) -> None:
+def test_computations_on_it_are_right(X: np.ndarray) -> None:
     np.testing.assert_array_equal(np.asarray(jax.jit(lambda a: a @ a.T)(to_jax(X))), VALUES @ VALUES.T)
 
 

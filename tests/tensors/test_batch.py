@@ -70,7 +70,7 @@ def test_to_hands_over_all_arrays_and_keeps_their_roles() -> None:
     )
 
 
-def test_what_a_batch_lacks_it_lacks_in_every_library() -> None:
+def test_missing_arrays_of_a_batch_are_missing_in_every_library() -> None:
     found, receipts = TensorBatch(matrix([[1.0]])).hand_over("torch", copy=True)
     assert (found.ids, found.target, found.weight) == (None, None, None)
     assert list(receipts) == ["features"]

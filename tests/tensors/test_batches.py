@@ -45,11 +45,11 @@ def test_each_row_comes_once_an_epoch(make: Any, target: str, order: str) -> Non
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_shuffling_rows_come_as_they_are(make: Any, order: str) -> None:
+def test_without_shuffling_rows_keep_their_order(make: Any, order: str) -> None:
     check_slices(make, order)
 
 
-def test_an_iteration_may_be_given_up(make: Any) -> None:
+def test_an_iteration_may_be_abandoned(make: Any) -> None:
     check_an_early_end(make)
 
 
@@ -248,7 +248,7 @@ def test_invalid_data_is_refused(data: Any, error: type[Exception], said: str) -
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_an_error() -> None:
+def test_a_missing_device_is_an_error() -> None:
     with pytest.raises(DeviceError, match="no CUDA device"):
         Batches(table(np.asarray), device="cuda")
 

@@ -28,7 +28,7 @@ def test_all_items_come_in_their_order(n: int, depth: int) -> None:
     assert not threads()
 
 
-def test_the_thread_works_ahead_but_no_further_than_told() -> None:
+def test_the_thread_works_ahead_up_to_the_given_depth() -> None:
     taken, furthest = 0, []
     third = threading.Event()
 

@@ -34,7 +34,7 @@ def test_a_backend_has_the_methods_of_the_contract_with_the_same_arguments_and_d
 
 
 @pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
-def test_a_backend_leaves_nothing_of_the_contract_out(backend: type) -> None:
+def test_a_backend_implements_the_whole_contract(backend: type) -> None:
     assert inspect.isabstract(backend) is False
 
 

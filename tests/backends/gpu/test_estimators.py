@@ -77,7 +77,7 @@ def test_what_a_model_passes_by_default_is_translated_or_dropped(
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_a_model_without_a_twin_is_refused_before_any_data_is_read(
+def test_a_model_without_a_device_version_is_refused_before_any_data_is_read(
     name: str, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpupipe.backends.gpu.estimators._xgboost_knows_cuda", lambda: True)

@@ -54,7 +54,7 @@ def test_recorded_metrics_match_the_run_and_nothing_is_recomputed(
     assert cpu_metrics.record(file, iter([("binary", config)])) == 1
 
 
-def test_what_the_file_lacks_is_computed_with_a_warning(binary: Path, file: Path) -> None:
+def test_metrics_missing_from_the_file_are_computed_with_a_warning(binary: Path, file: Path) -> None:
     other = load_config(binary, [MODELS, "seed=2"])
     with pytest.warns(UserWarning, match="no CPU metrics in the file of GPUPIPE_CPU_METRICS"):
         assert parity.metrics_of(other, devices=("cpu",))["cpu"]["f1"] > 0

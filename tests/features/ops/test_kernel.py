@@ -168,7 +168,7 @@ def test_clones_and_pickles_transform_alike(use) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).transform(frame), expected)
 
 
-def test_it_sits_in_a_grid_search() -> None:
+def test_it_works_in_a_grid_search() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=120), "y": rng.random(120)})
     target = (frame["x"] / (BASE + frame["y"]) > 0.1).astype(int)

@@ -33,7 +33,7 @@ def test_column_order_and_further_columns_do_not_matter(fit, people) -> None:
     pd.testing.assert_frame_equal(made.serve(other), made.training)
 
 
-def test_columns_that_no_feature_reads_need_not_be_served(fit, people) -> None:
+def test_unused_columns_may_be_absent_from_new_rows(fit, people) -> None:
     notes = people.assign(note=[f"text {i}" for i in range(400)])
     made = fit(notes, OPS)
     assert "note" not in made.features.inputs

@@ -50,7 +50,7 @@ def test_an_exception_is_raised_to_the_caller(backend: Backend) -> None:
         map_row_blocks(backend, fail, [0, 1], 8, [2, 4])
 
 
-def test_parts_run_side_by_side() -> None:
+def test_parts_run_concurrently() -> None:
     backend = choose("cpu")
     backend.n_threads = 2
     both = threading.Barrier(2, timeout=20)
@@ -58,7 +58,7 @@ def test_parts_run_side_by_side() -> None:
     assert found == [True, True]
 
 
-def test_parts_of_parts_run_where_they_are(backend: Backend) -> None:
+def test_nested_parts_run_in_the_calling_thread(backend: Backend) -> None:
     def inner(item: int, start: int, stop: int) -> int:
         return sum(map_row_blocks(backend, lambda _, a, b: b - a, [item], 10, [3])[0])
 

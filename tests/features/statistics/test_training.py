@@ -158,7 +158,7 @@ def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monk
     assert str(one.features.states) == str(other.features.states)
 
 
-def test_the_table_is_left_as_it_is_where_rows_hold_every_level(fit) -> None:
+def test_the_table_is_unchanged_if_the_rows_have_every_level(fit) -> None:
     frame, y = make(0)
     made = fit(frame, [], y=y)
     again = Statistics(made.table, made.backend, None, 0)
@@ -179,7 +179,7 @@ CHAINS = [
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=str)
-def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit, chain: list[tuple]) -> None:
+def test_moments_and_nulls_of_a_chain_match_its_column_of_the_matrix(fit, chain: list[tuple]) -> None:
     """Compare moments derived from the source with those of the computed column."""
     rng = np.random.default_rng(0)
     x = rng.normal(1e6, 3, 2000)
@@ -211,7 +211,7 @@ def test_a_column_is_reduced_once_for_all_statistics(fit, monkeypatch: pytest.Mo
     assert statistics.null_counts([x, y.then("FILL", 0.0)]) == [0, 0]
 
 
-def test_what_happens_in_time(fit) -> None:
+def test_histories_over_time(fit) -> None:
     day = 86_400_000_000
     cases = {
         "midnights": ([3 * day, -5 * day, NAT, 0], (-5 * day, 3 * day), False),

@@ -202,7 +202,7 @@ def test_every_arrow_type_gives_the_same_table_or_is_read_at_once(data_dir: Path
         {"path": "plain.parquet", "prepare": "hook.py:clean"},
     ],
 )
-def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_unsplittable_files_are_not_read_in_chunks(tmp_path: Path, settings: dict[str, Any]) -> None:
     (tmp_path / "telco.csv").write_text("x\n1\n")
     (tmp_path / "hook.py").write_text("def clean(frame): return frame")
     rows = pa.table({"x": [1, 2, 3]})
@@ -220,7 +220,7 @@ def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings
     assert open_parquet_stream(Source.model_validate(settings), {}, 1) is None
 
 
-def test_what_fits_or_is_joined_is_read_at_once(churn: Path) -> None:
+def test_tables_that_fit_or_are_joined_are_read_at_once(churn: Path) -> None:
     source = Source(path=str(churn))
     assert open_parquet_stream(source, {}, 64 * GIB) is None
     joined = JoinedTable(path=str(churn), on="customerID", cardinality="many_to_one")
@@ -316,7 +316,7 @@ def test_a_device_reads_in_chunks_the_same_as_the_host_at_once(churn: Path, tmp_
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_what_few_rows_hold_is_the_same_on_a_device(tmp_path: Path, rows: int) -> None:
+def test_rare_values_are_the_same_on_a_device(tmp_path: Path, rows: int) -> None:
     table = pa.table(
         {
             "z": ["n/a", "x", "NULL", "x", None, "y"],

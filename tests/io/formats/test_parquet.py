@@ -204,7 +204,7 @@ def test_nested_columns_are_dropped_with_a_note_and_refused_if_requested(tmp_pat
             read_arrow(Source(path="t.parquet", **settings_))
 
 
-def test_the_words_for_missing_are_the_same_as_in_csv_and_said(tmp_path: Path) -> None:
+def test_missing_value_words_match_csv_and_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", {"s": pa.array(["x", "", " NA ", None, " y"])})
     loaded = read_arrow(Source(path="t.parquet"))
     assert loaded.table.column("s").to_pylist() == ["x", None, None, None, " y"]

@@ -196,7 +196,7 @@ def test_rows_that_float32_distances_predict_otherwise_are_known(
 
 
 @pytest.mark.parametrize("name", ["hist_gradient_boosting", "linear_svc"])
-def test_a_model_without_a_twin_is_trained_on_the_host_or_refused(
+def test_a_model_without_a_device_version_is_trained_on_the_host_or_refused(
     name: str, device: StandIn, tables: dict[str, Any], tmp_path: Path
 ) -> None:
     data = tables["binary"]

@@ -80,7 +80,7 @@ def test_a_matrix_that_is_read_only_can_be_learned_from() -> None:
 
 
 @pytest.mark.parametrize("kind", [Mlp, ResNet])
-def test_hard_columns_spoil_nothing(kind: type) -> None:
+def test_difficult_columns_do_not_prevent_learning(kind: type) -> None:
     X, y = _rows(400)
     most = np.finfo(np.float32).max
     wild = np.where(np.arange(400) % 50 == 0, most, np.where(np.arange(400) % 50 == 1, -most, X[:, 1]))

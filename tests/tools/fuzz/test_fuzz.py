@@ -123,7 +123,7 @@ def test_a_table_is_compared_with_another_reader(tmp_path: Path) -> None:
     ("mine", "other"),
     [(1, "2"), ("a", "b"), (None, "a"), ("a", "NA"), (1.5, "1.25"), (True, "false"), (None, 1), (2, 1)],
 )
-def test_another_value_is_another_value(mine: object, other: object) -> None:
+def test_different_values_are_distinguished(mine: object, other: object) -> None:
     assert not is_same(mine, other)
 
 

@@ -182,7 +182,7 @@ def test_types_without_a_common_type_are_refused_alike(tmp_path: Path, backend: 
 
 
 @pytest.mark.parametrize("options", [{"columns": ["z"]}, {"columns": ["x", "z"]}])
-def test_a_column_that_is_not_there_is_named_as_on_the_host(
+def test_a_missing_column_is_reported_as_on_the_host(
     tmp_path: Path, backend: PandasBackend, options: dict[str, Any]
 ) -> None:
     source = source_of(tmp_path, lines("1"), **options)
@@ -307,8 +307,6 @@ class OtherReader(PandasBackend):
         ("values", "2 rows with 2 values from the device reader, found 2 with 1"),
     ],
 )
-def test_a_reader_that_loses_rows_or_values_of_plain_lines_is_not_believed(
-    tmp_path: Path, loses: str, why: str
-) -> None:
+def test_lost_rows_or_values_of_plain_lines_are_detected(tmp_path: Path, loses: str, why: str) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         on_device(source_of(tmp_path, lines("1") + "{}"), OtherReader(loses))
