@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MODULES = sorted([*ROOT.glob("gpupipe/**/*.py"), *ROOT.glob("kernels/gpupipe_kernels/**/*.py")])
 PARTS = {"what", "where", "fix"}  # of a GpupipeError
-NOTES = {"note", "remark", "warning"}  # prose: allow remark (a name in the code)
+NOTES = {"note", "warning"}
 SEARCHES = {
     "startswith",
     "endswith",

@@ -157,9 +157,11 @@ def test_the_readme_shows_the_leaderboard_of_its_configuration(tmp_path: Path) -
     (shown,) = [block.text for block in found if block.language == "text"]
     (tmp_path / "churn.yaml").write_text(settings)
     run = gp.Pipeline.from_yaml(tmp_path / "churn.yaml", overrides=["report.enabled=false"]).run(tmp_path / "run")
+    metrics = run.config.evaluate.metrics
+    assert metrics
     for line in shown.partition("─\n")[2].splitlines():
         label, _, *values = line.removeprefix("★").split()
-        scores = [run.document["models"][label][name] for name in run.config.evaluate.metrics]
+        scores = [run.document["models"][label][name] for name in metrics]
         assert [float(value) for value in values] == pytest.approx(scores, abs=0.004), label
 
 

@@ -223,21 +223,21 @@ class Backend(ABC):
             If the configuration forbids fallbacks.
         """
 
-    def remark(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Add a warning to the open stage."""
-        self._remarks.append(text)
+        self._notes.append(text)
 
-    def take_remarks(self) -> list[str]:
+    def take_notes(self) -> list[str]:
         """Return the warnings since the last call, once including that compiled code cannot be cached."""
         from gpupipe_kernels.code_cache import PRIVATE_FOLDER, cache_folder, take_exposure
 
         if exposure := take_exposure():
-            self.remark(f"compiled code is not cached in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
-        found, self._remarks = self._remarks, []
+            self.note(f"compiled code is not cached in {cache_folder()}: {exposure}; {PRIVATE_FOLDER}")
+        found, self._notes = self._notes, []
         return found
 
     @cached_property
-    def _remarks(self) -> list[str]:
+    def _notes(self) -> list[str]:
         return []
 
     @abstractmethod

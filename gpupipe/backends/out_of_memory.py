@@ -90,7 +90,7 @@ def map_row_ranges(
         failed_at = failed_at or stop - done
         step = max(least, _half(stop - done))
     if failed_at:
-        backend.remark(f"{what}: out of memory at {failed_at:,} {noun}: continued with {step:,} at a time")
+        backend.note(f"{what}: out of memory at {failed_at:,} {noun}: continued with {step:,} at a time")
     return found
 
 

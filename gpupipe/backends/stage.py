@@ -45,7 +45,7 @@ class Meter(Protocol):
     def close_stage(self) -> StageUse:
         """Return the use of the innermost stage."""
 
-    def take_remarks(self) -> list[str]:
+    def take_notes(self) -> list[str]:
         """Return the warnings of the stage, each once."""
 
 

@@ -150,7 +150,7 @@ class DaskWorkers(Workers):
         """The number of workers known to be lost so far."""
         return len(self.health.lost)
 
-    def remarks(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """Return the warnings since the last call: the workers that were lost."""
         if self.client.status == "running":
             self.poll()

@@ -53,12 +53,12 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
     notes = Notes()
     for name in names:
         notes.include(events[name].notes)
-    notes.say(_row_note(table, entities, tables[entities.table].on.left))
+    notes.add(_row_note(table, entities, tables[entities.table].on.left))
     if entities.label is not None:
         assert source.target is not None
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
-        notes.say(f"{source.target}: {_describe(entities.label)}")
+        notes.add(f"{source.target}: {_describe(entities.label)}")
     read = [file for name in names for file in events[name].files]
     return LoadedTable(table, read, notes, tuple(table.column_names), events)
 

@@ -87,7 +87,7 @@ def _joined(left: LoadedTable, name: str, joined: JoinedTable, right: LoadedTabl
     notes = Notes()
     notes.include(left.notes)
     notes.include(right.notes)
-    notes.say(match_note(f"table {name!r}", matches.null_count, len(matches)))
+    notes.add(match_note(f"table {name!r}", matches.null_count, len(matches)))
     return replace(left, table=table, files=[*left.files, *right.files], notes=notes)
 
 

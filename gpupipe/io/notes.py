@@ -30,7 +30,7 @@ class Notes:
         self.profiles: dict[str, TextProfile] = {}
         self.skipped: dict[str, int] = {}
 
-    def say(self, text: str, column: str = "") -> None:
+    def add(self, text: str, column: str = "") -> None:
         """Add a text, optionally about a column; the same text is kept once."""
         self.columns[text] = column
 

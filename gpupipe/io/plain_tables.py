@@ -73,7 +73,7 @@ def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, 
             fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
-    notes.say(f"column {name!r} is dropped: {content} are not supported", name)
+    notes.add(f"column {name!r} is dropped: {content} are not supported", name)
     return True
 
 
@@ -100,7 +100,7 @@ def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: 
             continue
         for finding in (change, _finding(plain) if file.format in TEXT_FORMATS else ""):
             if finding:
-                notes.say(f"column {name!r} has {finding}", name)
+                notes.add(f"column {name!r} has {finding}", name)
         columns[name] = plain
     _require_some(list(columns), file)
     plain = pa.table(columns)

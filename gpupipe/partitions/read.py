@@ -46,13 +46,13 @@ class LoadedPartitions:
     table : PartitionedTable
     notes : tuple of str
         Repairs and drops, the same as on one machine.
-    remarks : tuple of str
+    partition_notes : tuple of str
         How the files were split.
     """
 
     table: PartitionedTable
     notes: tuple[str, ...]
-    remarks: tuple[str, ...]
+    partition_notes: tuple[str, ...]
 
 
 def read_partitions(
@@ -89,16 +89,16 @@ def read_partitions(
     found, why = _read_source_chunks(config, workers, wanted, files)
     if found is None:
         table, lines = _read_whole(config, workers, declared, files)
-        remarks = [f"read by one worker, then split into partitions: {why}"]
+        partition_notes = [f"read by one worker, then split into partitions: {why}"]
     else:
         lines = found.notes.lines()
-        remarks = [f"{mask(path)} cannot be split: it was read by one worker" for path in found.whole]
+        partition_notes = [f"{mask(path)} cannot be split: it was read by one worker" for path in found.whole]
         table = encode_chunks(found, workers, declared)
     table = repartition(table, wanted)
     kinds = {column.name: column.kind for column in table.schema}
     gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
     table = table.select(table.schema.without(gone)) if gone else table
-    return LoadedPartitions(table, tuple(lines), (*remarks, f"{len(table.partitions)} partitions"))
+    return LoadedPartitions(table, tuple(lines), (*partition_notes, f"{len(table.partitions)} partitions"))
 
 
 def partition_table(table: Table, workers: Workers, n_partitions: int | None = None) -> PartitionedTable:
@@ -165,7 +165,7 @@ def _joined(found: ArrowChunks, name: str, settings: JoinedTable, right: LoadedT
     chunks = [ArrowChunk(table, n_rows) for table, n_rows in zip(tables, heights, strict=True)]
     schema = join_chunk(found.schema.empty_table(), name, settings, right.table)[0].schema
     found.notes.include(right.notes)
-    found.notes.say(match_note(f"table {name!r}", n_without, sum(heights)))
+    found.notes.add(match_note(f"table {name!r}", n_without, sum(heights)))
     return ArrowChunks(chunks, schema, found.notes, found.whole)
 
 

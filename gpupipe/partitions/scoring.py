@@ -117,7 +117,7 @@ class ScoringResult:
     Attributes
     ----------
     n_rows : int
-    remarks : tuple of str
+    notes : tuple of str
         Warnings, such as rows that were split for lack of memory.
     report : RowReport, optional
         On all rows.
@@ -126,7 +126,7 @@ class ScoringResult:
     """
 
     n_rows: int
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
     report: RowReport | None = None
     copied: tuple[str, ...] = ()
 
@@ -207,11 +207,11 @@ def _finished(workers: Workers, handles: Sequence[ResultHandle[ScoringResult]], 
     written = workers.gather(handles)
     for path in folder.glob(".part-*.parquet.tmp-*"):
         path.unlink(missing_ok=True)
-    remarks = dict.fromkeys(remark for part in written for remark in part.remarks)
+    notes = dict.fromkeys(note for part in written for note in part.notes)
     reports = [part.report for part in written if part.report is not None]
     report = reduce(lambda first, second: first.merge(second), reports) if reports else None
     return ScoringResult(
-        sum(part.n_rows for part in written), tuple(remarks), report, written[0].copied if written else ()
+        sum(part.n_rows for part in written), tuple(notes), report, written[0].copied if written else ()
     )
 
 
@@ -261,9 +261,7 @@ def _score(
         columns = [*copied.columns, *table.columns]
         table = pa.table(columns, names=[*names, *table.column_names])
     _write(table, Path(file))
-    return ScoringResult(
-        table.num_rows, tuple(model.backend.take_remarks()), model.last_prediction_report, tuple(names)
-    )
+    return ScoringResult(table.num_rows, tuple(model.backend.take_notes()), model.last_prediction_report, tuple(names))
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -67,7 +67,7 @@ class Workers(ABC):
     reason: str = ""
     _before_stage: Mapping[str, WorkerUsage] = {}
     _stage_usage: tuple[Mapping[str, Any], ...] = ()
-    _stage_remarks: Sequence[str] = ()
+    _stage_notes: Sequence[str] = ()
     _progress: ProgressReport | None = None
 
     @property
@@ -92,16 +92,16 @@ class Workers(ABC):
             if before is not None and before.tasks <= use.tasks:  # it has not restarted
                 done |= {"tasks": use.tasks - before.tasks, "seconds": use.seconds - before.seconds}
             usage.append(done)
-        self._stage_usage, self._stage_remarks = tuple(usage), self.remarks()
+        self._stage_usage, self._stage_notes = tuple(usage), self.take_warnings()
 
     def close_stage(self) -> StageUse:
         """Return what `synchronize` collected; for a failed stage, only the fallbacks."""
         usage, self._stage_usage = self._stage_usage, ()
         return StageUse(fallbacks=self.take_fallbacks(), workers=usage)
 
-    def take_remarks(self) -> list[str]:
+    def take_notes(self) -> list[str]:
         """Return the warnings that `synchronize` collected, once."""
-        found, self._stage_remarks = list(self._stage_remarks), ()
+        found, self._stage_notes = list(self._stage_notes), ()
         return found
 
     @abstractmethod
@@ -159,7 +159,7 @@ class Workers(ABC):
         """Return the work and memory of each worker."""
         return []
 
-    def remarks(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """Return warnings about the workers since the last call."""
         return []
 

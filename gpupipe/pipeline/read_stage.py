@@ -150,7 +150,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
         if inputs.keys is None and (
             rows := open_parquet_stream(source, tables, free, on_device=True, files=files.source)
         ):
-            backend.remark(rows.note)
+            backend.note(rows.note)
             stream = FrameStream(rows, backend)
             access = FrameChunks(backend, stream.rules)
             table = encode_chunks(stream.columns, backend, rows.n_rows, inputs.declared, access)
@@ -174,14 +174,14 @@ def _read_in_chunks(inputs: TableInputs) -> EncodedRows | None:
     stream = open_parquet_stream(inputs.source, inputs.tables, available, files=inputs.files.source)
     if stream is None:
         return None
-    inputs.backend.remark(stream.note)
+    inputs.backend.note(stream.note)
     table = encode_chunks(stream.tables, inputs.backend, stream.n_rows, inputs.declared)
     return EncodedRows(table, list(stream.notes))
 
 
 def _read_at_once(inputs: TableInputs) -> EncodedRows:
     if inputs.section == "source" and inputs.has_frames and inputs.backend.name == "gpu":  # once for all tables
-        inputs.backend.remark("tables in memory are encoded on the host, then moved to the device")
+        inputs.backend.note("tables in memory are encoded on the host, then moved to the device")
     if isinstance(inputs.source, Source):
         loaded = read_joined(inputs.source, inputs.tables, files=inputs.files)
     else:
@@ -261,7 +261,7 @@ def read_on_workers(
 
     files = InputFiles.find(config.source, config.tables) if files is None else files
     found = read_partitions(include_ruled_columns(config), workers, files=files)
-    return _enforce_rules(ReadTable(found.table, (*found.notes, *found.remarks)), config, backend, files)
+    return _enforce_rules(ReadTable(found.table, (*found.notes, *found.partition_notes)), config, backend, files)
 
 
 def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, files: InputFiles) -> ReadTable[TableT]:

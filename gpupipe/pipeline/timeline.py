@@ -256,7 +256,7 @@ class Timeline:
             stage.peak_host_bytes = machine.peak_bytes()
             if meter is not None:
                 stage.record_use(meter.close_stage())
-                for text in meter.take_remarks():
+                for text in meter.take_notes():
                     stage.note(text, "warning")
             for listener in self.listeners:
                 listener.ended(stage)

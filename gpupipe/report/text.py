@@ -80,9 +80,16 @@ def number(value: Any) -> str:
     return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 1000 else f"{value:,.1f}"
 
 
-def signed(value: float) -> str:
-    """Return `number` with its sign and a typographic minus: ``+0.0123``, ``−0.0123``."""
-    return ("−" if value < 0 else "+") + number(abs(value))
+def signed(value: float, largest: float) -> str:
+    """Return `value` with a sign, a typographic minus and the decimals that give `largest` four digits.
+
+    Examples
+    --------
+    >>> signed(0.0123, 0.84), signed(-0.0123, 0.84), signed(0.00003, 0.84)
+    ('+0.0123', '−0.0123', '0.0000')
+    """
+    text = f"{abs(value):,.{_decimals(largest)}f}"
+    return text if float(text.replace(",", "")) == 0 else ("−" if value < 0 else "+") + text
 
 
 def at_scale(value: float, largest: float) -> str:
@@ -95,10 +102,15 @@ def at_scale(value: float, largest: float) -> str:
     """
     if value is None or math.isnan(value):
         return MISSING
-    exponent = math.floor(math.log10(largest)) if largest > 0 and math.isfinite(largest) else 0
-    decimals = min(max(3 - exponent, 0), 12)
+    decimals = _decimals(largest)
     rounded = round(value, decimals)
     return f"<{10**-decimals:.{decimals}f}" if rounded == 0 < value else f"{rounded:,.{decimals}f}"
+
+
+def _decimals(largest: float) -> int:
+    """Return the number of decimals that give a value four digits."""
+    exponent = math.floor(math.log10(abs(largest))) if largest and math.isfinite(largest) else 0
+    return min(max(3 - exponent, 0), 12)
 
 
 def share(value: float, whole: float) -> float:

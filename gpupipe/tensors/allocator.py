@@ -18,13 +18,13 @@ def share_memory(backend: Backend) -> bool:
     from gpupipe.backends.gpu.memory import torch_allocator
 
     if not torch.cuda.is_available():
-        backend.remark("PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory")
+        backend.note("PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory")
         return False
     if torch.cuda.get_allocator_backend() == "pluggable":  # set by an earlier run of this process
         return True
     try:
         torch.cuda.memory.change_current_allocator(torch_allocator())
     except RuntimeError as error:  # PyTorch has already allocated
-        backend.remark(f"PyTorch keeps its own allocator next to RMM: {str(error).splitlines()[0]}")
+        backend.note(f"PyTorch keeps its own allocator next to RMM: {str(error).splitlines()[0]}")
         return False
     return True

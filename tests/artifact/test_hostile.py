@@ -209,7 +209,7 @@ FILES = {
     "buckets": (with_json("schema.json", lambda v: v[2].update(n_buckets=10**15)), "expected n_buckets in"),
     "column twice": (with_json("schema.json", lambda v: v.append(v[0])), "duplicate column"),
     "codes": (with_json("features.json", lambda v: v[0].update(n_codes=10**18)), "codes"),
-    "width": (with_bytes("estimator.npz", lambda: coefficients(1, 2)), "takes 2 columns"),
+    "width": (with_bytes("estimator.npz", lambda: coefficients(1, 2)), "it takes 2"),
     "outputs": (with_bytes("estimator.npz", lambda: coefficients(7, 4)), "7 outputs"),
     "infinite weight": (with_bytes("estimator.npz", lambda: coefficients(1, 4, float("inf"))), "not finite"),
 }
@@ -288,7 +288,7 @@ def test_names_that_differ_in_case_only_are_rejected(name: str, model: Path, tmp
     [
         ({"task": "multiclass"}, "found multiclass"), ({"n_classes": 10**9}, "has 1000000000 classes"),
         ({"classes": [0, 5]}, "class codes in"), ({"classes": []}, "0 of them in training"),
-        ({"feature_names": ["a"]}, "takes 4 columns"), ({"feature_names": "abc"}, "not a list of strings"),
+        ({"feature_names": ["a"]}, "it takes 4"), ({"feature_names": "abc"}, "not a list of strings"),
         ({"library": "pickle"}, "unknown library"), ({"library": "scikit-learn"}, "file is missing"),
     ],
 )  # fmt: skip

@@ -31,7 +31,7 @@ if int(sys.argv[2]):
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (int(sys.argv[2]) << 20),) * 2)
 print(hashlib.sha256(np.ascontiguousarray(model.predict_proba(data)).tobytes()).hexdigest())
-print(*model.backend.take_remarks(), sep="\\n")
+print(*model.backend.take_notes(), sep="\\n")
 """
 
 
@@ -70,9 +70,9 @@ def predict(model: Path, megabytes: int) -> list[str]:
 def test_a_prediction_that_runs_out_of_memory_continues_in_batches_with_the_same_bytes(model):
     expected, *nothing = predict(model, 0)
     assert not any(nothing)
-    got, *remarks = predict(model, 70)
+    got, *notes = predict(model, 70)
     assert got == expected
-    assert any(f"out of memory at {ROWS:,} rows: continued with " in remark for remark in remarks)
+    assert any(f"out of memory at {ROWS:,} rows: continued with " in note for note in notes)
 
 
 def test_batches_are_halved_until_they_fit_and_stay_in_order(backend):

@@ -146,7 +146,7 @@ def test_warm_runs_and_sizes(gpupipe: Gpupipe, generated: Path, peer: Path) -> N
         (["--rows", "many"], 2, "expected positive whole numbers"),
         (["--rows", "0"], 2, "expected positive whole numbers"),
         (["--model", "xgbost"], 2, "did you mean 'xgboost'"),
-        (["--json", "no/such/folder/out.json"], 2, "there is no folder"),
+        (["--json", "no/such/folder/out.json"], 2, "no such folder"),
         (["--repeat", "0"], 2, "--repeat"),
         (["--data", "no.csv"], 2, "there is no file no.csv"),
         (["--set", "source.target=Chrun"], 5, "did you mean 'Churn'"),

@@ -72,7 +72,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
         (("sales.csv", "--target", "slod"), 2, "did you mean 'sold'?"),
         (("slaes.csv", "--target", "sold"), 5, "did you mean 'sales.csv'?"),
         (("sales.csv", "--target", "sold", "--clustering"), 2, "--clustering and --target exclude each other"),
-        (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "there is no folder no"),
+        (("sales.csv", "--target", "sold", "-o", "no/where.yaml"), 2, "no such folder: no"),
         (("sales.csv", "--target", "sold", "--source", "delimiter=;"), 2, "did you mean 'csv.delimiter'?"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_typo_is_reported_with_a_fix(
     assert list(table.parent.glob("*.yaml")) == []
 
 
-def models_and_remarks(config: Path) -> tuple[list[str], str]:
+def models_and_notes(config: Path) -> tuple[list[str], str]:
     """Return what the models of a configuration are called, and all comments as one text."""
     text = config.read_text()
     entries = [{entry: {}} if isinstance(entry, str) else entry for entry in yaml.safe_load(text)["models"]]
@@ -102,11 +102,11 @@ def test_on_a_machine_with_a_gpu_every_model_trains_there(
     (tmp_path / "sales.csv").write_text("\n".join(["size,price,sold", *rows]))
     made = gpupipe_process("init", "sales.csv", "--target", target, cwd=tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
-    names, remarks = models_and_remarks(tmp_path / "sales.yaml")
+    names, notes = models_and_notes(tmp_path / "sales.yaml")
     assert names == [linear, "xgboost", "xgboost_leaf_wise"]
-    assert "GPU, NVIDIA Fake 0" in remarks and "NVIDIA Fake 0" in made.stdout
-    assert ("pip install 'gpupipe[cuda13]'" in remarks) is bool(missing_packages())
-    assert "always trains on the CPU: - hist_gradient_boosting" in remarks
+    assert "GPU, NVIDIA Fake 0" in notes and "NVIDIA Fake 0" in made.stdout
+    assert ("pip install 'gpupipe[cuda13]'" in notes) is bool(missing_packages())
+    assert "always trains on the CPU: - hist_gradient_boosting" in notes
     planned = gpupipe_process(
         "plan", "sales.yaml", "--assume-gpu", "80GiB", "--set", "fallback=forbid", "--json", cwd=tmp_path
     )
@@ -117,10 +117,10 @@ def test_on_a_machine_with_a_gpu_every_model_trains_there(
 
 def test_on_a_machine_without_a_gpu_gradient_boosting_is_scikit_learn_s(gpupipe: Gpupipe, table: Path) -> None:
     assert gpupipe("init", "sales.csv", "--target", "sold", cwd=table.parent).returncode == 0
-    names, remarks = models_and_remarks(table.parent / "sales.yaml")
+    names, notes = models_and_notes(table.parent / "sales.yaml")
     smaller = "xgboost" if has_xgboost() else "small_trees"
     assert names == ["logistic_regression", "hist_gradient_boosting", "small_steps", smaller]
-    assert ("- xgboost: " in remarks) is not has_xgboost() and "GPU" not in remarks
+    assert ("- xgboost: " in notes) is not has_xgboost() and "GPU" not in notes
 
 
 def test_source_options_are_written_to_the_configuration_which_runs(gpupipe: Gpupipe, table: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_gpu_that_no_worker_has_is_an_error_that_names_the_worker(running: Som
         pytest.skip("this machine has a GPU")
     with pytest.raises(DeviceError) as caught, connect(found(running.file), "gpu"):
         pass
-    assert "1 workers cannot use one" in caught.value.what
+    assert "1 workers cannot use a GPU" in caught.value.what
     assert caught.value.where.startswith("tcp://127.0.0.1:")
 
 

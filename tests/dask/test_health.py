@@ -77,13 +77,13 @@ def kill_workers(workers: DaskWorkers, *which: int) -> None:
         os.kill(pids[address], signal.SIGKILL)
 
 
-def test_a_worker_that_dies_is_replaced_and_reported_as_lost(workers: DaskWorkers, tmp_path: Path) -> None:
-    workers.remarks()
+def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: DaskWorkers, tmp_path: Path) -> None:
+    workers.take_warnings()
     handle = workers.submit(chores.killed_once, str(tmp_path / "witness"), 7)
     assert workers.gather([handle]) == [7]
-    (remark,) = workers.remarks()
-    assert remark.startswith("the worker tcp://127.0.0.1:")
-    assert workers.remarks() == []
+    (note,) = workers.take_warnings()
+    assert note.startswith("the worker tcp://127.0.0.1:")
+    assert workers.take_warnings() == []
 
 
 @pytest.mark.parametrize("which", [(0,), (0, 1)], ids=["one", "all"])
@@ -168,7 +168,7 @@ def test_a_worker_that_no_longer_answers_is_replaced() -> None:
         try:
             answers = workers.gather(workers.map(chores.process, [()] * 8, ["waiting"] * 8))
             assert frozen not in answers
-            assert len(workers.remarks()) == 1
+            assert len(workers.take_warnings()) == 1
         finally:
             with suppress(ProcessLookupError):
                 os.kill(frozen, signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_an_unresponsive_scheduler_is_reported_at_the_deadline(tmp_path: Path) -
     with started(tmp_path, 1) as running:
         settings = small(scheduler=str(running.file), workers=1, deadline=5)
         with (
-            pytest.raises(ClusterError, match="does not answer within 5 s"),
+            pytest.raises(ClusterError, match="did not answer within 5 s"),
             connect(settings, "cpu") as workers,
         ):
             handle = workers.submit(chores.stuck)

@@ -113,7 +113,7 @@ def test_a_call_that_loses_workers_every_time_is_an_error(workers: DaskWorkers) 
             time.sleep(0.02)  # the scheduler sends no notification
         raise RuntimeError("a peer is gone")
 
-    with pytest.raises(ClusterError, match=f"lost in all of {ATTEMPTS} attempts") as caught:
+    with pytest.raises(ClusterError, match=f"lost in all {ATTEMPTS} attempts") as caught:
         call_library(workers, call, "training Ridge")
     assert len(calls) == ATTEMPTS
     assert (caught.value.where, caught.value.exit_code) == ("training Ridge", 4)

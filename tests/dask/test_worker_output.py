@@ -22,8 +22,8 @@ def test_what_a_worker_prints_is_shown_with_its_end_and_nowhere_else(capfd: pyte
             workers.gather([doomed])
         said = ["  it printed: a line on stdout", "  it printed: terminate called after throwing an instance of"]
         assert all(line in str(caught.value) for line in said)
-        (remark,) = workers.remarks()
-        assert all(line in remark for line in said)
+        (note,) = workers.take_warnings()
+        assert all(line in note for line in said)
     assert capfd.readouterr() == ("", "")
 
 

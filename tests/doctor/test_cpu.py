@@ -77,5 +77,5 @@ def test_a_folder_of_compiled_code_that_others_can_write_to_is_a_warning(
     found = said()["compiled code"]
     assert found.level == "warning" and f"write to {tmp_path / 'shared'} (mode 777)" in found.found
     assert not can_keep()
-    (remark,) = choose("cpu").take_remarks()
-    assert "compiled code is not kept" in remark and "chmod go-w" in remark
+    (note,) = choose("cpu").take_notes()
+    assert "compiled code is not cached" in note and "chmod go-w" in note

@@ -130,7 +130,7 @@ def test_a_full_device_computes_keys_in_partitions_with_the_same_result() -> Non
     found, _ = derive(ops, little := sources(device, N))
     assert_same(found, derive(ops, sources(choose("cpu"), N))[0], device)
     assert little.engines == {"cuda": None}
-    assert [line.partition(":")[0] for line in device.take_remarks()] == ["the history of orders"]
+    assert [line.partition(":")[0] for line in device.take_notes()] == ["the history of orders"]
 
 
 def test_keys_read_on_a_device_are_encoded_there() -> None:

@@ -32,7 +32,7 @@ def test_row_groups_one_by_one(tmp_path: Path, where: str | None) -> None:
     config = parse_config({"source": source if where is None else {**source, "where": where}})
     device, host = LittleRoom("a test"), choose("cpu")
     found = read_table(config, device)
-    assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 9 parts"]
+    assert [note.split(":")[0] for note in device.take_notes()] == ["read in 9 parts"]
     expected = read_table(config, host).table
     assert isinstance(expected, Table) and isinstance(found.table, Table)
     assert table_difference(expected, found.table, device) == ""

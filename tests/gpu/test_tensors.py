@@ -30,7 +30,7 @@ backend = choose("gpu")
 if {late}:
     torch.zeros(1, device="cuda")
 print(share_memory(backend), share_memory(backend))  # once is enough
-print(backend.take_remarks())
+print(backend.take_notes())
 backend.open_stage()
 torch.zeros(1 << 24, device="cuda")
 print(backend.close_stage().peak_bytes >= 1 << 26)
@@ -118,9 +118,9 @@ def test_pytorch_allocates_through_rmm() -> None:
 
 
 def test_an_earlier_allocation_is_reported() -> None:
-    shares, remarks, counted = _said(late=True)
+    shares, notes, counted = _said(late=True)
     assert (shares, counted) == ("False False", "False")
-    assert remarks.count("PyTorch keeps its own allocator next to RMM") == 2
+    assert notes.count("PyTorch keeps its own allocator next to RMM") == 2
 
 
 def _said(late: bool) -> list[str]:

@@ -70,7 +70,7 @@ def test_a_pass_over_partitions_says_which_one_it_is_at(backend: Backend, tmp_pa
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_full_disk_is_one_clear_error(tmp_path: Path, small_disk: Path) -> None:
     store = FileStore(small_disk)
-    with pytest.raises(LimitError, match=r"the disk is full.*are free\n.*where.*\n.*make room"):
+    with pytest.raises(LimitError, match=r"the disk is full.*are free\n.*where.*\n.*free space"):
         store.save(np.zeros(1 << 20))
     assert list(small_disk.iterdir()) == []
 

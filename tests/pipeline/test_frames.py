@@ -125,7 +125,7 @@ def test_further_tables_can_be_frames(tmp_path: Path) -> None:
     np.testing.assert_array_equal(in_memory.features()[0], on_disk.features()[0])
     assert "2 further tables" in repr(in_memory)
     described = gp.Pipeline.from_yaml(in_memory.run(tmp_path / "run").path / "config.yaml")
-    with pytest.raises(ConfigError, match=r"was in memory(.|\n)*tables=\{NAME: frame\}"):
+    with pytest.raises(ConfigError, match=r"a table in memory(.|\n)*tables=\{NAME: frame\}"):
         described.features(TABLE)
     np.testing.assert_array_equal(described.features(TABLE, tables=files)[0], on_disk.features()[0])
 
@@ -145,7 +145,7 @@ def test_a_written_configuration_describes_the_frame_and_takes_it_again(
     assert "frame: pandas.DataFrame, 600 rows x 25 columns" in written.read_text()
     again = gp.Pipeline.from_yaml(written)
     for use in (again.run, again.plan, again.features):
-        with pytest.raises(ConfigError, match=r"was in memory(.|\n)*DataFrame, 600 rows(.|\n)*run\(data=frame\)"):
+        with pytest.raises(ConfigError, match=r"a table in memory(.|\n)*DataFrame, 600 rows(.|\n)*run\(data=frame\)"):
             use()
     for i, data in enumerate((TABLE, file, [file], TABLE.to_pydict())):
         assert again.run(tmp_path / str(i), data=data).document == of_frame.document
@@ -209,7 +209,7 @@ def test_rows_in_partitions_give_the_same_run(
     run = gp.Pipeline(TABLE, **SETTINGS | more).run(tmp_path / "run")
     assert run.document["best"] == of_frame.document["best"]
     assert run.metrics == pytest.approx(of_frame.metrics, abs=1e-6)
-    assert "tables in memory are encoded by the driver" in (run.path / "log.jsonl").read_text()
+    assert "the driver encodes tables in memory" in (run.path / "log.jsonl").read_text()
 
 
 def test_frames_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:

@@ -259,9 +259,9 @@ def test_a_table_that_breaks_the_rules_is_not_predicted(folder: Path, model: Mod
 
 def test_a_table_with_warnings_is_predicted_and_reported(model: Model) -> None:
     frame = good()
-    model.backend.take_remarks()
+    model.backend.take_notes()
     assert len(model.predict(frame)) == N
-    assert [text.partition(":")[0] for text in model.backend.take_remarks()] == ["tenure", "mail"]
+    assert [text.partition(":")[0] for text in model.backend.take_notes()] == ["tenure", "mail"]
 
 
 def test_columns_that_the_model_does_not_read_may_be_absent(model: Model) -> None:
@@ -292,7 +292,7 @@ def test_levels_unseen_in_training_are_checked_by_value(run: Run, folder: Path, 
 @pytest.mark.parametrize("n", [1, 3])
 def test_workers_check_all_rows_before_scoring_any(folder: Path, model: Model, tmp_path: Path, n: int) -> None:
     workers = InlineWorkers(model.backend, n, copies=True)
-    model.backend.take_remarks()
+    model.backend.take_notes()
     with pytest.raises(SchemaError) as caught:
         score_on_workers(model, str(folder / "bad.parquet"), tmp_path, workers)
     assert str(caught.value).splitlines()[:6] == SERVED

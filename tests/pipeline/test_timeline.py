@@ -167,7 +167,7 @@ class Metered(CpuBackend):
         self.calls.append("close")
         return self.uses.pop(0)
 
-    def take_remarks(self) -> list[str]:
+    def take_notes(self) -> list[str]:
         return []
 
 

@@ -354,7 +354,7 @@ def change(document: Any, path: Sequence[Any], value: Any) -> Any:
 def test_a_valid_reply_is_accepted(with_replies: Callable[..., UntrustedModel], valid: dict[str, Any]) -> None:
     model = with_replies(pack(valid["description"]), pack(*valid["prediction"]))
     np.testing.assert_array_equal(model.predict_proba(valid["rows"])[:, 1], valid["probability"])
-    assert model.backend.take_remarks() == ["a warning"]
+    assert model.backend.take_notes() == ["a warning"]
 
 
 @pytest.mark.parametrize(

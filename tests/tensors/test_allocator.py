@@ -18,13 +18,13 @@ class NamedGpu(CpuBackend):
 def test_on_the_host_there_is_nothing_to_share() -> None:
     backend = choose("cpu")
     assert not share_memory(backend)
-    assert backend.take_remarks() == []
+    assert backend.take_notes() == []
 
 
 def test_pytorch_without_cuda_is_noted() -> None:
     assert not torch.cuda.is_available()
     backend = NamedGpu("a test")
     assert not share_memory(backend)
-    assert backend.take_remarks() == [
+    assert backend.take_notes() == [
         "PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory"
     ]

@@ -78,7 +78,7 @@ class ParquetStream:
         wanted, n_rows, schema = ColumnFilter(self.source), 0, None
         self.notes, partitions = Notes(), HivePartitions(self.files)
         for path in {file.path: None for file in self.files}.keys() - {chunk.file.path for chunk in self.chunks}:
-            self.notes.say(f"no rows in {mask(path)}")
+            self.notes.add(f"no rows in {mask(path)}")
         for chunk in self.chunks:
             table, facts = read_chunk(chunk, self.source, wanted)
             self.notes.include(facts.notes)

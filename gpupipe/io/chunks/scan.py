@@ -103,14 +103,14 @@ def scan_source(
                 notes.include(chunk.facts.notes)
         file.chunks = [chunk for chunk in file.chunks if chunk.facts.n_rows]
         if not file.chunks:
-            notes.say(f"no rows in {mask(file.file.path)}")
+            notes.add(f"no rows in {mask(file.file.path)}")
     found = [file for file in found if file.chunks]
     if not found:
         raise NoRowsError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     scan.agree(found)
     mixed = clashes([describe_file(file.facts) for file in found])
     if mixed and all(file.file.format == "csv" for file in found):
-        notes.say(mixed_note(mixed))
+        notes.add(mixed_note(mixed))
         scan.agree(found, mixed)
     chunks = [chunk for file in found for chunk in file.chunks]
     for chunk in chunks:

@@ -30,7 +30,7 @@ def generate_columns(source: TableSource, wanted: ColumnFilter, backend: DeviceB
     """
     if source.generate == "churn":
         return _customers(source, wanted.pick(SCHEMA.names), backend)
-    backend.remark(f"{source.generate}: generated on the host, then copied to the device")
+    backend.note(f"{source.generate}: generated on the host, then copied to the device")
     table = generate_rows(source, wanted, (0, source.rows))
     if not table.num_rows:
         raise DataError("there are no rows", where=source.label, fix="set more rows")
@@ -59,7 +59,7 @@ def _joined(name: str, parts: list[tuple[Array, Array | None]], xp: ArrayNamespa
 
 def _ids(source: TableSource, backend: DeviceBackend) -> DeviceDictionary:
     """Return the identifiers, whose distinct strings are generated on the host."""
-    backend.remark(f"{ID}: generated on the host")
+    backend.note(f"{ID}: generated on the host")
     return DeviceDictionary(backend.xp.arange(source.rows, dtype="int32"), customer_ids(source.seed, 0, source.rows))
 
 

@@ -80,7 +80,7 @@ class FrameStream:
         names = usable_names(schema, file, wanted, self.notes)
         typed = [name for name in names if not pa.types.is_null(schema.field(name).type)]
         if not chunks:
-            self.notes.say(f"no rows in {mask(file.path)}")
+            self.notes.add(f"no rows in {mask(file.path)}")
         for groups in chunks:
             with guard_device_read(file):
                 frame = self.backend.read_columns("parquet", [file.path], typed, groups)

@@ -117,7 +117,7 @@ def _joined(
     notes = Notes()
     notes.include(left.notes)
     notes.include(right.notes)
-    notes.say(note)
+    notes.add(note)
     return LoadedFrame(columns, TextRules(), [*left.files, *right.files], notes)
 
 
@@ -148,7 +148,7 @@ def _read_all(
             filled.append(file)
             layouts.append(layout)
         else:
-            notes.say(f"no rows in {mask(file.path)}")
+            notes.add(f"no rows in {mask(file.path)}")
     if not filled:
         raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
     typed = [name for name, kind in kinds.items() if not pa.types.is_null(kind)]
@@ -157,7 +157,7 @@ def _read_all(
     columns = {name: device_column(name, kind, frame, backend) for name, kind in kinds.items()}
     for name, column in columns.items():
         if isinstance(column, DeviceNumbers) and pa.types.is_uint64(kinds[name]) and pa.types.is_floating(column.type):
-            notes.say(f"column {name!r} has {BEYOND_INT64}")
+            notes.add(f"column {name!r} has {BEYOND_INT64}")
     return columns
 
 
@@ -185,7 +185,7 @@ def _together(files: list[SourceFile], names: list[str], backend: DeviceBackend,
     except Exception as error:  # errors of cuDF and Arrow have no common base class
         frame = _one_by_one(files, names, backend)  # raises an error that names the file
         reason = " ".join(str(error).split())[:300]
-        notes.say(f"{len(files)} files were read one by one, which needs more memory; one call failed: {mask(reason)}")
+        notes.add(f"{len(files)} files were read one by one, which needs more memory; one call failed: {mask(reason)}")
         return frame
 
 

@@ -174,7 +174,7 @@ class JsonTexts:
 
 def _note_many(name: str, texts: pa.StringArray, notes: Notes) -> None:
     if len(texts) > MANY_TEXTS:
-        notes.say(f"column {name!r}: {texts.nbytes:,} bytes of text were copied to the host to parse values")
+        notes.add(f"column {name!r}: {texts.nbytes:,} bytes of text were copied to the host to parse values")
 
 
 def _in_memory(file: SourceFile, content: bytes) -> SourceFile:

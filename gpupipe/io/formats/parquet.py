@@ -113,7 +113,7 @@ def _without_wrapped_times(table: pa.Table, seconds: pa.Table, notes: Notes) -> 
     for name, ticks in zip(seconds.column_names, seconds.columns, strict=True):
         fits = pc.less_equal(pc.abs(ticks.cast(pa.int64())), MAX_SECONDS)
         if not pc.all(fits).as_py():
-            notes.say(f"column {name!r} has {BEYOND_MICROS}", name)
+            notes.add(f"column {name!r} has {BEYOND_MICROS}", name)
             columns[name] = pc.if_else(fits, columns[name], pa.scalar(None, columns[name].type))
     return pa.table(columns)
 

@@ -54,7 +54,7 @@ class LoadedModel(ABC):
     manifest : dict
         The content of manifest.json, or the entries of it that predictions need.
     goal, decision, backend, folder, rules, events, warns
-        As in `gpupipe.Model`. Warnings raised while computing are in ``backend.take_remarks()``.
+        As in `gpupipe.Model`. Warnings raised while computing are in ``backend.take_notes()``.
     """
 
     goal: Goal
@@ -134,7 +134,7 @@ class LoadedModel(ABC):
         ------
         SchemaError
             If a column is missing or has values of another kind, or a rule of ``data:`` is violated; the message names
-            rows and columns. Rules with ``otherwise: warn`` add to ``backend.take_remarks()`` instead.
+            rows and columns. Rules with ``otherwise: warn`` add to ``backend.take_notes()`` instead.
         ConfigError
             If a further table is missing or unknown, or `as_of` is not a time.
         DataError

@@ -57,7 +57,7 @@ def rows_to_predict(model: LoadedModel, data: Any, tables: Any, as_of: Any) -> R
     is_path = isinstance(data, (str, Path))
     label = mask(str(data) if is_path else data.label if isinstance(data, TableSource) else "the given table")
     for warning in enforce_served(arrow, model.rules, model.backend, label):
-        model.backend.remark(warning)
+        model.backend.note(warning)
     now = _parse_cut_off(as_of)
     return RowsToPredict(model.events.with_cut_off(arrow, now, model.inputs), _read_events(model, tables), now)
 

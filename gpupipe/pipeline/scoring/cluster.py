@@ -98,8 +98,8 @@ def score_on_cluster(
         summary = score_on_workers(
             loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust
         )
-        for remark in workers.remarks():
-            note(remark)
+        for line in workers.take_warnings():
+            note(line)
     return replace(summary, output=output, seconds=time.perf_counter() - started, notes=tuple(notes))
 
 
@@ -142,8 +142,8 @@ def score_on_workers(
             log(warning)
         sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
-    for remark in written.remarks:
-        log(remark)
+    for line in written.notes:
+        log(line)
     columns = choose(written.copied)
     return ScoreSummary(
         output=folder,

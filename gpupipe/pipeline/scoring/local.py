@@ -128,7 +128,7 @@ def score(
     scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):
         predicted = scorer.predict_table(screened.table, tables, as_of)
-    for text in scorer.backend.take_remarks():
+    for text in scorer.backend.take_notes():
         note(text)
     if screened.passed is not None:
         copied = copied.filter(pa.array(screened.passed)) if copied.num_columns else copied
@@ -193,7 +193,7 @@ def _score_entities(
         raise ConfigError("expected an INPUT or --as-of", fix=fix)
     served = replace(model, warns=False)  # the report is printed instead
     table = served.predict_entities(tables, as_of)
-    for text in model.backend.take_remarks():
+    for text in model.backend.take_notes():
         note(text)
     write_table(table, output, safe_csv)
     return ScoreSummary(

@@ -137,7 +137,7 @@ class UntrustedModel(LoadedModel):
 
     def _add_warnings(self, warnings: Iterable[str]) -> None:
         for warning in warnings:
-            self.backend.remark(warning)
+            self.backend.note(warning)
 
 
 def load_untrusted(

@@ -32,7 +32,7 @@ class ModelWorker:
         try:
             model = self._load(request)
             reply, arrays = self._reply(model, request, parts)
-            warnings = [str(text) for text in model.backend.take_remarks()]
+            warnings = [str(text) for text in model.backend.take_notes()]
             return pack({**reply, "sha256": model.manifest["manifest_sha256"], "warnings": warnings}, arrays)
         except Exception as error:
             return pack(write_error(error))

@@ -70,7 +70,7 @@ def test_out_of_memory_falls_back_to_fewer_keys_with_a_note() -> None:
     expected = list(RFM(**ORDERS).derive(there))
     assert_same(derive_by_keys(Hungry(most=100, **ORDERS), there), expected)
     assert [what for what in there.memory if what[0] == "history"] == []  # what earlier ops have left makes room
-    assert backend.take_remarks() == ["the history of orders: out of memory at 6 keys: continued with 2 at a time"]
+    assert backend.take_notes() == ["the history of orders: out of memory at 6 keys: continued with 2 at a time"]
 
 
 def test_a_key_that_does_not_fit_in_memory_is_an_error_with_its_size() -> None:

@@ -167,7 +167,7 @@ def test_some_keys_at_a_time_give_the_same() -> None:
         ),
         ({"lag": SERIES | {"columns": "sold", "current": True, "gap": "7d"}}, "without as_of and gap"),
         ({"rolling": SERIES | {"windows": 3, "gap": -1}}, "gap"),
-        ({"rolling": SERIES | {"windows": 3, "gap": "a week"}}, "no span of time"),
+        ({"rolling": SERIES | {"windows": 3, "gap": "a week"}}, "expected a duration"),
     ],
 )
 def test_an_invalid_gap_is_rejected(sales: pd.DataFrame, op: dict[str, Any], message: str) -> None:

@@ -256,7 +256,7 @@ def test_wrong_columns_and_tables_are_rejected(visits: pd.DataFrame, op: dict[st
     ("op", "message"),
     [
         ({"aggregate": {"time": "at"}}, "set key and time"),
-        ({"rolling": HISTORY | {"windows": "7 moons"}}, "no span of time"),
+        ({"rolling": HISTORY | {"windows": "7 moons"}}, "expected a duration"),
     ],
 )
 def test_invalid_settings_are_rejected(op: dict[str, Any], message: str) -> None:

@@ -242,10 +242,10 @@ def test_a_run_reads_in_chunks_with_a_note_if_memory_is_short(churn: Path, tmp_p
     config.write_text(f"source:\n  path: {churn}\n  target: Churn\n  cache: {tmp_path / 'kept'}\n")
     small, large = SmallMachine(), CpuBackend()
     found = read_table(load_config(config), small)
-    assert [remark.split(":")[0] for remark in small.take_remarks()] == ["read in 12 chunks"]
+    assert [note.split(":")[0] for note in small.take_notes()] == ["read in 12 chunks"]
     (again,) = read_table(load_config(config), large).notes
     assert "found in the cache" in again
-    assert not large.take_remarks()
+    assert not large.take_notes()
     loaded = read_arrow(load_config(config).source)
     assert_same(found.table, encode(loaded.table, large))
     assert list(found.notes) == loaded.notes.lines()
@@ -311,7 +311,7 @@ def test_a_device_reads_in_chunks_the_same_as_the_host_at_once(churn: Path, tmp_
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false{settings}}}\n")
     loaded, device, backend = load_config(config), SmallDevice(), CpuBackend()
     found = read_table(loaded, device)
-    assert [remark.split(":")[0] for remark in device.take_remarks()] == ["read in 12 chunks"]
+    assert [note.split(":")[0] for note in device.take_notes()] == ["read in 12 chunks"]
     assert_same_on_device(found.table, read_table(loaded, backend).table)
 
 
@@ -336,7 +336,7 @@ def test_rare_values_are_the_same_on_a_device(tmp_path: Path, rows: int) -> None
     config.write_text(f"source: {{path: '{tmp_path}/*.parquet', schema: {{when: datetime, number: float}}}}\n")
     loaded, device = load_config(config), SmallDevice()
     found, expected = read_table(loaded, device), read_table(loaded, CpuBackend())
-    assert device.take_remarks()
+    assert device.take_notes()
     assert_same_on_device(found.table, expected.table)
     assert sorted(found.notes) == sorted(expected.notes)
 

@@ -560,7 +560,7 @@ def test_generated_customers_and_events_are_joined_where_they_are_read(tmp_path:
     assert_same_table(read.table, expected.table)
     assert read.notes == expected.notes and device.fallbacks() == []
     said = ["churn_events: generated on the host, then copied to the device", "customerID: generated on the host"]
-    assert device.take_remarks() == said
+    assert device.take_notes() == said
 
 
 GENERATED: list[dict[str, Any]] = [

@@ -126,8 +126,8 @@ def test_tables_are_joined_where_they_are(keys: list[str]) -> None:
     host, device = PandasBackend(), DeviceDouble()
     joined = JoinedTable(path="r", on=keys, cardinality="one_to_one", prefix="r_")
     expected, said = join_columns(columns(host), columns(host), "r", joined, host)
-    found, remark = join_columns(columns(device), columns(device), "r", joined, device)
-    assert remark == said == "table 'r': 66.7% of the rows have a match"
+    found, note = join_columns(columns(device), columns(device), "r", joined, device)
+    assert note == said == "table 'r': 66.7% of the rows have a match"
     for name, column in expected.items():
         there = found[name]
         assert isinstance(there, DeviceNumbers) and isinstance(column, DeviceNumbers)

@@ -75,7 +75,7 @@ def csv_columns(
         backend,
     )
     if sum(n_chunks) > len(n_chunks):
-        backend.remark(chunks_note(sum(n_chunks)))
+        backend.note(chunks_note(sum(n_chunks)))
     return columns
 
 

@@ -61,7 +61,7 @@ def read_header(stream: Any, file: SourceFile, settings: CsvSettings, notes: Not
             raise unclosed_quote_error(file, 1)
         return None
     if len(names) == 1 and dialect.is_blank_separated(settings):
-        notes.say(f"{mask(file.path)} is read as one column; for fields separated by spaces, set {WHITESPACE_FIX}")
+        notes.add(f"{mask(file.path)} is read as one column; for fields separated by spaces, set {WHITESPACE_FIX}")
     return CsvHeader(_checked(names, file, settings, notes), dialect.delimiter, n_lines)
 
 
@@ -100,6 +100,6 @@ def _checked(names: list[str], file: SourceFile, settings: CsvSettings, notes: N
             name = f"column_{i}"
             while name in known:
                 name += "_"
-            notes.say(f"column {i} has no name in the header; named {name!r}")
+            notes.add(f"column {i} has no name in the header; named {name!r}")
         numbered.append(name)
     return numbered

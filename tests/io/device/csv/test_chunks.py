@@ -206,7 +206,7 @@ def test_the_run_and_the_plan_say_in_how_many_chunks(tmp_path: Path, monkeypatch
     config.write_text(f"source: {{path: {tmp_path / 't.csv'}, target: y, cache: false}}\nmodels: [gaussian_nb]\n")
     loaded, device = load_config(config), PandasDevice()
     read_table(loaded, device)
-    assert device.take_remarks() == ["CSV read in 8 chunks"]
+    assert device.take_notes() == ["CSV read in 8 chunks"]
     planner = Planner(loaded, preview(loaded), "", Ledger(1 << 40), Ledger(1 << 40))
     planner.walk()
     assert (planner.stages[0].device, planner.stages[0].parts) == ("gpu", 8)
