@@ -156,7 +156,7 @@ def test_the_cuda_version_of_the_image_matches_its_extra() -> None:
     assert VERSIONS["CUDA_EXTRA"] == f"cuda{VERSIONS['CUDA_VERSION'].partition('.')[0]}"
 
 
-# Clusters: the commands are those of Dask and of gpupipe, and what they name is there.
+# Clusters: commands of Dask and gpupipe with valid options and existing files.
 
 
 def commands_of_clusters() -> dict[str, list[str]]:

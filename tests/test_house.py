@@ -130,7 +130,7 @@ def exists(name: str) -> bool:
     module = place / "__init__.py"
     if parts and (file := place / f"{parts[0]}.py").is_file():
         module, parts = file, parts[1:]
-    statements = ast.parse(module.read_text()).body[1:]  # what it says of itself may be as old as the name
+    statements = ast.parse(module.read_text()).body[1:]  # its text may be as old as its name
     code = "\n".join(map(ast.unparse, statements))
     return not parts or re.search(rf"\b{parts[0]}\b", code) is not None
 

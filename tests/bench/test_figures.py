@@ -83,7 +83,7 @@ def test_there_is_no_ratio_to_nothing() -> None:
     ("ours", "theirs", "expected"),
     [
         ([5.0, 6.0, 7.0], [1.0, 8.0, 70.0], 100),
-        ([1.0, 9.0, 7.0], [2.0, 8.0, 70.0], 1000),  # faster at 10 rows, but not from there on
+        ([1.0, 9.0, 7.0], [2.0, 8.0, 70.0], 1000),  # faster at 10 rows, but not for all larger tables
         ([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], 10),
         ([1.0, 2.0, 3.0], [2.0, 3.0, 3.0], None),  # as fast is not faster
         ([1.0, 2.0, None], [2.0, 3.0, 4.0], None),

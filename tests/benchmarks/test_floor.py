@@ -50,7 +50,7 @@ ENGINES = {"numpy": (numpy_engine, numpy_interpreter), "numba": (numba_engine, n
 def test_a_fit_runs_only_on_the_engine_of_its_row(
     binary: Path, monkeypatch: pytest.MonkeyPatch, engine: str, other: str
 ) -> None:
-    made = "features: [{clip: {columns: b, lower: 0}}, {log1p: b}, "  # has to be computed before it can be scaled
+    made = "features: [{clip: {columns: b, lower: 0}}, {log1p: b}, "  # a feature computed before it is scaled
     binary.write_text(binary.read_text().replace("features: [", made))
     split = read_and_split(load_config(binary), StageClock())
     for module in ENGINES[other]:

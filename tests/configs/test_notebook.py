@@ -59,7 +59,7 @@ def test_the_notebook_runs_and_both_networks_learn(kernel: str) -> None:
     text = printed(executed("pytorch.ipynb", kernel))
     assert "the same address: True" in text and "copied: False" in text
     by_hand, of_yaml = figures(text)
-    assert 0.72 < by_hand < 0.87 and 0.72 < of_yaml < 0.87  # the best that can be had is about 0.855
+    assert 0.72 < by_hand < 0.87 and 0.72 < of_yaml < 0.87  # the best possible score is about 0.855
     for file in ("architecture.json", "estimator.safetensors", "estimator.onnx"):
         assert file in text
 

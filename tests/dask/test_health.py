@@ -29,7 +29,7 @@ from tests.dask.somebody import processes_below, started
 from tests.inline_workers import InlineWorkers
 
 LIMIT = 400 * MIB
-SECONDS_AT_MOST = 60  # what a test waits for a process before it fails
+SECONDS_AT_MOST = 60  # seconds that a test waits for a process before it fails
 
 
 def small(**settings: object) -> ClusterSettings:

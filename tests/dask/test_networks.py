@@ -36,7 +36,7 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from tests.dask import chores
 
-SECONDS_AT_MOST = 120  # what a test waits for before it fails
+SECONDS_AT_MOST = 120  # seconds that a test waits before it fails
 TINY = {"width": 16, "depth": 1, "embedding_size": 4, "n_bins": 8, "learning_rate": 1e-2, "epochs": 4}
 
 
@@ -63,7 +63,7 @@ def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
 @pytest.fixture(scope="module")
 def two() -> Iterator[DaskWorkers]:
     """Two processes that are restarted when they die."""
-    # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
+    # Dask restarts a worker that is silent for a third of the deadline, and importing PyTorch can take long.
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
     with connect(settings, "cpu") as workers:
         yield workers
@@ -140,8 +140,8 @@ def test_two_workers_learn_the_same_as_one_machine(both: DaskWorkers) -> None:
     assert auc(found[0]) == pytest.approx(auc(alone), abs=0.01)
     assert "shared by 2 workers" in found[0].notes[0]
     for one in found:
-        assert one.history == found[0].history  # neither where rows lie nor how they are cut says what is learned
-        # What follows from all rows at once is that of one machine, though no worker has them all.
+        assert one.history == found[0].history  # the result does not depend on the location or the partitions of rows
+        # Results that depend on all rows match one machine, though no worker has all rows.
         for name in ("lower", "width"):
             assert getattr(one.estimator.network.numbers, name).equal(getattr(alone.estimator.network.numbers, name))
         table = one.estimator.network.categories.table.weight
@@ -200,7 +200,7 @@ def await_tasks(workers: DaskWorkers, counts: list[int]) -> None:
 def test_an_error_of_one_worker_is_reported_and_training_can_restart(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, before = divided(X, [1000], both), both.n_lost
-    blocked = tmp_path / "state.pt"  # where the file is to be, a folder is
+    blocked = tmp_path / "state.pt"  # a folder has the name of the file
     blocked.mkdir()
     with pytest.raises(LimitError, match="cannot write the checkpoint"):
         fit_network(Mlp(**TINY), matrix, y, context(checkpoint=blocked))

@@ -180,7 +180,7 @@ CASES = [(files, "two classes") for files in FILES] + [(one_file, task) for task
 
 
 @pytest.mark.parametrize(("files", "task"), CASES, ids=lambda case: case if isinstance(case, str) else case.__name__)
-def test_unsorted_files(
+def test_uneven_files(
     tmp_path: Path, configuration: Callable[[str], Path], compare: Compare, files: Callable[[Path], None], task: str
 ) -> None:
     files(tmp_path / "data")

@@ -33,7 +33,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)
-    for name in BEFORE_START:  # what a cluster that Dask started without us has left: it would be taken for the user's
+    for name in BEFORE_START:  # leftovers of a cluster started by Dask alone, which would count as the user's
         os.environ.pop(name, None)
     with chdir(folder), connect(settings, "cpu") as workers:
         yield workers

@@ -24,7 +24,7 @@ from gpupipe.datasets.churn.population import (
 )
 
 U = np.linspace(0.001, 0.999, 5_001)
-# Curve to the law, or to quantiles of a law that are transformed.
+# Curve to its distribution, or to transformed quantiles of one.
 LAWS: dict[str, Any] = {
     "MonthlyCharges": stats.gamma(4.0, scale=4.0).ppf(U),
     "TotalCharges": stats.lognorm(0.15).ppf(U),

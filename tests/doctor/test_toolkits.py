@@ -66,7 +66,7 @@ def test_the_toolkit_is_queried_from_an_nvcc_script_elsewhere(
     assert (finding.level, finding.fix) == ("error", f"export CUDA_HOME={toolkit} LD_LIBRARY_PATH={toolkit}/lib")
 
 
-def test_settings_without_effect_are_not_suggested(
+def test_ineffective_fixes_are_not_suggested(
     toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")

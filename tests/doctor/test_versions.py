@@ -73,7 +73,7 @@ def test_a_version_above_the_caps_of_cudf_is_a_warning(site: Any, name: str, cap
     site.add("cudf-cu13", "26.10.2", [f"{name}{cap}", "rmm-cu13==26.10.*", "pytest<9; extra == 'test'"])
     site.add(name, installed)
     site.add("pytest", "9.2.0")
-    site.add("rmm-cu13", "26.8.0")  # said once already, as packages of several releases
+    site.add("rmm-cu13", "26.8.0")  # already reported as packages of several releases
     own, finding = version_findings(site.read())
     assert (own.check, own.fix) == ("versions", "pip install -e .")
     assert (finding.level, finding.check) == ("warning", name)

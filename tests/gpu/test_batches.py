@@ -27,7 +27,7 @@ def to_cuda(array: np.ndarray) -> Any:
     return torch.from_numpy(array).cuda()
 
 
-# How the rows come: from the host, from the device by CuPy or by PyTorch, from the host without room on the device.
+# Sources of rows: the host, the device (CuPy or PyTorch), and the host without room on the device.
 WAYS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "moved": (np.asarray, {"device": "cuda"}, "device"),
     "CuPy": (to_cupy, {}, "device"),

@@ -20,8 +20,8 @@ from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from tests.backends import double
 from tests.features import histories
 
-TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
-SUMS = 1e-5  # of what is learned from sums of what float32 holds differently: logarithms above all
+TOLERANCE = 2e-5  # tolerance of a cell, relative to 1 + its value
+SUMS = 1e-5  # tolerance of statistics of values that float32 rounds differently, above all logarithms
 ROWS = 5_000
 DERIVED = set(histories.OPS_BY_NAME)
 TEXTS = {"text_hash", "text_counts"}

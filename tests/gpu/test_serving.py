@@ -12,7 +12,7 @@ import pytest
 from benchmarks.device.parity import run_on
 from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
 
-PREDICTION_GAP = 1e-4  # of float32 sums in another order
+PREDICTION_GAP = 1e-4  # tolerance of float32 sums in another order
 # cuML finds neighbours by float32 distances, scikit-learn by float64: of rows that are nearly as near, another one is
 # taken. Computed with NumPy on these matrices, with ties broken in three ways: at most 5 of 1,409 rows of the two
 # classes differ, 50 of the numbers, and the mean difference is 7e-4 and 9e-5 of the largest prediction.

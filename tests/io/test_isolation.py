@@ -76,7 +76,7 @@ def test_a_file_passes_only_with_a_reply_and_the_next_one_gets_a_new_child(
     assert "corrupt or malicious" in error.fix
     if name == "crash":
         assert read_arrow(Source(path=str(folder / "z.parquet"), isolate=True)).table.num_rows == 3
-        assert type(refusal(folder)) is DataError  # what was found out about it is not kept
+        assert type(refusal(folder)) is DataError  # its check result is not kept
 
 
 def test_a_child_that_does_not_start_is_not_blamed_on_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_gains_and_the_rows_at_the_top_are_those_of_sorted_rows() -> None:
 
 def test_rows_that_share_a_probability_count_in_proportion_at_the_top() -> None:
     y = np.repeat([1.0, 0.0, 1.0, 0.0], [40, 10, 100, 850])
-    p = np.repeat([0.9, 0.2], [50, 950])  # the 50 others of the first 100 are any of 950, of which 100 are positive
+    p = np.repeat([0.9, 0.2], [50, 950])  # the other 50 of the first 100 are drawn from 950 rows with 100 positives
     top = curves("binary", y, p, backend=HOST).top[0]
     assert top.n_rows == 100
     assert top.hits == pytest.approx(40 + 50 * 100 / 950)

@@ -19,7 +19,7 @@ from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from tests.models.folder_files import load_fitted
 
 CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
-# Small trees and few rounds: the tests ask whether a model learns, not how well it can be made to.
+# Small trees and few rounds: the tests check that a model learns, not its best score.
 PARAMS: dict[str, dict[str, Any]] = {
     "lasso": {"alpha": 0.5},
     "elastic_net": {"alpha": 0.1},

@@ -55,7 +55,7 @@ def test_class_weights_multiply_row_weights() -> None:
 @pytest.mark.parametrize("name", [name for name, m in MODELS.items() if "class_weight" in m.model_fields])
 def test_weighting_a_class_raises_its_probability(name: str, tables: dict[str, Any]) -> None:
     data = tables["binary"]
-    # Few columns, so that the classes overlap and there is something to move.
+    # Few columns, so that the classes overlap and weights have an effect.
     data = replace(data, X=np.asfortranarray(data.X[:, 9:12]), X_test=np.asfortranarray(data.X_test[:, 9:12]))
     data = replace(data, context=replace(data.context, feature_names=("a", "b", "c"), class_labels=("bad", "good")))
     plain, weighted = (

@@ -61,6 +61,6 @@ def test_a_plan_says_that_the_rows_will_be_on_the_disk() -> None:
     assert plan.error is None
     assert plan.host_bytes < 1 << 30
     read = next(stage for stage in plan.stages if stage.name == "read")
-    assert read.parts > 5 and read.peak_host_bytes < 600 << 20  # rows that are generated come in pieces, too
+    assert read.parts > 5 and read.peak_host_bytes < 600 << 20  # generated rows arrive in chunks, too
     assert plan.to_json()["on_disk"].startswith("in memory the run would need")
     assert "in passes" in [note for stage in plan.stages for note in stage.notes]

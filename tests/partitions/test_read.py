@@ -196,8 +196,8 @@ def test_folders_that_are_columns_and_files_that_differ(churn: Path, tmp_path: P
     assert any("no rows" in note for note in found[0].notes) and any("missing from" in note for note in found[0].notes)
 
 
-ROWS = 400  # so few that a piece has about a kilobyte
-LATE = {  # a column whose last value is not like the others
+ROWS = 400  # few rows, so that a chunk has about a kilobyte
+LATE = {  # a column whose last value differs in type
     "int to float": ("1", "2.5"),
     "minus zero": ("-0", "2.5"),
     "int to bool": ("1", "true"),

@@ -159,7 +159,7 @@ def test_its_model_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> Non
     np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)
 
 
-# Two columns and nothing drawn: what features cost in the simulator is not asked here.
+# Two columns and no random draws, to save time in the simulator.
 KEPT = ("tenure", "MonthlyCharges", "Churn")
 SMALL: dict[str, Any] = {
     "source": {

@@ -85,7 +85,7 @@ def test_pooled_metrics_match_nested_calibration(runs: Any, german: Path) -> Non
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     expected = cross_val_predict(nested, X, y, cv=folds, method="predict_proba")[:, 1]
     got = runs[1][1]["probability_2"]
-    # One map learned of all rows, these included, has an area of 0.017 more and a Brier score of 0.007 less.
+    # One calibration map learned on all rows, these included, has a 0.017 larger area and a 0.007 lower Brier score.
     assert roc_auc_score(y, got) == pytest.approx(roc_auc_score(y, expected), abs=0.006)
     assert brier_score_loss(y, got) == pytest.approx(brier_score_loss(y, expected), abs=0.002)
 

@@ -130,7 +130,7 @@ def test_resources_used_are_in_the_timeline_the_report_and_the_log(tmp_path: Pat
     assert "Limits and costs" in report and "3600 per hour, 0.3 per kWh" in report
     (said,) = [note.text for note in run.timeline.notes if note.text.startswith("used: ")]
     assert "of 1 h 00 min" in said
-    assert run.timeline.to_json()["limits"] == run.timeline.to_json()["limits"]  # nothing runs on after the end
+    assert run.timeline.to_json()["limits"] == run.timeline.to_json()["limits"]  # nothing runs after the end
 
 
 def test_a_run_without_limits_does_not_mention_them(churn_run: Any) -> None:

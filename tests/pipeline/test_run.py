@@ -87,7 +87,7 @@ def test_folds_match_scikit_learn(write, tmp_path: Path) -> None:
         "models: [hist_gradient_boosting: {max_iter: 30}]\nevaluate: {metrics: [r2]}\nreport: {enabled: false}\n"
     )
     run = run_pipeline(load_config(path), tmp_path / "run")
-    # Interactions aside the same rows and the same library: the folds must be the same to come this near.
+    # Same rows and library, except interactions: only equal folds give scores this close.
     model = HistGradientBoostingRegressor(max_iter=30, random_state=0)
     X = frame[["a", "b"]].to_numpy(np.float32)
     expected = cross_val_score(model, X, frame["y"], cv=KFold(4, shuffle=True, random_state=0), scoring="r2")

@@ -80,7 +80,7 @@ class ExchangeChecks:
         tensor = to_torch(X[10:])
         del X
         gc.collect()
-        others = [backend.empty_matrix(*SHAPE) for _ in range(20)]  # who would take memory that was given back
+        others = [backend.empty_matrix(*SHAPE) for _ in range(20)]  # it would reuse released memory
         for other in others:
             other[:] = -1
         backend.synchronize()

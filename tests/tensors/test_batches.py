@@ -147,7 +147,7 @@ def test_numbers_of_other_types_and_in_reverse_are_converted(dtype: str, shuffle
         assert (batch.features[:, 0] / 2 % 2 == batch.target).all()
 
 
-def test_arrow_columns_aretargets() -> None:
+def test_arrow_columns_are_targets() -> None:
     y = pa.array(np.arange(10))
     X = np.arange(10, dtype="float32")[:, None]
     for batch in Batches((X, y), 3):

@@ -87,7 +87,7 @@ def test_new_workers_agree_on_the_epoch(bases: list[int], data: st.DataObject) -
     epochs = Epochs()
     for epoch, base in enumerate(bases):
         order = data.draw(st.permutations(range(3)))
-        started = order[: data.draw(st.integers(1, 3))]  # an iteration that is given up may not reach all workers
+        started = order[: data.draw(st.integers(1, 3))]  # an abandoned iteration may not reach all workers
         assert epochs_of(copies(epochs, 3), base, started) == {epoch}
     assert epochs.next(None) == len(bases)
 

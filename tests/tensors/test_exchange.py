@@ -160,7 +160,7 @@ def test_any_librarys_array_is_taken_by_dlpack() -> None:
         np.testing.assert_array_equal(tensor.numpy(), X)
 
 
-def test_every_library_has_an_array_reader() -> None:
+def test_the_supported_libraries() -> None:
     assert list(LIBRARIES) == ["numpy", "torch", "jax", "tensorflow"]
 
 

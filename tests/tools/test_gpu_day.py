@@ -153,7 +153,7 @@ def test_only_the_machine_code_of_one_architecture_is_kept(tmp_path: Path) -> No
     assert found is not None
     for gone in (b"sm_80 code", b"text of 90", b"sm_75 code", b"text of 75"):
         data = data.replace(gone, bytes(len(gone)))
-    assert path.read_bytes() == data  # what nothing replaces stays: the loader is to say why it does not run
+    assert path.read_bytes() == data  # code without a replacement stays, so that the loader reports why it does not run
     assert (found.kept_bytes, found.blanked_bytes) == (10 + 10 + 21, 40)
 
 

@@ -42,7 +42,7 @@ def test_a_peak_includes_memory_allocated_before_the_stage_and_its_parent() -> N
     """RMM's counters begin each stage with 0: they know only what came on top."""
     meter = _Meter()
     meter.open(held=100)
-    meter.open(held=40)  # allocated since the outer one began
+    meter.open(held=40)  # allocated since the outer stage began
     assert meter.close(peak_bytes=5).peak_bytes == 145
     assert meter.close(peak_bytes=60).peak_bytes == 160
 

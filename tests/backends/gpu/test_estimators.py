@@ -18,7 +18,7 @@ from gpupipe.models import MODELS, FitContext, early_refusal
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import keyword_arguments
 
-# Networks are PyTorch's on every device: no estimator stands for them.
+# Networks use PyTorch on every device, so they have no device estimator.
 CASES = [
     (name, task)
     for name, model in MODELS.items()

@@ -68,14 +68,14 @@ def test_the_coefficients_match_scikit_learn(
     monkeypatch.setattr(least_squares, "BLOCK_BYTES", 8 * X.shape[1] * 97)  # and a last one of fewer rows
     found = on_device(X, y, weights, fit_intercept=fit_intercept)
     reference = LinearRegression(tol=1e-10, fit_intercept=fit_intercept).fit(X.astype(float), y, weights)
-    # scikit-learn gives a constant column whatever the rounding of its weighted mean makes of it.
+    # In scikit-learn the coefficient of a constant column depends on the rounding of its weighted mean.
     is_compared = (np.ptp(X, axis=0) > 0) | (not fit_intercept)
     unit = np.where(np.ptp(X, axis=0) > 0, X.std(axis=0, dtype=float), 1.0)[is_compared]
     expected = reference.coef_[is_compared] * unit
     coef = xp.asnumpy(found.coef_)
     assert type(found.coef_) is DeviceArray
     assert not coef[~is_compared].any()
-    # Where units are unlike, it is scikit-learn's SVD of unscaled columns that is right to 1e-7 only.
+    # With unlike units, scikit-learn's SVD of unscaled columns is accurate to 1e-7 only.
     np.testing.assert_allclose(coef[is_compared] * unit, expected, rtol=2e-7, atol=1e-9 * np.abs(expected).max())
     there = reference.predict(X.astype(float))
     np.testing.assert_allclose(xp.asnumpy(found.predict(xp.asarray(X))), there, rtol=2e-7, atol=2e-7)

@@ -86,7 +86,7 @@ class _HostForDevice(types.ModuleType):
         return getattr(np, name)
 
 
-@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # of pandas, which cuDF does not have
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # pandas methods that cuDF lacks
 def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pandas and NumPy stand for cuDF and CuPy, XGBoost trains on the CPU."""
     cupy = _HostForDevice("cupy")

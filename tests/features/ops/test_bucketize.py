@@ -30,7 +30,7 @@ def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges
 @examples(25)
 @given(seed=st.integers(0, 1000), bins=st.integers(2, 12), n=st.integers(30, 200))
 def test_bins_match_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
-    # Where a quantile falls on a row, that row's bin hangs on the last digit of an interpolation.
+    # If a quantile equals the value of a row, that row's bin depends on the last digit of an interpolation.
     assume(strategy == "uniform" or all((n - 1) * i % bins for i in range(1, bins)))
     x = np.random.default_rng(seed).lognormal(2, 1, n)
     got = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": bins, "strategy": strategy}}]).training["x"]

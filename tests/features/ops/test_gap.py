@@ -91,7 +91,7 @@ def test_a_window_ends_where_values_are_known(sales: pd.DataFrame, gap: int) -> 
     settings = {"columns": "sold", "functions": ["mean", "max"], "windows": ["5d", 3], "gap": f"{gap}d"}
     found = made(sales, {"rolling": SERIES | settings})
     known = in_order(sales)
-    known["sold"] = known.groupby("store")["sold"].shift(gap)  # a row a day: what is known then
+    known["sold"] = known.groupby("store")["sold"].shift(gap)  # one row per day: the values known by then
     by_store = known.set_index("day").groupby("store")["sold"]
     for window, rows_of_it in (("5d", 5), ("3", 3)):
         for function in ("mean", "max"):

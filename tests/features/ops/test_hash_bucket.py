@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpupipe.errors import ConfigError
 from tests.examples import examples
 
-# A model that is served by a later release reads these numbers: they may never change.
+# Models saved by this release are used by later ones, so these numbers must never change.
 BUCKETS = {"a": 442, "b": 831, "Zürich": 85, "": 3, "17850": 695, "two year": 685}
 
 

@@ -14,7 +14,7 @@ from gpupipe.errors import ConfigError
 from tests.examples import examples
 
 NULL = float("nan")
-# Fixed-point numbers repeat, so that the most frequent one is worth something.
+# Fixed-point numbers repeat, so that the most frequent one is meaningful.
 NUMBERS = st.lists(st.integers(-500, 500).map(lambda i: i / 4) | st.just(NULL), min_size=1, max_size=60)
 SOME_NUMBERS = NUMBERS.filter(lambda x: not np.isnan(x).all())
 LEVELS = st.lists(st.sampled_from(["a", "b", "10", "9", None]), min_size=1, max_size=40)
@@ -54,7 +54,7 @@ def test_categories_get_the_most_frequent_level(fit, levels: list[str | None]) -
     filled = SimpleImputer(strategy="most_frequent", missing_values=None).fit_transform(
         np.array(levels, object)[:, None]
     )[:, 0]
-    # Of several that are as frequent, scikit-learn takes the first as text and gpupipe the first in its order.
+    # Of equally frequent levels, scikit-learn takes the first in text order and gpupipe the first in level order.
     counts = pd.Series(levels).value_counts()
     if (counts == counts.max()).sum() == 1:
         got.columns = [name.removeprefix("c=") for name in got.columns]

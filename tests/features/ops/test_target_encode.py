@@ -74,7 +74,7 @@ def test_a_category_of_pure_noise_does_not_predict_the_target(fit) -> None:
     made = fit({"c": levels}, [{"target_encode": {"columns": "c", "smoothing": 1}}], y=y, schema={"c": "category"})
     assert roc_auc_score(y, made.training["c_target"]) == pytest.approx(0.5, abs=0.03)
     naive = made.serve({"c": levels})["c_target"]
-    assert roc_auc_score(y, naive) > 0.7  # what cross-fitting saves the model from
+    assert roc_auc_score(y, naive) > 0.7  # the leak that cross-fitting prevents
 
 
 def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:

@@ -51,7 +51,7 @@ def course(row: np.ndarray) -> float:
 def test_a_distance_matches_scikit_learn_and_is_null_for_null_coordinates(fit, rows: list) -> None:
     points = frame(rows)
     got = fit(points, [{"haversine": POINTS}], view="codes", schema=dict.fromkeys(NAMES, "float")).training
-    # float32 holds a coordinate anywhere on earth to a metre.
+    # float32 represents any coordinate on earth to within a metre.
     np.testing.assert_allclose(got["distance_km"], kilometres(points), rtol=1e-5, atol=0.003)
 
 

@@ -192,7 +192,7 @@ def test_moments_and_nulls_of_a_chain_match_its_column_of_the_matrix(fit, chain:
     values = statistics._arrays([column, column.then("FILL", 0.0)])[0].astype(np.float64)
     known = values[~np.isnan(values)]
     ((mean, deviation),), (n_null,) = statistics.moments([column]), statistics.null_counts([column])
-    # float32 holds the column to 7 digits; a chain that begins by centring loses none of a large mean before.
+    # float32 has 7 digits; a chain that starts with centring loses none of them to a large mean.
     size = 3e-7 * np.abs(known).max()
     assert mean == pytest.approx(known.mean(), abs=size)
     assert deviation == pytest.approx(known.std(), abs=size)

@@ -156,7 +156,7 @@ def test_chunks_agree_on_the_widest_type(kinds: list[pa.DataType], expected: pa.
     assert again == [kind not in (expected, pa.null()) for kind in kinds]
 
 
-def test_a_type_refused_by_a_chunk_is_not_tried_again() -> None:
+def test_a_type_refused_by_a_chunk_is_not_chosen() -> None:
     pieces = of_kinds(pa.bool_(), pa.int64(), refused=(pa.bool_(), pa.date32()))
     assert agree_on_columns(pieces, "csv", set(), []).kinds == {"x": pa.time32("s")}
     with pytest.raises(NoAgreement):

@@ -57,11 +57,11 @@ def test_one_step_matches_plain_pytorch(small, weighted: bool) -> None:
     loss = (losses * weights).sum() / weights.sum()
     gradients = torch.autograd.grad(loss, list(begun.values()))
     norm = torch.stack([(g**2).sum() for g in gradients]).sum().sqrt()
-    assert norm > clip  # or the step would not show that gradients are clipped
+    assert norm > clip  # otherwise the step would not show that gradients are clipped
     for (name, value), gradient in zip(begun.items(), gradients, strict=True):
         pulled = decay if name in ("body.1.weight", "head.weight") else 0.0
         g = gradient * clip / norm
-        # Of the first step of Adam the corrected moments are the gradient and its square.
+        # In Adam's first step the corrected moments are the gradient and its square.
         expected = value * (1 - rate * pulled) - rate * g / (g.abs() + 1e-8)
         torch.testing.assert_close(trained.get_parameter(name).double(), expected, atol=2e-4, rtol=0)
     assert progress.epochs[0].training == pytest.approx(loss.item(), rel=1e-5)

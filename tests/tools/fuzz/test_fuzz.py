@@ -59,7 +59,7 @@ def test_damaged_inputs_keep_the_promises_of_the_command_line(tmp_path: Path) ->
     found = json.loads(done.stdout)
     assert {name: tally["failures"] for name, tally in found.items() if tally["failures"]} == {}
     assert done.returncode == 0
-    for name in CASES:  # what is refused without a look at it, or does no harm, would prove nothing
+    for name in CASES:  # inputs that are rejected unread, or harmless, would prove nothing
         codes = found[name]["codes"]
         assert codes["0"] and (name in ("run", "cache") or codes["2" if name == "config" else "5"])
 
