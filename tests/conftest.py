@@ -18,10 +18,10 @@ from tests.markers import LEFT_OUT, add_markers, is_left_out
 settings.register_profile("fast", max_examples=10, deadline=None, database=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None, database=None, print_blob=True)
 
-# As the backend does, but before anything has loaded OpenMP: idle threads that spin starve the tests on a busy machine.
+# Set this before OpenMP is loaded, as the backend does: idle threads that spin slow down tests on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# What a script has a shell run in the background ignores interrupts, and so do its children: tests send real ones.
+# A shell's background jobs ignore interrupts, and so do their children, but tests send real interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

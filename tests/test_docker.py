@@ -87,7 +87,7 @@ def test_every_version_is_used() -> None:
     assert {name for file in FILES for name in arguments_of(file, "ARG")} == set(VERSIONS)
 
 
-def test_compose_has_only_keys_that_it_knows() -> None:
+def test_compose_has_only_valid_keys() -> None:
     assert set(COMPOSE) == {"name", "services", "volumes"}
     for service in COMPOSE["services"].values():
         assert set(service) <= SERVICE_KEYS
@@ -98,7 +98,7 @@ def test_compose_has_only_keys_that_it_knows() -> None:
 
 
 @pytest.mark.parametrize("service", ["gpu", "gpu-worker"])
-def test_compose_gives_the_gpus_to_what_computes_on_them(service: str) -> None:
+def test_compose_reserves_gpus_for_the_services_that_compute_on_them(service: str) -> None:
     (device,) = COMPOSE["services"][service]["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
 
@@ -118,7 +118,7 @@ def test_a_signal_reaches_gpupipe(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_nothing_is_fetched_but_by_package_managers_and_nothing_of_them_is_left(file: Path) -> None:
+def test_only_package_managers_download_and_their_caches_are_removed(file: Path) -> None:
     assert arguments_of(file, "ADD") == []
     runs = arguments_of(file, "RUN")
     assert [run for run in runs if re.search(r"\b(curl|wget|git)\b", run)] == []
@@ -135,7 +135,7 @@ def test_a_change_of_the_code_does_not_install_its_requirements_again(file: Path
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_all_that_is_copied_is_there_and_let_through(file: Path) -> None:
+def test_every_copied_file_exists_and_is_not_ignored(file: Path) -> None:
     allowed = {line[1:] for line in Path(f"{file}.dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {source for rest in arguments_of(file, "COPY") for source in rest.split()[:-1]}
     assert copied == allowed
@@ -143,7 +143,7 @@ def test_all_that_is_copied_is_there_and_let_through(file: Path) -> None:
 
 
 @pytest.mark.parametrize("extras", [["cpu", "cluster"], [VERSIONS["CUDA_EXTRA"]]])
-def test_the_requirements_of_an_image_are_those_of_the_package(extras: list[str]) -> None:
+def test_the_requirements_of_an_image_match_the_package(extras: list[str]) -> None:
     command = [sys.executable, str(DOCKER / "requirements.py"), str(ROOT / "pyproject.toml"), *extras]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -152,11 +152,11 @@ def test_the_requirements_of_an_image_are_those_of_the_package(extras: list[str]
     assert not any(line.startswith("gpupipe") for line in printed)  # what is not on an index
 
 
-def test_the_cuda_of_the_image_is_that_of_its_extra() -> None:
+def test_the_cuda_version_of_the_image_matches_its_extra() -> None:
     assert VERSIONS["CUDA_EXTRA"] == f"cuda{VERSIONS['CUDA_VERSION'].partition('.')[0]}"
 
 
-# Clusters: the commands are those of Dask and of gpupipe, and what they name is there.
+# Clusters: commands of Dask and gpupipe with valid options and existing files.
 
 
 def commands_of_clusters() -> dict[str, list[str]]:
@@ -218,7 +218,7 @@ def test_the_manifests_fit_together() -> None:
     assert named == {f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"}
 
 
-def test_the_page_names_what_is_there() -> None:
+def test_the_page_names_existing_files_and_settings() -> None:
     named = set(re.findall(r"docker/[\w.]+\w", PAGE))
     assert {"docker/slurm.sbatch", "docker/kubernetes.yaml", "docker/compose.yaml"} <= named
     assert [name for name in named if not (ROOT / name).is_file()] == []

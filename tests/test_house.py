@@ -35,7 +35,7 @@ def test_the_tests_are_not_a_package() -> None:
 
 
 @pytest.mark.parametrize("package", ["gpupipe", "kernels/gpupipe_kernels"])
-def test_the_packages_say_that_they_are_typed(package: str) -> None:
+def test_the_packages_are_marked_as_typed(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
 
 
@@ -82,7 +82,7 @@ def undocumented(module: Path) -> Iterator[str]:
             yield f"{name_of(module)}: {node.name}"
 
 
-def test_imports_go_down_only() -> None:
+def test_imports_go_down_the_layers_only() -> None:
     lint_imports = shutil.which("lint-imports", path=os.path.dirname(sys.executable))
     if lint_imports is None:
         pytest.skip("import-linter is not installed: it comes with the extra 'dev'")
@@ -98,7 +98,7 @@ def test_imports_go_down_only() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_changelog_knows_this_version() -> None:
+def test_the_changelog_has_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
 
@@ -130,7 +130,7 @@ def exists(name: str) -> bool:
     module = place / "__init__.py"
     if parts and (file := place / f"{parts[0]}.py").is_file():
         module, parts = file, parts[1:]
-    statements = ast.parse(module.read_text()).body[1:]  # what it says of itself may be as old as the name
+    statements = ast.parse(module.read_text()).body[1:]  # its text may be as old as its name
     code = "\n".join(map(ast.unparse, statements))
     return not parts or re.search(rf"\b{parts[0]}\b", code) is not None
 
@@ -151,7 +151,7 @@ FIELD_TERMS = {
 """Established terms and names of things that end as a gerund or a participle does."""
 
 
-def test_modules_are_named_after_things() -> None:
+def test_module_names_are_nouns() -> None:
     """Not after acts (gerunds), states (participles) or questions: `reductions`, not `sweeping` or `whose`."""
     names = {part for module in MODULES for part in module.relative_to(ROOT).with_suffix("").parts}
     heads = {name: name.split("_")[-1] for name in names}
@@ -160,7 +160,7 @@ def test_modules_are_named_after_things() -> None:
     assert acts | questions == set()
 
 
-def test_a_family_of_modules_is_a_folder() -> None:
+def test_modules_with_a_common_prefix_are_a_folder() -> None:
     """More than three files with one prefix belong in a folder."""
     families: dict[str, set[str]] = {}
     for module in MODULES:

@@ -105,7 +105,7 @@ def test_every_direct_requirement_has_a_tested_version() -> None:
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="only CI installs the versions of constraints.txt")
 def test_the_tested_versions_are_those_that_are_tested() -> None:
-    found = metadata.distributions(path=[sysconfig.get_path("purelib")])  # not what packages bring for themselves
+    found = metadata.distributions(path=[sysconfig.get_path("purelib")])  # without indirect requirements
     installed = {dist.metadata["Name"].lower().replace("_", "-"): dist.version for dist in found}
     both = pinned().keys() & installed.keys()
     assert len(both) > 80

@@ -62,12 +62,12 @@ def test_an_error_keeps_its_attributes_in_another_process(error: gpupipe.Gpupipe
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_can_be_had(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(gpupipe, name) is not None
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
-def test_every_public_name_explains_itself(name: str) -> None:
+def test_every_public_name_has_a_docstring(name: str) -> None:
     assert getattr(gpupipe, name).__doc__
 
 
@@ -75,7 +75,7 @@ def test_dir_shows_the_public_names_to_completion() -> None:
     assert set(PUBLIC) <= set(dir(gpupipe))
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         gpupipe.no_such_name  # type: ignore[attr-defined]  # noqa: B018
 

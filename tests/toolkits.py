@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# Put first on the path, Python runs it before anything else: the libraries of this machine and of this environment are
-# hidden from cuda-pathfinder, whose own search, in its own order, then runs over folders that the test has made.
+# Python runs this module first, as it is first on the path: it hides the libraries of this machine and environment from
+# cuda-pathfinder, which then searches the folders of the test in its usual order.
 HIDING = """
 import ctypes, importlib.metadata as metadata, os, re, site
 

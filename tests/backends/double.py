@@ -48,9 +48,9 @@ TO_HOST = {"get", "item", "tolist", "tobytes"}
 CONTIGUOUS = {"interp", "ndarray.sort"}  # of these, the first array
 # CuPy sorts by these; what it then makes of a NaN that comes first is not modelled.
 SORTED_INSIDE = {"unique", "median", "quantile", "percentile", "partition", "argpartition"}
-THREADS = 32  # of a block of the interpreter: each is a thread of Python
+THREADS = 32  # threads of an interpreter block: each is a Python thread
 
-uncounted: list[str] = []  # where something has come to the host though not by `Backend.to_host`
+uncounted: list[str] = []  # locations of implicit copies to the host, without `Backend.to_host`
 
 
 def _note_transfer(what: str) -> None:
@@ -81,7 +81,7 @@ def _unwrapped(value: Any) -> Any:
 
 def _wrapped(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
-        return DeviceArray(np.asarray(value))  # of no axis too: CuPy has no scalars
+        return DeviceArray(np.asarray(value))  # also 0-d arrays: CuPy has no scalars
     return tuple(map(_wrapped, value)) if isinstance(value, tuple) else value
 
 

@@ -23,17 +23,17 @@ def machine_with(monkeypatch: pytest.MonkeyPatch) -> Any:
     return set_up
 
 
-def test_cpu_is_had_for_the_asking() -> None:
+def test_cpu_is_used_on_request() -> None:
     backend = choose("cpu")
     assert (backend.name, backend.reason) == ("cpu", "asked for")
 
 
-def test_cpu_is_not_probed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requesting_cpu_runs_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpupipe.backends.probe_gpu", lambda: pytest.fail("the GPU was probed"))
     assert choose("cpu").name == "cpu"
 
 
-def test_a_device_that_does_not_exist_is_not_taken_for_auto() -> None:
+def test_an_unknown_device_is_not_treated_as_auto() -> None:
     with pytest.raises(ConfigError, match="unknown device 'cuda'"):
         choose("cuda")
 
@@ -53,7 +53,7 @@ def test_gpu_without_a_gpu_is_an_error_with_the_true_reason(machine_with: Any) -
     assert "--device cpu" in error.value.fix
 
 
-def test_forcing_the_cpu_refuses_a_demand_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forcing_the_cpu_refuses_device_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
     with pytest.raises(DeviceError, match="GPUPIPE_FORCE_CPU is set"):
         choose("gpu")
@@ -91,7 +91,7 @@ def test_missing_packages_are_named_with_the_extra_that_has_them(
     assert f"pip install 'gpupipe[{extra}]'" in error.value.fix
 
 
-def test_the_report_holds_what_check_and_doctor_show(machine_with: Any) -> None:
+def test_the_report_contains_the_output_of_check_and_doctor(machine_with: Any) -> None:
     machine_with(NO_GPU, missing=("cudf",))
     report = device_report()
     assert report.gpu == NO_GPU

@@ -22,14 +22,14 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> CpuBackend:
     return CpuBackend("asked for")
 
 
-def test_it_is_a_whole_backend(backend: CpuBackend) -> None:
+def test_it_implements_the_backend_protocol(backend: CpuBackend) -> None:
     assert isinstance(backend, Backend)
     assert (backend.name, backend.reason, backend.n_threads) == ("cpu", "asked for", 4)
     assert backend.xp is np
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_of_the_table_can_be_made(backend: CpuBackend, name: str) -> None:
+def test_every_estimator_of_the_table_can_be_constructed(backend: CpuBackend, name: str) -> None:
     if ESTIMATORS[name] == "xgboost":
         pytest.importorskip("xgboost", reason="xgboost comes with the extra 'cpu'")
     estimator = backend.estimator(name, {})
@@ -46,7 +46,9 @@ def test_an_unknown_estimator_names_the_nearest(backend: CpuBackend) -> None:
         backend.estimator("LogisticRegresion", {})
 
 
-def test_a_missing_library_comes_with_its_install_command(backend: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_its_install_command(
+    backend: CpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(ConfigError, match="XGBClassifier needs xgboost") as error:
         backend.estimator("XGBClassifier", {})
@@ -58,7 +60,7 @@ def test_the_matrix_is_float32_and_column_major(backend: CpuBackend) -> None:
     assert (matrix.shape, matrix.dtype, matrix.flags.f_contiguous) == ((1000, 3), np.dtype("float32"), True)
 
 
-def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: CpuBackend) -> None:
+def test_a_program_writes_the_matrix_and_names_the_interpreter(backend: CpuBackend) -> None:
     instructions = np.array(
         [
             [Opcode.LOAD, 0, block_id("float32"), 1, 0, 0, 0, 0],
@@ -77,7 +79,7 @@ def test_a_program_is_run_into_the_matrix_and_the_interpreter_named(backend: Cpu
         np.testing.assert_array_equal(matrix, np.array([[1, 1], [2, 0], [np.nan, 1]], np.float32))
 
 
-def test_users_kernels_are_called_by_the_numpy_interpreter(backend: CpuBackend) -> None:
+def test_custom_kernels_are_called_by_the_numpy_interpreter(backend: CpuBackend) -> None:
     call = SimpleNamespace(n_inputs=1, host=np.negative)
     instructions = [[Opcode.LOAD, 0, block_id("float32"), 0, 0, 0, 0, 0], [Opcode.CALL, 0, -1, -1, 0, 0, 0, 0]]
     program = Program(np.array(instructions, np.int32), np.zeros(1), np.empty(0, np.float32), 1, (call,))
@@ -96,12 +98,12 @@ def test_a_stage_records_the_engines_chosen_in_it(backend: CpuBackend) -> None:
     assert backend.close_stage().engines == {"keyed": "numba", "reductions": "numpy"}
 
 
-def test_a_switched_off_compiler_leaves_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_numpy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert CpuBackend(options=DeviceOptions(engine="numba")).choose_engine("keyed", 10**9) == "numpy"
 
 
-def test_to_host_does_not_copy_an_array_that_is_there(backend: CpuBackend) -> None:
+def test_to_host_does_not_copy_a_host_array(backend: CpuBackend) -> None:
     array = np.arange(3)
     assert backend.to_host(array) is array
 
@@ -115,12 +117,12 @@ def test_map_takes_few_items(backend: CpuBackend, items: list[int]) -> None:
     assert backend.map(str, items) == [str(item) for item in items]
 
 
-def test_map_runs_calls_side_by_side(backend: CpuBackend) -> None:
+def test_map_runs_calls_concurrently(backend: CpuBackend) -> None:
     meeting = threading.Barrier(4, timeout=30)
     assert sorted(backend.map(lambda _: meeting.wait(), range(4))) == [0, 1, 2, 3]
 
 
-def test_map_on_one_thread_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_on_one_thread_runs_in_the_calling_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_THREADS", "1")
     here = threading.current_thread()
     assert CpuBackend().map(lambda _: threading.current_thread() is here, range(3)) == [True] * 3

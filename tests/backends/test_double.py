@@ -56,20 +56,20 @@ def test_what_cupy_refuses_is_refused(what: str, there: Any) -> None:
 
 
 @pytest.mark.parametrize("what", TAKEN)
-def test_what_cupy_takes_gives_what_numpy_gives(what: str, there: Any) -> None:
+def test_accepted_calls_return_what_numpy_returns(what: str, there: Any) -> None:
     found = TAKEN[what](xp, there)
     assert type(found) is DeviceArray
     np.testing.assert_array_equal(xp.asnumpy(found), TAKEN[what](np, HERE), strict=True)
     assert double.uncounted == []
 
 
-def test_an_element_is_an_array_and_what_becomes_a_number_is_noted(there: Any) -> None:
+def test_an_element_is_an_array_and_conversions_to_numbers_are_recorded(there: Any) -> None:
     assert type(there[0]) is DeviceArray and there[0].shape == ()
     assert float(there[0]) == 3.0 and there.tolist()[:2] == [3.0, 1.0] and bool(there[1] > 0)
     assert [line.rpartition("py:")[0].endswith("test_double.") for line in double.uncounted] == [True] * 3
 
 
-def test_it_is_for_the_simulator_alone() -> None:
+def test_it_requires_the_simulator() -> None:
     with pytest.raises(RuntimeError, match="NUMBA_ENABLE_CUDASIM=1"):
         DeviceDouble()
 

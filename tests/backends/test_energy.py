@@ -46,7 +46,7 @@ def test_packages_and_memory_are_added_up_and_nothing_is_counted_twice(tmp_path:
     assert meter.joules() == 6.5
 
 
-def test_a_counter_that_runs_over_goes_on(tmp_path: Path) -> None:
+def test_an_overflowing_counter_continues(tmp_path: Path) -> None:
     file = _zone(tmp_path, "0", "package-0", used=262_000_000, largest=262_143_000)
     meter = RaplMeter(tmp_path)
     file.write_text("1857000\n")

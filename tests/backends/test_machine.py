@@ -74,7 +74,7 @@ def test_a_v1_quota_of_minus_one_means_unlimited(fake: FakeMachine) -> None:
     assert fake.quota() is None
 
 
-def test_a_v1_path_of_the_host_falls_back_to_what_the_container_sees(fake: FakeMachine) -> None:
+def test_a_v1_path_of_the_host_falls_back_to_the_path_in_the_container(fake: FakeMachine) -> None:
     fake.write("proc/self/cgroup", "2:cpu:/docker/8790e96949e6")
     fake.write("cgroup/cpu/cpu.cfs_quota_us", "300000")
     fake.write("cgroup/cpu/cpu.cfs_period_us", "100000")
@@ -124,7 +124,7 @@ def test_the_name_of_a_process_may_be_any_bytes(fake: FakeMachine) -> None:
     assert fake.memory()[2] == 2 * 2**20
 
 
-def test_the_peak_is_that_of_this_process_and_not_of_the_one_that_started_it() -> None:
+def test_the_peak_belongs_to_this_process_and_not_to_its_parent() -> None:
     code = "from gpupipe.backends.machine import peak_bytes; print(peak_bytes())"
     ballast = b"x" * (300 * 2**20)
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -67,7 +67,7 @@ def predict(model: Path, megabytes: int) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
-def test_a_prediction_that_runs_out_of_memory_goes_on_in_parts_with_the_same_bytes(model):
+def test_a_prediction_that_runs_out_of_memory_continues_in_batches_with_the_same_bytes(model):
     expected, *nothing = predict(model, 0)
     assert not any(nothing)
     got, *notes = predict(model, 70)
@@ -75,7 +75,7 @@ def test_a_prediction_that_runs_out_of_memory_goes_on_in_parts_with_the_same_byt
     assert any(f"out of memory at {ROWS:,} rows: continued with " in note for note in notes)
 
 
-def test_parts_are_halved_until_they_fit_and_come_in_order(backend):
+def test_batches_are_halved_until_they_fit_and_stay_in_order(backend):
     def work(start: int, stop: int) -> list[int]:
         if stop - start > 3000:
             raise MemoryError("too many")
@@ -94,7 +94,7 @@ def test_no_rows_are_one_part(backend):
     assert map_row_ranges(lambda start, stop: (start, stop), 0, backend, "predict") == [(0, 0)]
 
 
-def test_what_does_not_fit_with_few_rows_is_an_error_with_sizes_and_what_to_change(backend):
+def test_a_lack_of_memory_for_few_rows_is_an_error_with_sizes_and_a_fix(backend):
     sizes = []
 
     def work(start: int, stop: int) -> None:
@@ -108,7 +108,7 @@ def test_what_does_not_fit_with_few_rows_is_an_error_with_sizes_and_what_to_chan
     assert caught.value.exit_code == 3
 
 
-def test_another_error_is_not_taken_for_a_lack_of_memory(backend):
+def test_another_error_is_not_treated_as_out_of_memory(backend):
     def work(start: int, stop: int) -> None:
         raise ValueError("another")
 
@@ -131,7 +131,7 @@ def test_the_errors_of_all_libraries_are_known():
     assert not is_out_of_memory(ValueError("could not convert"))
 
 
-def test_a_matrix_that_cannot_be_had_says_how_large_it_is(backend):
+def test_a_failed_allocation_of_a_matrix_reports_its_size(backend):
     from gpupipe.features.program.fitted import _matrix
 
     with pytest.raises(LimitError, match="no room for the matrix of 2,199,023,255,552 rows and 512 columns"):

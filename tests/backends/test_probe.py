@@ -58,7 +58,7 @@ def test_a_good_gpu_is_usable_and_described(probed: Any) -> None:
         ({"FAKE_HANDLE": "15"}, "error 15: the GPU has fallen off the bus"),
     ],
 )
-def test_each_failure_has_its_own_sentence(probed: Any, environment: dict[str, str], words: str) -> None:
+def test_each_failure_has_its_own_message(probed: Any, environment: dict[str, str], words: str) -> None:
     gpu = probed(**environment)
     assert not gpu["usable"]
     assert words in gpu["reason"]
@@ -82,7 +82,7 @@ def test_a_gpu_that_is_too_old_is_still_described(probed: Any) -> None:
         ({"FAKE_INIT": "18"}, "nvml_18"),
     ],
 )
-def test_each_failure_has_its_word_for_programs(probed: Any, environment: dict[str, str], word: str) -> None:
+def test_each_failure_has_a_machine_readable_code(probed: Any, environment: dict[str, str], word: str) -> None:
     assert probed(**environment)["obstacle"] == word
 
 

@@ -34,7 +34,7 @@ def test_each_figure_is_the_median_of_the_runs(sample: Make) -> None:
     assert [run["process_s"] for run in figures["runs"]] == [20.0, 90.0, 10.0]
 
 
-def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
+def test_a_ratio_is_the_peer_median_over_ours(sample: Make) -> None:
     ours = [sample(1.0, process=10.0), sample(2.0, process=20.0), sample(4.0, process=40.0)]
     theirs = [sample(5.0, process=30.0), sample(7.0, process=90.0), sample(6.0, process=60.0)]
     figures = summary({"gpupipe": ours, "peer": theirs}, ["gpupipe"], "roc_auc")
@@ -45,7 +45,7 @@ def test_a_ratio_is_their_median_by_ours(sample: Make) -> None:
     assert set(figures["gpupipe"]["ratio"].values()) == {1.0, None}
 
 
-def test_a_whole_process_is_compared_with_our_fresh_one_where_the_stages_are_compared_with_warm_ones(
+def test_whole_processes_are_compared_with_cold_runs_and_stages_with_warm_ones(
     sample: Make,
 ) -> None:
     runs = {"steady": [sample(1.0)], "gpupipe": [sample(2.0, process=5.0)], "peer": [sample(4.0, process=15.0)]}
@@ -83,13 +83,13 @@ def test_there_is_no_ratio_to_nothing() -> None:
     ("ours", "theirs", "expected"),
     [
         ([5.0, 6.0, 7.0], [1.0, 8.0, 70.0], 100),
-        ([1.0, 9.0, 7.0], [2.0, 8.0, 70.0], 1000),  # faster at 10 rows, but not from there on
+        ([1.0, 9.0, 7.0], [2.0, 8.0, 70.0], 1000),  # faster at 10 rows, but not for all larger tables
         ([1.0, 2.0, 3.0], [2.0, 3.0, 4.0], 10),
         ([1.0, 2.0, 3.0], [2.0, 3.0, 3.0], None),  # as fast is not faster
         ([1.0, 2.0, None], [2.0, 3.0, 4.0], None),
     ],
 )
-def test_break_even_is_where_ours_is_faster_from_there_on(
+def test_break_even_is_the_size_above_which_gpupipe_is_faster(
     ours: list[float], theirs: list[float], expected: int | None
 ) -> None:
     assert break_even([10, 100, 1000], ours, theirs) == expected

@@ -34,7 +34,7 @@ def test_sizes_make_one_table_each(generated: Path, tmp_path: Path) -> None:
     assert [pq.read_table(table.path).num_rows for table in tables] == [10, 20]
 
 
-def test_data_takes_the_place_of_the_source(generated: Path, tmp_path: Path) -> None:
+def test_data_replaces_the_source(generated: Path, tmp_path: Path) -> None:
     data = tmp_path / "odd ${name}: [x].csv"
     data.write_text("Churn\nYes\n")
     (found,) = inputs(load_config(generated), data, [], tmp_path)
@@ -42,7 +42,7 @@ def test_data_takes_the_place_of_the_source(generated: Path, tmp_path: Path) -> 
     assert load_config(generated, found.overrides).source.paths == (str(data),)
 
 
-def test_data_that_is_not_there_is_an_error(generated: Path, tmp_path: Path) -> None:
+def test_missing_data_is_an_error(generated: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         list(inputs(load_config(generated), tmp_path / "no.csv", [], tmp_path))
 

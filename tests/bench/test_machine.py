@@ -22,7 +22,7 @@ def test_the_processor_has_the_name_that_the_system_gives_it(tmp_path: Path) -> 
     assert cpu_model(cpuinfo) == "Abacus 3000"
 
 
-def test_a_processor_without_a_name_has_its_architecture(tmp_path: Path) -> None:
+def test_a_processor_without_a_name_shows_its_architecture(tmp_path: Path) -> None:
     assert cpu_model(tmp_path / "nothing")
 
 

@@ -10,7 +10,7 @@ from gpupipe.bench.process import run_child, run_peer
 from gpupipe.errors import ConfigError, DataError
 
 
-def test_a_peer_that_fails_shows_the_end_of_what_it_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_peer_shows_the_end_of_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")  # set by the command line; peers import from their own folder
     script = tmp_path / "peer.py"
     script.write_text("import sys, helper\nfor i in range(100): print('line', i, file=sys.stderr)\nhelper.fail()\n")
@@ -29,7 +29,7 @@ def test_a_peer_that_leaves_no_json_is_an_error(tmp_path: Path, code: str) -> No
         run_peer(script, [], tmp_path / "out.json")
 
 
-def test_an_error_of_the_worker_comes_back_as_what_it_was(tmp_path: Path) -> None:
+def test_an_error_of_the_worker_keeps_its_class(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("source: {path: nowhere.csv, target: y}\n")
     with pytest.raises(DataError, match=r"nowhere\.csv"):

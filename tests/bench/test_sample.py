@@ -18,7 +18,7 @@ def test_a_complete_report_is_accepted() -> None:
 
 @pytest.mark.parametrize("name", list(GOOD))
 @pytest.mark.parametrize("value", [None, "fast", {}, True])
-def test_what_is_absent_or_no_number_is_named(name: str, value: Any) -> None:
+def test_missing_and_nonnumeric_fields_are_named(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name) as caught:
         require_complete({**GOOD, name: value}, "peer.py")
     assert "peer.py" in str(caught.value)
@@ -30,7 +30,7 @@ def test_a_list_is_not_a_sample() -> None:
         require_complete([GOOD], "peer.py")
 
 
-def test_the_totals_leave_imports_and_serving_out() -> None:
+def test_the_totals_exclude_imports_and_serving() -> None:
     wall = {
         "imports": 8.0,
         "read": 1.0,

@@ -17,7 +17,7 @@ from gpupipe.pipeline.api import Pipeline
 FEATURES = {"features_fit", "features_transform_train", "features_transform_test"}
 
 
-def test_the_stages_reach_what_a_run_reaches(binary: Path, tmp_path: Path) -> None:
+def test_the_stages_reach_the_scores_of_a_run(binary: Path, tmp_path: Path) -> None:
     config = load_config(binary, ["models=[logistic_regression]", "evaluate.metrics=[roc_auc, f1]"])
     run = Pipeline(config).run(tmp_path / "run")
     report = run_stages(config, choose_model(config, None), StageClock())
@@ -31,7 +31,7 @@ def test_a_report_follows_the_protocol_of_the_peers(binary: Path) -> None:
     assert set(report["stages_s"]) == {"imports", "read", "split", *FEATURES, "train", "evaluate", "save"}
     assert report["stages_s"].keys() == report["stages_cpu_s"].keys()
     assert report["rows"] == 300
-    assert report["features"] == 3  # codes: as gradient boosting likes them
+    assert report["features"] == 3  # codes: the view of gradient boosting
     assert report["model"] == "hist_gradient_boosting (max_iter=5)"
     assert (report["metric"], report["device"]) == ("roc_auc", "cpu")
     assert report["peak_rss_mib"] > 10
@@ -52,7 +52,7 @@ def test_regression_from_a_csv_file_takes_the_first_fold(regression: Path) -> No
     assert 0 < report["r2"] < 1
 
 
-def test_the_task_chooses_a_model_where_none_is_named(regression: Path) -> None:
+def test_the_task_determines_the_default_model(regression: Path) -> None:
     config = load_config(regression, ["models=[]"])
     assert run_stages(config, choose_model(config, None), StageClock())["model"] == "ridge"
 

@@ -68,7 +68,7 @@ def row(text: str, label: str) -> list[str]:
     return next(cells[1:] for cells in lines if cells[0] == label)
 
 
-def test_wall_seconds_cpu_seconds_and_ratio_stand_side_by_side(document: dict[str, Any]) -> None:
+def test_wall_seconds_cpu_seconds_and_ratio_are_columns(document: dict[str, Any]) -> None:
     text = shown(document)
     assert row(text, "stage") == ["gpupipe", "peer_[red]", "ratio"]
     for label in (*STAGES, PROCESS):
@@ -97,7 +97,7 @@ def test_a_stage_without_values_has_no_row(document: dict[str, Any]) -> None:
     assert "\nroc_auc " not in text
 
 
-def test_what_one_did_not_do_is_a_dash(document: dict[str, Any]) -> None:
+def test_a_stage_that_one_side_skipped_is_a_dash(document: dict[str, Any]) -> None:
     document["tables"][0]["runners"]["peer_[red]"]["seconds"]["features fit"] = None
     document["tables"][0]["runners"]["peer_[red]"]["ratio"]["features fit"] = None
     text = shown(document)
@@ -105,13 +105,13 @@ def test_what_one_did_not_do_is_a_dash(document: dict[str, Any]) -> None:
     assert "fits and transforms in one call" in text
 
 
-def test_a_busy_machine_is_owned_up_to(document: dict[str, Any]) -> None:
+def test_a_busy_machine_is_reported(document: dict[str, Any]) -> None:
     assert "busy" not in shown(document)
     document["machine"]["load_average"] = [3.5, 1.0, 1.0]
     assert "the machine was busy" in shown(document)
 
 
-def test_warm_figures_say_what_they_are(document: dict[str, Any]) -> None:
+def test_warm_figures_are_labelled(document: dict[str, Any]) -> None:
     document["baseline"] = "gpupipe, steady"
     warm = runner(0.5, 1.0)
     document["tables"][0]["runners"] = {"gpupipe, steady": warm, **document["tables"][0]["runners"]}
@@ -120,14 +120,14 @@ def test_warm_figures_say_what_they_are(document: dict[str, Any]) -> None:
     assert "repeated in one process after a warm-up" in text
 
 
-def test_serving_is_compared_and_nothing_else_of_the_extras(document: dict[str, Any]) -> None:
+def test_of_the_extra_stages_only_serving_is_compared(document: dict[str, Any]) -> None:
     document["tables"][0]["extras"]["peers"] = {"peer": {"seconds": 2.0, "cpu_seconds": 1.5}}
     text = shown(document)
     assert row(text, "serve: transform of all rows") == ["0.500 (0.500)", "2.00", "2.000 (1.500)", "4.00x"]
     assert row(text, "read (encoded cache): later runs, map only") == ["0.500 (0.500)", "2.00", "-", "-"]
 
 
-def test_break_even_is_reported_for_each_peer(document: dict[str, Any]) -> None:
+def test_break_even_is_shown_for_each_peer(document: dict[str, Any]) -> None:
     small = copy.deepcopy(document["tables"][0])
     small["rows"] = 1000
     document["tables"] = [small, document["tables"][0]]

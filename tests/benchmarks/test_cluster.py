@@ -47,7 +47,7 @@ def test_peak_worker_memory_under_a_limit_is_reported(tmp_path: Path) -> None:
     assert "2,400 training rows, 0 workers lost" in done.stdout
 
 
-def test_a_run_of_which_a_worker_is_killed_ends_right_or_with_an_error(tmp_path: Path) -> None:
+def test_a_run_with_a_killed_worker_succeeds_or_ends_with_an_error(tmp_path: Path) -> None:
     _, figures = bench(tmp_path, "--rows", "3000", "--kills", "1", "--seed", "3")
     (ended,) = figures["kills"]["ended"]
     assert ended["outcome"] in ("right", "refused") and ended["left"] == 0
@@ -78,7 +78,7 @@ def test_features_that_are_not_equal_are_named() -> None:
     assert unequal({**ours, "rows": 9}, ours, peer) == ["the matrices have other shapes"]
 
 
-def test_the_table_shows_how_many_times_the_others_ours_is() -> None:
+def test_the_table_shows_ratios_to_gpupipe() -> None:
     seconds = {SHARED: {"total": 3.0}, ALONE: {"total": 2.5}, DASK: {"total": 6.0}}
     said = text_of({**MACHINE, "implementations": seconds, "ours_of": {ALONE: 1.2, DASK: 0.5}, "unequal": ["x"]})
     assert said.splitlines()[0] == "1,000 rows, 2 workers, load 0.5"
@@ -86,7 +86,7 @@ def test_the_table_shows_how_many_times_the_others_ours_is() -> None:
     assert said.endswith("not equal: x")
 
 
-def test_the_table_of_kills_shows_what_a_run_said_that_was_refused() -> None:
+def test_the_table_of_kills_shows_the_error_of_a_refused_run() -> None:
     ended = {"moment": 1.5, "stage": "read", "seconds": 4.0, "killed": True, "left": 0}
     runs = [{**ended, "outcome": "right", "said": ""}, {**ended, "outcome": "refused", "said": "Cluster error: gone"}]
     counts = {"right": 1, "refused": 1, "wrong": 0, "hung": 0}

@@ -23,7 +23,7 @@ def test_both_views_are_trained_in_turn(kind: str, metric: str, request: pytest.
         assert view["runs"][0][metric] == view["runs"][1][metric] > 0
 
 
-def test_the_parameters_are_those_of_the_configuration(binary: Path) -> None:
+def test_the_parameters_match_the_configuration(binary: Path) -> None:
     assert run_encodings(load_config(binary), repeat=1)["model"] == "hist_gradient_boosting (max_iter=5)"
 
 
@@ -39,7 +39,7 @@ def test_the_program_prints_what_it_writes(
     assert "did you mean 'bill'" in capsys.readouterr().err
 
 
-def test_encodings_that_are_the_same_are_not_called_a_gain() -> None:
+def test_equal_encodings_are_not_reported_as_a_gain() -> None:
     view = {"columns": 57, "native_categories": 0, "fit_s": 4.0, "fit_cpu_s": 8.0, "roc_auc": 0.8, "runs": []}
     figures = {"model": "m", "metric": "roc_auc", "rows": 1, "views": {"one-hot": view, "codes": view}}
     assert "No column reaches the trees as codes" in text_of(figures | {"fit_ratio": 0.5})

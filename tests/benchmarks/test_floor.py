@@ -31,7 +31,7 @@ def test_a_source_column_is_read_once_and_a_cell_written_once() -> None:
     assert traffic(writer.program()) == Traffic(read=1 + 8 + 8 + 8, written=4 * 5)
 
 
-def test_the_floor_is_what_the_bytes_take() -> None:
+def test_the_floor_is_the_time_to_move_the_bytes() -> None:
     assert Traffic(read=10, written=20).floor(1000, read=1e-9, fill=2e-9) == pytest.approx(50e-6)
 
 
@@ -47,10 +47,10 @@ ENGINES = {"numpy": (numpy_engine, numpy_interpreter), "numba": (numba_engine, n
 
 
 @pytest.mark.parametrize(("engine", "other"), [("numpy", "numba"), ("numba", "numpy")])
-def test_a_fit_runs_on_the_engine_of_its_row_alone(
+def test_a_fit_runs_only_on_the_engine_of_its_row(
     binary: Path, monkeypatch: pytest.MonkeyPatch, engine: str, other: str
 ) -> None:
-    made = "features: [{clip: {columns: b, lower: 0}}, {log1p: b}, "  # has to be computed before it can be scaled
+    made = "features: [{clip: {columns: b, lower: 0}}, {log1p: b}, "  # a feature computed before it is scaled
     binary.write_text(binary.read_text().replace("features: [", made))
     split = read_and_split(load_config(binary), StageClock())
     for module in ENGINES[other]:

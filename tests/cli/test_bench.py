@@ -14,7 +14,7 @@ import pytest
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
 
-# Three runs that took 2, 3 and 1 seconds a stage, if they are to be believed.
+# Three runs that claim 2, 3 and 1 seconds per stage.
 PEER = """
 import argparse, json, pathlib
 ap = argparse.ArgumentParser()

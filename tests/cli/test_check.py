@@ -17,7 +17,7 @@ def imported(importtime: str) -> set[str]:
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in importtime.splitlines() if "|" in line}
 
 
-def test_check_resolves_a_right_configuration_against_its_rows(gpupipe_process: Gpupipe, churn: Path) -> None:
+def test_check_resolves_a_valid_configuration_against_its_rows(gpupipe_process: Gpupipe, churn: Path) -> None:
     right = ("--set", "source.target=Churn", "--set", "split.cv=5", "--set", "features=[{encode: '@categorical'}]")
     result = gpupipe_process("check", "churn.yaml", *right, cwd=churn.parent, python=("-X", "importtime"))
     assert result.returncode == 0
@@ -78,7 +78,7 @@ def test_check_reports_every_error_and_exits_with_2(gpupipe: Gpupipe, tmp_path: 
     ]
 
 
-def test_a_missing_configuration_is_one_screen_with_what_to_do(gpupipe: Gpupipe, churn: Path) -> None:
+def test_a_missing_configuration_is_one_screen_with_a_fix(gpupipe: Gpupipe, churn: Path) -> None:
     result = gpupipe("check", "chrun.yaml", cwd=churn.parent)
     assert result.returncode == 2
     assert result.stderr.splitlines() == [

@@ -56,7 +56,7 @@ def test_a_full_disk_is_exit_code_3_and_the_earlier_run_stays(
 ) -> None:
     old = small.place_old(tmp_path / "run")
     command = ["run", str(small.config), "--output", str(tmp_path / "run"), "--quiet"]
-    with files_of_at_most(5000):  # the log and the features fit, a model does not
+    with files_of_at_most(5000):  # enough space for the log and the features, not for a model
         code = main(command)
     said = capsys.readouterr().err
     assert problems_of_error(code, said, [3]) == []
@@ -174,6 +174,6 @@ def test_the_second_signal_ends_the_run_even_if_both_are_handled_at_once() -> No
         heard.interrupts.handle(signal.SIGTERM, None)
     assert caught.value.exit_code == 143
     late = Heard()
-    late.interrupts.end()  # or the listener would wait to end this very process
+    late.interrupts.end()  # otherwise the listener would end this process
     late.hear(signal.SIGINT, signal.SIGINT)
     assert late.told == 1

@@ -46,7 +46,7 @@ def test_init_writes_a_configuration_named_after_the_table(gpupipe: Gpupipe, tab
     assert gpupipe("check", "sales.yaml", cwd=table.parent).returncode == 0
 
 
-def test_init_keeps_a_file_that_is_there(gpupipe: Gpupipe, table: Path) -> None:
+def test_init_keeps_an_existing_file(gpupipe: Gpupipe, table: Path) -> None:
     config = table.parent / "mine.yaml"
     config.write_text("source: {path: old.csv}")
     args = ("init", "sales.csv", "--target", "sold", "-o", "mine.yaml")
@@ -76,7 +76,7 @@ def test_init_without_a_target_lists_the_columns_and_writes_nothing(gpupipe: Gpu
         (("sales.csv", "--target", "sold", "--source", "delimiter=;"), 2, "did you mean 'csv.delimiter'?"),
     ],
 )
-def test_a_slip_is_answered_with_what_to_do(
+def test_a_typo_is_reported_with_a_fix(
     gpupipe: Gpupipe, table: Path, args: tuple[str, ...], code: int, message: str
 ) -> None:
     result = gpupipe("init", *args, cwd=table.parent)
@@ -123,7 +123,7 @@ def test_on_a_machine_without_a_gpu_gradient_boosting_is_scikit_learn_s(gpupipe:
     assert ("- xgboost: " in notes) is not has_xgboost() and "GPU" not in notes
 
 
-def test_what_source_options_state_goes_into_the_configuration_which_runs(gpupipe: Gpupipe, table: Path) -> None:
+def test_source_options_are_written_to_the_configuration_which_runs(gpupipe: Gpupipe, table: Path) -> None:
     text = table.read_text().replace(",", ";").replace("colour", "colouré")
     (table.parent / "sales.data").write_bytes(text.encode("latin-1"))
     options = ("--source", "format=csv", "--source", "csv.delimiter=;", "--source", "csv.encoding=latin-1")

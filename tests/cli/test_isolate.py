@@ -68,14 +68,14 @@ def test_every_command_that_reads_isolates(command: str, code: int, capsys: pyte
     assert not Path("crash.yaml").exists()
 
 
-def test_a_model_isolates_the_tables_that_it_scores_if_that_of_its_training_was(folder: Path) -> None:
+def test_a_model_isolates_tables_to_score_if_its_training_table_was_isolated(folder: Path) -> None:
     assert [gp.load_model(folder / name).source_of("x").isolate for name in ("plain", "isolated")] == [False, True]
     assert len(gp.load_model(folder / "isolated").predict(folder / "t.csv")) == 200
     with pytest.raises(DataError, match="its reader crashed"):
         gp.load_model(folder / "isolated").predict(folder / "crash.csv")
 
 
-def test_further_tables_are_tried_where_the_rows_to_score_are_isolated() -> None:
+def test_further_tables_are_isolated_with_the_rows_to_score() -> None:
     event_source = TableSource(path="t.csv")
     model: Any = SimpleNamespace(
         source_of=lambda path: TableSource(path=path),

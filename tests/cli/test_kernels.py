@@ -32,7 +32,7 @@ def test_the_list_has_the_contract_of_every_kernel(gpupipe: Gpupipe) -> None:
         assert row["summary"] and row["nulls"] and row["device_loops"]
 
 
-def test_a_kernel_is_tested_on_the_cpu_and_where_there_is_no_gpu_in_the_simulator(
+def test_a_kernel_is_tested_on_the_cpu_and_without_a_gpu_in_the_simulator(
     gpupipe_process: Gpupipe, monkeypatch: pytest.MonkeyPatch, hostile_folder: Path
 ) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
@@ -60,7 +60,7 @@ def test_a_failure_names_its_case_and_exits_with_1(
     assert lines[3] == "  device: seed 3, 1 row, sample: row 0 is 0.0, not 2.0"
 
 
-def test_a_comparison_that_breaks_off_is_an_error_with_its_words(
+def test_a_failed_comparison_is_an_error_with_its_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no memory')"]
@@ -85,7 +85,7 @@ def test_options_of_the_list_do_not_go_with_another_command(gpupipe: Gpupipe) ->
     assert "--json and --machine-code cannot be combined with warm" in result.stderr
 
 
-def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None:
+def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:
     script = tmp_path / "warm_two.py"
     script.write_text(
         "import sys\n"
@@ -116,7 +116,7 @@ def test_what_is_compiled_ahead_is_there_the_second_time(tmp_path: Path) -> None
     assert str(tmp_path / "code") in first[2][-1]
 
 
-def test_compiling_ahead_where_nothing_can_be_kept_is_an_error(
+def test_compiling_ahead_without_a_cache_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
@@ -139,7 +139,7 @@ def test_machine_code_is_shown_for_every_architecture(
     assert line.split()[:4] == ["interpret_rows", "40", "·", "75%"]
 
 
-def test_machine_code_without_a_compiler_is_an_error_that_says_what_to_install(
+def test_machine_code_without_a_compiler_is_an_error_that_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(device_compilers, "missing_compiler", lambda: "NVIDIA's ptxas is not installed")

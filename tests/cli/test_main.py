@@ -61,9 +61,7 @@ def test_help_does_not_even_import_the_commands(gpupipe_process: Gpupipe, churn:
         (("--verbos",), "No such option"),
     ],
 )
-def test_a_slip_on_the_command_line_exits_with_2_and_a_hint(
-    gpupipe: Gpupipe, args: tuple[str, ...], message: str
-) -> None:
+def test_a_usage_error_exits_with_2_and_a_hint(gpupipe: Gpupipe, args: tuple[str, ...], message: str) -> None:
     result = gpupipe(*args)
     assert result.returncode == 2
     assert message in result.stderr

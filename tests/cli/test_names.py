@@ -65,7 +65,9 @@ def test_a_table_is_trained_on_scored_and_exported(folder: Path, capsys: pytest.
     assert main(["export", run, "-o", os.fsdecode(b"m\xff")]) == 0
 
 
-def test_a_name_that_no_pattern_means_alone_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_no_pattern_matches_exclusively_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = os.fsdecode(b"t\xff.csv")
     for name in ("t1.csv", "plain"):
         pa.csv.write_csv(TABLE, name)

@@ -132,7 +132,7 @@ OPTIONS_OF_A_RUN = {
 
 
 @pytest.mark.parametrize("name", ["c.yaml", *OPTIONS_OF_A_RUN])
-def test_a_run_does_not_replace_a_directory_that_holds_what_it_reads(
+def test_a_run_does_not_replace_a_directory_with_its_inputs(
     there: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     shutil.copytree("r", "old")

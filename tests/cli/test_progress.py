@@ -50,7 +50,7 @@ def on_terminal(config: Path) -> str:
     try:
         while chunk := os.read(main, 65536):
             text += chunk
-    except OSError:  # how Linux says that the terminal's other side is closed
+    except OSError:  # on Linux: the other end of the terminal is closed
         pass
     os.close(main)
     assert child.wait() == 0
@@ -66,7 +66,7 @@ def test_the_rounds_and_the_validation_metric_move_while_xgboost_trains(on_termi
     assert re.search(r"tree 20 of 20", SEQUENCE.sub("", on_terminal))
 
 
-def test_a_clean_table_is_left_on_the_terminal(on_terminal: str) -> None:
+def test_a_clean_table_remains_on_the_terminal(on_terminal: str) -> None:
     end = on_terminal[on_terminal.rindex("\x1b[?25h") :]  # the cursor is back
     left = SEQUENCE.sub("", end)
     assert not re.search(r"\x1b\[[0-9]*[A-KJ]", end), "nothing is drawn over any more"

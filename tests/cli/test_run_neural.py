@@ -84,7 +84,7 @@ def test_a_run_that_is_interrupted_and_killed_resumes_to_the_same_metrics(small:
     assert _metrics(hurt / "run") == _metrics(free / "one")
     assert "resumed after epoch " in _notes(hurt / "run")
     assert f"resumed after epoch {EPOCHS}" not in _notes(hurt / "run")
-    assert [path.name for path in hurt.iterdir()] == ["run"]  # of the killed run nothing is left
+    assert [path.name for path in hurt.iterdir()] == ["run"]  # the killed run left no files
 
 
 def test_two_processes_give_the_same_by_nproc_and_by_torchrun(

@@ -31,7 +31,7 @@ def test_the_option_replaces_the_scheduler_alone(load: Load, scheduler: str) -> 
 
 
 @pytest.mark.parametrize("name", ["scheduler.json", "a b/it's: {x}.json", "${HOME}.json", "~/s.json", "3", "null"])
-def test_any_other_word_is_the_name_of_a_file_as_it_is(load: Load, name: str) -> None:
+def test_any_other_word_is_a_literal_file_name(load: Load, name: str) -> None:
     assert load("seed: 1\n", override_of(name)).cluster.scheduler_file == Path(name)
     assert settings_of(name).scheduler_file == Path(name)
 
@@ -63,5 +63,5 @@ def test_an_error_names_its_field(problems: Problems, line: str, said: str) -> N
     assert said in problem
 
 
-def test_every_field_explains_itself() -> None:
+def test_every_field_has_a_description() -> None:
     assert [name for name, field in ClusterSettings.model_fields.items() if not field.description] == []

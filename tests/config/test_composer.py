@@ -56,7 +56,7 @@ def test_a_plain_scalar_is_resolved_after_interpolation_and_a_quoted_one_is_not(
     assert root.plain() == {"a": 1000, "b": "1000", "c": False}
 
 
-def test_every_unset_variable_is_a_problem_at_its_place() -> None:
+def test_every_unset_variable_is_a_problem_with_its_location() -> None:
     _, problems = compose("a: ${X}\nb:\n  - ok\n  - ${Y}/z\n")
     assert [problem.split(": the environment")[0] for problem in problems] == ["c.yaml:1:4: a", "c.yaml:4:5: b[1]"]
 
@@ -73,7 +73,7 @@ def test_the_first_of_several_merged_mappings_wins() -> None:
     assert root.plain()["c"] == {"x": 1, "y": 2}
 
 
-def test_aliases_that_multiply_are_refused() -> None:
+def test_exponentially_expanding_aliases_are_refused() -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     assert "check for nested aliases" in refusal("\n".join(levels))
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_a_mapping_is_refused(text: str, kind: str) -> None:
         (r'a: "\s+"', "c.yaml:1:", "write a backslash twice"),
     ],
 )
-def test_a_slip_of_syntax_is_one_line_with_its_place_and_what_to_do(text: str, place: str, hint: str) -> None:
+def test_a_syntax_error_is_one_line_with_its_location_and_a_fix(text: str, place: str, hint: str) -> None:
     message = refusal(text)
     assert message.startswith(place)
     assert hint in message
@@ -122,7 +122,7 @@ def test_tags_that_make_python_objects_are_refused() -> None:
     assert problems[1].startswith("c.yaml:2:4: b: ")
 
 
-def test_a_tag_may_make_text_of_a_number() -> None:
+def test_a_tag_may_turn_a_number_into_text() -> None:
     assert compose("a: !!str 12\n")[0].plain() == {"a": "12"}
 
 

@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from gpupipe.config.environment import InterpolatedText, escape, interpolate
 
 
-def test_a_variable_is_replaced_wherever_it_stands() -> None:
+def test_a_variable_is_replaced_anywhere_in_a_text() -> None:
     assert interpolate("a/${X}/b-${Y}", {"X": "1", "Y": "2"}).text == "a/1/b-2"
 
 
 @pytest.mark.parametrize("environment", [{}, {"X": ""}])
-def test_the_default_serves_where_the_variable_is_unset_or_empty(environment: dict[str, str]) -> None:
+def test_the_default_is_used_if_the_variable_is_unset_or_empty(environment: dict[str, str]) -> None:
     assert interpolate("${X:a:b}", environment) == InterpolatedText("a:b", "a:b", "a:b")
     assert interpolate("<${X:}>", environment) == InterpolatedText("<>", "<>", "<>")
 
 
-def test_the_variable_goes_before_the_default() -> None:
+def test_the_variable_takes_precedence_over_the_default() -> None:
     assert interpolate("${X:default}", {"X": "set"}).text == "set"
 
 
-def test_an_unset_variable_is_a_problem_that_shows_the_way_out() -> None:
+def test_an_unset_variable_is_a_problem_with_a_fix() -> None:
     assert interpolate("${NOPE}/x", {}).problems == [
         "the environment variable NOPE is not set; set it, or add a default: ${NOPE:default}"
     ]
@@ -47,7 +47,7 @@ def test_a_value_is_not_interpolated_a_second_time() -> None:
 
 @settings(deadline=None)
 @given(st.text(alphabet="${}aX:", max_size=12))
-def test_an_escaped_text_comes_back_as_it_was(text: str) -> None:
+def test_an_escaped_text_is_restored(text: str) -> None:
     assert interpolate(escape(text), {"a": "wrong", "X": "wrong"}) == InterpolatedText(text, escape(text), text)
 
 

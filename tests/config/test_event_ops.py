@@ -82,7 +82,7 @@ def test_the_same_cut_off_may_be_repeated_and_the_resolved_configuration_is_read
         ({"drop": "x"}, ENTITIES | {"as_of": "soon"}, {}, "expected an ISO date or time .*, got 'soon'"),
     ],
 )
-def test_what_would_leak_or_cannot_be_made_is_refused(
+def test_leaking_or_impossible_ops_are_refused(
     op: dict[str, Any], entities: Any, tables: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -16,7 +16,7 @@ def features(*lines: str) -> str:
     return "features:\n" + "".join(f"  - {line}\n" for line in lines)
 
 
-def test_a_list_or_a_word_stands_for_the_columns(load: Load) -> None:
+def test_a_list_or_a_word_is_short_for_the_columns(load: Load) -> None:
     short = load(features("standardize: [a, b]", 'encode: "@categorical"'))
     full = load(features("standardize: {columns: [a, b]}", 'encode: {columns: "@categorical"}'))
     assert short.features == full.features
@@ -74,6 +74,6 @@ def test_a_wrong_op_is_located_and_explained(problems: Problems, item: str, mess
     assert problem.startswith("c.yaml:3:")
 
 
-def test_an_op_that_resembles_none_gets_the_list(problems: Problems) -> None:
+def test_an_op_without_a_similar_name_gets_the_list(problems: Problems) -> None:
     (problem,) = problems(features("zzzzz: a"))
     assert "expected one of " in problem and "standardize" in problem

@@ -47,6 +47,6 @@ def test_bytes_that_are_not_text_and_an_endless_file_are_errors(tmp_path: Path) 
         load_config(Path("/dev/zero"))
 
 
-def test_a_variable_is_one_value_whatever_it_holds(problems: Callable[..., Sequence[str]]) -> None:
+def test_a_variable_is_one_value_for_any_content(problems: Callable[..., Sequence[str]]) -> None:
     (found,) = problems("name: [${X}]\n", X="a]\nsource: {generate: evil}\n#")
     assert "evil" not in found

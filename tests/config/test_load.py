@@ -64,17 +64,17 @@ def test_a_value_whose_variable_is_unset_is_reported_once(problems: Problems) ->
     assert line.startswith("c.yaml:2:7: seed: the environment variable NOPE is not set")
 
 
-def test_a_section_is_not_blamed_for_lacking_what_could_not_be_read(problems: Problems) -> None:
+def test_an_unreadable_field_is_not_reported_as_missing(problems: Problems) -> None:
     (line,) = problems("source:\n  path: ${NOPE}\n  target: y\n")
     assert line.startswith("c.yaml:2:9: source.path: ")
 
 
-def test_a_variable_may_stand_for_a_number(load: Load) -> None:
+def test_a_variable_may_replace_a_number(load: Load) -> None:
     assert load("seed: ${SEED:5}\n").seed == 5
     assert load("seed: ${SEED:5}\n", SEED="6").seed == 6
 
 
-def test_public_tables_without_their_folder_say_what_to_set(problems: Problems) -> None:
+def test_public_tables_without_their_folder_name_the_variable_to_set(problems: Problems) -> None:
     (line,) = problems("source:\n  path: ${GPUPIPE_DATA}/adult.csv\n  target: income\n")
     assert line.startswith("c.yaml:2:9: source.path: the environment variable GPUPIPE_DATA is not set; set it to")
     assert "README" in line
@@ -106,7 +106,7 @@ def test_the_error_of_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_a_missing_file_with_nothing_near_leads_to_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_without_similar_names_suggests_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         load_config("nowhere/chrun.yaml")
@@ -131,7 +131,7 @@ def test_windows_line_endings_and_a_byte_order_mark_are_accepted(tmp_path: Path)
     assert load_config(tmp_path / "a.yaml").source.target == "churned"
 
 
-def test_a_mapping_is_a_configuration_too() -> None:
+def test_a_mapping_is_accepted_as_a_configuration() -> None:
     config = parse_config({"source": {"generate": "churn", "target": "churned"}, "model": "xgboost"}, ["seed=3"])
     assert (config.name, config.seed, config.models[0].name) == ("pipeline", 3, "xgboost")
 

@@ -24,7 +24,7 @@ Problems = Callable[..., Sequence[str]]
         "models: [{xgboost: {max_depth: 8}, as: xgboost}]",
     ],
 )
-def test_all_forms_mean_the_same(load: Load, text: str) -> None:
+def test_all_forms_are_equivalent(load: Load, text: str) -> None:
     (entry,) = load(text + "\n").models
     assert (entry.name, entry.label, entry.params.max_depth) == ("xgboost", "xgboost", 8)  # type: ignore[attr-defined]
 
@@ -34,7 +34,7 @@ def test_a_name_alone_has_the_default_parameters(load: Load, text: str) -> None:
     assert load(text + "\n").models == load("models: [{name: xgboost}]\n").models
 
 
-def test_one_model_may_compete_with_itself_under_two_labels(load: Load) -> None:
+def test_one_model_may_be_listed_twice_with_two_labels(load: Load) -> None:
     config = load("models: [xgboost, {name: xgboost, as: deep, params: {max_depth: 12}}]\n")
     assert [entry.label for entry in config.models] == ["xgboost", "deep"]
 

@@ -50,7 +50,7 @@ def test_a_value_may_name_a_variable(load: Load) -> None:
         "models.xgboost.max_depth",
     ],
 )
-def test_a_model_answers_to_its_name_and_its_index(load: Load, path: str) -> None:
+def test_a_model_is_addressed_by_name_or_index(load: Load, path: str) -> None:
     config = load(TWO_MODELS, f"{path}=9")
     assert config.models[1].params.max_depth == 9  # type: ignore[attr-defined]
     assert config.models[0] == load(TWO_MODELS).models[0]
@@ -62,7 +62,7 @@ def test_a_single_model_needs_no_name(load: Load, text: str, path: str) -> None:
     assert load(text, f"{path}=9").models[0].params.max_depth == 9  # type: ignore[attr-defined]
 
 
-def test_a_label_goes_before_the_name(load: Load) -> None:
+def test_a_label_takes_precedence_over_the_name(load: Load) -> None:
     config = load("models: [xgboost, {xgboost: {}, as: deep}]\n", "models.deep.params.max_depth=12")
     assert [entry.params.max_depth for entry in config.models] == [6, 12]  # type: ignore[attr-defined]
 
@@ -82,7 +82,7 @@ def test_the_models_are_replaced_as_a_whole(load: Load, override: str) -> None:
         "features[1].standardize",
     ],
 )
-def test_an_op_answers_to_its_name_and_its_index(load: Load, path: str) -> None:
+def test_an_op_is_addressed_by_name_or_index(load: Load, path: str) -> None:
     assert load(TWO_OPS, f"{path}=[c]").features[1].columns == ["c"]  # type: ignore[attr-defined]
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_override_is_located_by_itself(problems: Problems, override: str
     assert problems(f"seed: 3\n{TWO_MODELS}", override) == [f"--set {override}: {message}"]
 
 
-def test_an_ambiguous_name_asks_for_the_index(problems: Problems) -> None:
+def test_an_ambiguous_name_needs_an_index(problems: Problems) -> None:
     (problem,) = problems("features:\n  - impute: a\n  - impute: b\n", "features.impute.strategy=mean")
     assert problem.endswith("features has 2 items named 'impute'; use its index")
 
@@ -132,9 +132,7 @@ TREES = st.recursive(
 
 @settings(deadline=None)
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.integers(), st.data())
-def test_an_override_changes_what_it_names_and_nothing_else(
-    tree: dict[str, Any], new: int, data: st.DataObject
-) -> None:
+def test_an_override_changes_only_its_path(tree: dict[str, Any], new: int, data: st.DataObject) -> None:
     """The reference is Python's own indexing of the plain tree."""
     root, steps = build_tree(tree, "settings"), []
     parent: Any = tree

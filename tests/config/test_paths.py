@@ -26,7 +26,7 @@ def test_a_file_next_to_the_configuration_is_found(folder: Path) -> None:
     assert resolve_path("data", folder) == str(folder / "data")
 
 
-def test_the_working_directory_goes_first(folder: Path) -> None:
+def test_the_working_directory_takes_precedence(folder: Path) -> None:
     Path("data").mkdir()
     Path("data/a.csv").touch()
     assert resolve_path("data/a.csv", folder) == "data/a.csv"
@@ -38,7 +38,7 @@ def test_a_glob_and_a_function_of_a_file_are_found_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["nowhere.csv", "s3://bucket/a.csv", "/data/a.csv", "~/a.csv", "data/*.parquet"])
-def test_other_paths_are_left_as_they_are(folder: Path, path: str) -> None:
+def test_other_paths_are_unchanged(folder: Path, path: str) -> None:
     assert resolve_path(path, folder) == path
 
 

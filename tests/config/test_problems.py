@@ -70,7 +70,7 @@ def problems(text: str) -> list[str]:
         ("zzz: 3", "inner.zzz: unknown key; expected one of size, share, kind, edges, flag, day, either"),
     ],
 )
-def test_a_message_says_what_was_expected_and_what_was_found(line: str, message: str) -> None:
+def test_a_message_has_the_expected_and_the_found_value(line: str, message: str) -> None:
     (problem,) = problems(f"inner:\n  {line}\n")
     assert problem.partition(": ")[2] == message
 
@@ -82,7 +82,7 @@ def test_the_form_closest_to_the_value_is_reported() -> None:
     ]
 
 
-def test_a_key_is_pointed_at_where_the_key_is_wrong_and_a_value_where_the_value_is() -> None:
+def test_a_wrong_key_is_located_at_the_key_and_a_wrong_value_at_the_value() -> None:
     assert problems("inner: {size: x, sise: 1}\n") == [
         "c.yaml:1:15: inner.size: expected a whole number, got 'x'",
         "c.yaml:1:18: inner.sise: unknown key; did you mean 'size'?",

@@ -53,7 +53,7 @@ def raised(error: BaseException) -> BaseException:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_keeps_its_name_and_loses_the_value(error: Exception) -> None:
+def test_an_error_keeps_the_variable_name_without_the_value(error: Exception) -> None:
     found = raised(error)
     shown = "".join(traceback.format_exception(found)) + repr(found) + str(vars(found))
     assert TOKEN[:6] not in shown
@@ -62,7 +62,7 @@ def test_an_error_keeps_its_name_and_loses_the_value(error: Exception) -> None:
     assert TOKEN.encode() not in pickle.dumps(found) if not isinstance(error, Stubborn) else True
 
 
-def test_causes_and_contexts_lose_the_value_and_stay() -> None:
+def test_causes_and_contexts_are_kept_without_the_value() -> None:
     with pytest.raises(DataError) as caught, redact_output(REDACTOR):
         try:
             try:
@@ -78,14 +78,14 @@ def test_causes_and_contexts_lose_the_value_and_stay() -> None:
     assert isinstance(caught.value.__cause__, OSError)
 
 
-def test_an_error_of_pydantic_loses_the_input_that_it_quotes() -> None:
+def test_an_error_of_pydantic_is_shown_without_its_input() -> None:
     with pytest.raises(Exception) as caught, redact_output(REDACTOR):
         pydantic.TypeAdapter(int).validate_python(TOKEN)
     assert TOKEN[:6] not in "".join(traceback.format_exception(caught.value))
     assert type(caught.value).__name__ == "ValidationError"
 
 
-def test_logs_and_warnings_of_libraries_lose_the_value(caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_and_warnings_of_libraries_are_redacted(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("some.library")
     factory, display = logging.getLogRecordFactory(), warnings.showwarning
     with warnings.catch_warnings(record=True) as warned, redact_output(REDACTOR):
@@ -116,7 +116,7 @@ def test_without_secrets_nothing_is_replaced() -> None:
     assert caught.value is error
 
 
-def test_errors_of_threads_and_finalizers_lose_the_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_threads_and_finalizers_are_redacted(capsys: pytest.CaptureFixture[str]) -> None:
     class Leaky:
         def __del__(self) -> None:
             raise Stubborn({"Message": TOKEN})

@@ -62,7 +62,7 @@ def test_no_text_with_a_value_in_it_keeps_the_value(value: str, escape: str, bef
 
 @pytest.mark.parametrize("escape", ["plain", "repr", "JSON", "URL part"])
 @pytest.mark.parametrize("mark", ["...", "…", "'", ""])
-def test_what_is_left_of_a_value_that_was_cut_is_hidden(escape: str, mark: str) -> None:
+def test_the_remainder_of_a_truncated_value_is_hidden(escape: str, mark: str) -> None:
     redactor = Redactor({"T": HOSTILE + TOKEN})
     written, quoted = ESCAPES[escape](HOSTILE + TOKEN), escape in ("repr", "JSON")
     for length in range(6, len(written)):
@@ -98,18 +98,18 @@ def test_parts_of_a_value(value: str, text: str, hidden: str) -> None:
         ("x" * 6 + "the_", "the cat"),
     ],
 )
-def test_what_only_resembles_a_value_stays(value: str, text: str) -> None:
+def test_text_that_resembles_a_value_is_kept(value: str, text: str) -> None:
     expected = text.replace("'customers'", "'${T}'")  # a word of the value in quotes
     assert Redactor({"T": value}).hide(text) == expected
 
 
-def test_paths_that_share_public_folders_with_a_value_stay() -> None:
+def test_paths_that_share_public_folders_with_a_value_are_kept() -> None:
     redactor = Redactor({"DATA": "/home/ann/churn/data/eu"}, public=["/home/ann/churn/c.yaml"])
     text = "/home/ann/churn/c.yaml:3:4: no file /home/ann/churn/data/eu/x.csv"
     assert redactor.hide(text) == "/home/ann/churn/c.yaml:3:4: no file ${DATA}/x.csv"
 
 
-def test_a_setting_is_replaced_as_it_was_written_where_its_value_is_short() -> None:
+def test_a_setting_with_a_short_value_is_replaced_as_written() -> None:
     redactor = Redactor({"T": "eu"}, {"/data/eu.csv": "/data/${T}.csv"})
     assert redactor.hide("no file '/data/eu.csv' for eu") == "no file '/data/${T}.csv' for eu"
 
@@ -122,7 +122,7 @@ def test_references_stay_and_neighbours_are_one() -> None:
     )
 
 
-def test_of_values_that_hold_each_other_the_longer_goes_first() -> None:
+def test_of_nested_values_the_longer_is_replaced_first() -> None:
     redactor = Redactor({"USER": "bob-4711", "URL": "db://bob-4711@host-99"})
     assert redactor.hide("db://bob-4711@host-99 as bob-4711") == "${URL} as ${USER}"
 

@@ -40,7 +40,7 @@ def test_words_that_yaml_1_1_would_change_stay_text(word: str) -> None:
         ("-.inf", -math.inf),
     ],
 )
-def test_numbers_booleans_and_nothing_are_what_yaml_1_2_says(word: str, value: object) -> None:
+def test_numbers_booleans_and_nulls_follow_yaml_1_2(word: str, value: object) -> None:
     assert resolve(word) == value
     assert type(resolve(word)) is type(value)
 

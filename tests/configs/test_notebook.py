@@ -59,12 +59,12 @@ def test_the_notebook_runs_and_both_networks_learn(kernel: str) -> None:
     text = printed(executed("pytorch.ipynb", kernel))
     assert "the same address: True" in text and "copied: False" in text
     by_hand, of_yaml = figures(text)
-    assert 0.72 < by_hand < 0.87 and 0.72 < of_yaml < 0.87  # the best that can be had is about 0.855
+    assert 0.72 < by_hand < 0.87 and 0.72 < of_yaml < 0.87  # the best possible score is about 0.855
     for file in ("architecture.json", "estimator.safetensors", "estimator.onnx"):
         assert file in text
 
 
-def test_the_quickstart_runs_and_shows_what_is_committed(kernel: str) -> None:
+def test_the_quickstart_runs_and_its_output_matches_the_committed_one(kernel: str) -> None:
     notebook = executed("quickstart.ipynb", kernel)
     by_source = {cell.source: cell.get("outputs", []) for cell in notebook.cells}
     (progress,) = [outputs for source, outputs in by_source.items() if "run = pipe.run(" in source]
@@ -79,7 +79,7 @@ def test_the_quickstart_runs_and_shows_what_is_committed(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_what_is_committed_has_been_run_and_tells_nothing_of_a_machine(name: str) -> None:
+def test_committed_notebooks_are_executed_and_free_of_machine_paths(name: str) -> None:
     notebook = read(name)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

@@ -51,7 +51,7 @@ def expected(lines: pd.DataFrame, cut_off: pd.Timestamp) -> pd.DataFrame:
 
 
 @pytest.mark.data
-def test_the_labels_and_histories_of_3370_customers_are_those_of_pandas(data_dir: Path) -> None:
+def test_the_labels_and_histories_of_3370_customers_match_pandas(data_dir: Path) -> None:
     bought = purchases(read_lines(data_dir))
     reference, labels = expected(bought, CUT_OFF), customers(bought)
 

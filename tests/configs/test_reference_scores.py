@@ -12,7 +12,7 @@ from gpupipe.metrics.settings import Evaluate
 from gpupipe.report.settings import Report
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-TOLERANCE = 0.002  # what other libraries and float32 may cost
+TOLERANCE = 0.002  # tolerance for other libraries and float32
 
 # configuration, its model, metric, mean over the folds of the best plain scikit-learn model
 REFERENCES = [

@@ -13,7 +13,7 @@ import pyarrow as pa
 from gpupipe.backends.base import Backend
 from gpupipe.pipeline.scoring.cluster import _open
 
-WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that is there once a process was ended; "": any process is
+WITNESS = "GPUPIPE_TEST_WITNESS"  # a file that exists once a process was killed; "": kill every process
 
 
 class Dying:

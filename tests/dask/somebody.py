@@ -72,7 +72,7 @@ def _wait_for(file: Path) -> None:
             json.loads(file.read_text())
             return
         except (OSError, ValueError):
-            time.sleep(0.05)  # there is nothing that could be waited for
+            time.sleep(0.05)  # there is no event to wait for
     pytest.fail(f"no scheduler has written {file}")
 
 

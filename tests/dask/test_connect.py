@@ -41,7 +41,7 @@ def test_a_running_scheduler_is_found_by_its_file_and_by_its_address(running: So
             assert workers.gather([workers.submit(chores.surroundings)])[0]["n_threads"] == 1
 
 
-def test_auto_says_why_the_workers_compute_on_the_cpu(running: Somebody) -> None:
+def test_auto_reports_why_the_workers_use_the_cpu(running: Somebody) -> None:
     obstacle = device_report().gpu_obstacle
     if not obstacle:
         pytest.skip("this machine has a GPU")
@@ -112,7 +112,7 @@ def test_an_unreachable_address_is_an_error_that_names_it() -> None:
     assert (caught.value.where, caught.value.exit_code) == (address, 4)
 
 
-def test_a_scheduler_without_workers_is_an_error_with_what_to_start(tmp_path: Path) -> None:
+def test_a_scheduler_without_workers_is_an_error_with_the_command_to_start_one(tmp_path: Path) -> None:
     with started(tmp_path, 0) as alone:
         settings = found(alone.file, deadline=1)
         with pytest.raises(ClusterError, match="has no workers") as caught, connect(settings, "cpu"):
@@ -126,7 +126,7 @@ def test_the_requested_number_of_workers_is_awaited(running: Somebody) -> None:
         pass
 
 
-def test_a_dashboard_needs_what_draws_it(running: Somebody) -> None:
+def test_a_dashboard_needs_its_package(running: Somebody) -> None:
     if find_spec("bokeh"):
         pytest.skip("bokeh is installed")
     with (
@@ -168,7 +168,7 @@ def test_irrelevant_version_differences_are_ignored() -> None:
     versions.compare(HERE, {"tcp://a:1": {**HERE, "python": "3.11.2", "numpy": "2.4.0"}})
 
 
-def test_a_scheduler_is_compared_by_what_it_needs() -> None:
+def test_a_scheduler_is_compared_by_the_packages_it_needs() -> None:
     record = {"packages": {"python": "3.11.7.final.0", "distributed": "2026.8.0", "numpy": None}}
     versions.compare(HERE, {"the scheduler": versions.scheduler_versions(record)})
     with pytest.raises(ClusterError, match="on the scheduler"):
@@ -200,7 +200,5 @@ def test_workers_of_another_gpupipe_are_refused(tmp_path: Path) -> None:
         ({"threads": 4}, 2, (1, 4)), ({"workers": 3, "threads": 5}, 2, (3, 5)),
     ],
 )  # fmt: skip
-def test_what_is_left_open_gives_every_core_work(
-    settings: dict[str, int], n_cores: int, shape: tuple[int, int]
-) -> None:
+def test_unset_sizes_use_every_core(settings: dict[str, int], n_cores: int, shape: tuple[int, int]) -> None:
     assert cluster_shape(ClusterSettings(scheduler="local", **settings), n_cores) == shape

@@ -75,7 +75,7 @@ FALLING = {
 
 
 @pytest.mark.parametrize("name", FALLING)
-def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said(name: str) -> None:
+def test_models_gpus_cannot_train_together_are_trained_on_the_driver_with_a_note(name: str) -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
     with Timeline().stage("train", workers.place) as stage:
         found = fit_matrix(spread(X, workers), MODELS.get(name)(), y, context())
@@ -90,14 +90,14 @@ def test_what_gpus_cannot_train_together_is_trained_where_the_leader_is_and_said
     assert note.text.endswith(f"(models: {name})")
 
 
-def test_class_weights_are_not_forgotten_on_gpus() -> None:
+def test_class_weights_are_applied_on_gpus() -> None:
     (X, y), workers = rows(), OnGpus(CpuBackend())
     model = MODELS.get("logistic_regression").model_validate({"class_weight": "balanced"})
     fit_matrix(spread(X, workers), model, y, context())
     assert "has no sample weights" in workers.fallen[0]
 
 
-def test_where_fallback_is_forbidden_it_is_an_error_that_names_model_and_remedy() -> None:
+def test_a_forbidden_fallback_is_an_error_with_the_model_and_a_fix() -> None:
     X, y = rows()
     settings = ClusterSettings(scheduler="local", workers=1, threads=1, deadline=20)
     with connect(settings, "cpu") as started:

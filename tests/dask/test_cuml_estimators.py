@@ -30,7 +30,7 @@ def given(name: str, task: Any, **fields: Any) -> tuple[str, dict[str, Any]]:
     return model.estimator_name(task), keyword_arguments(model, np.zeros(SHAPE, np.float32), context, 1)
 
 
-def test_every_estimator_of_one_gpu_is_in_the_table_or_has_its_reason() -> None:
+def test_every_estimator_of_one_gpu_is_in_the_table_or_has_a_reason() -> None:
     on_one = {name for name, row in gpu_estimators.ESTIMATORS.items() if row.library != "xgboost"}
     assert on_one | set(gpu_estimators.NO_TWIN) == set(ESTIMATORS) | set(NO_TWIN)
     assert not set(ESTIMATORS) & set(NO_TWIN)
@@ -48,12 +48,12 @@ def test_a_row_states_each_fact_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_nothing_is_passed_that_cuml_dask_passes_by_itself_or_warns_of(name: str) -> None:
+def test_no_parameters_are_passed_that_cuml_dask_sets_or_warns_about(name: str) -> None:
     assert not ESTIMATORS[name].passed & {"client", "output_type", "n_streams", "handle"}
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_a_model_is_trained_as_it_comes_or_refused_with_a_remedy(name: str, task: str) -> None:
+def test_a_default_model_is_trained_or_refused_with_a_fix(name: str, task: str) -> None:
     estimator, params = given(name, task)
     refused = refusal(estimator, params, SHAPE, weighted=False)
     assert (refused is None) == ((name, task) in TOGETHER)
@@ -91,12 +91,12 @@ def test_what_it_cannot_do_is_refused_with_the_nearest_legal_value(
     assert fix in refused.fix
 
 
-def test_weights_of_rows_are_refused_and_not_forgotten() -> None:
+def test_sample_weights_are_refused_and_not_ignored() -> None:
     refused = refusal(*given("logistic_regression", "binary"), SHAPE, weighted=True)
     assert refused == ("cuml.dask's LogisticRegression has no sample weights", "remove class_weight")
 
 
-def test_ridge_refuses_a_single_column_which_it_would_end_on() -> None:
+def test_ridge_refuses_a_single_column_which_would_crash_it() -> None:
     refused = refusal(*given("ridge", "regression"), (500, 1), weighted=False)
     assert refused is not None
     assert "at least 2 features" in refused.what
@@ -124,5 +124,5 @@ def test_parameters_get_the_names_and_values_of_cuml_dask(
 
 
 @pytest.mark.parametrize("name", ["Ridge", "Lasso", "ElasticNet", "PCA"])
-def test_what_centres_a_matrix_in_place_gets_a_copy(name: str) -> None:
+def test_estimators_that_centre_in_place_get_a_copy(name: str) -> None:
     assert ESTIMATORS[name].dtype_for({}) == "float64"  # gpupipe's matrices are float32

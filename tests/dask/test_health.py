@@ -29,7 +29,7 @@ from tests.dask.somebody import processes_below, started
 from tests.inline_workers import InlineWorkers
 
 LIMIT = 400 * MIB
-SECONDS_AT_MOST = 60  # what a test waits for a process before it fails
+SECONDS_AT_MOST = 60  # seconds that a test waits for a process before it fails
 
 
 def small(**settings: object) -> ClusterSettings:
@@ -87,21 +87,21 @@ def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: Das
 
 
 @pytest.mark.parametrize("which", [(0,), (0, 1)], ids=["one", "all"])
-def test_what_lost_workers_held_is_computed_again(two: DaskWorkers, which: tuple[int, ...]) -> None:
+def test_results_of_lost_workers_are_recomputed(two: DaskWorkers, which: tuple[int, ...]) -> None:
     parts = parts_of(two)
     assert total_of(two, parts) == expected()
     kill_workers(two, *which)
     assert total_of(two, parts) == expected()
 
 
-def test_a_result_that_is_lost_before_it_is_fetched_is_computed_again(two: DaskWorkers) -> None:
+def test_a_result_lost_before_it_is_fetched_is_recomputed(two: DaskWorkers) -> None:
     parts = parts_of(two)
     before = [part.sum() for part in two.gather(parts)]
     kill_workers(two, 0, 1)
     assert [part.sum() for part in two.gather(parts)] == before
 
 
-def test_a_task_that_costs_one_worker_after_another_is_named(workers: DaskWorkers) -> None:
+def test_a_task_that_kills_several_workers_is_named(workers: DaskWorkers) -> None:
     doomed = workers.submit(chores.killed, label="reading partition 3 of 7")
     with pytest.raises(ClusterError, match="2 workers in turn died") as caught:
         workers.gather([workers.submit(chores.total, doomed, label="adding up")])
@@ -109,14 +109,14 @@ def test_a_task_that_costs_one_worker_after_another_is_named(workers: DaskWorker
     assert "memory" in caught.value.fix
 
 
-def test_a_task_that_takes_more_than_the_memory_of_a_worker_is_named_with_what_to_do(workers: DaskWorkers) -> None:
+def test_a_task_that_exceeds_the_memory_of_a_worker_is_named_with_a_fix(workers: DaskWorkers) -> None:
     with pytest.raises(LimitError, match=r"exceeded their memory of 0\.4 GiB") as caught:
         workers.gather([workers.submit(chores.greedy, label="reading partition 3 of 7")])
     assert caught.value.where == "reading partition 3 of 7"
     assert "cluster.memory_limit" in caught.value.fix
 
 
-def test_workers_without_memory_left_stand_still_only_until_the_deadline() -> None:
+def test_paused_workers_are_an_error_after_the_deadline() -> None:
     with connect(small(workers=1, deadline=3), "cpu") as workers:
         workers.gather([workers.submit(chores.hoarded, LIMIT)])
         await_pause(workers)
@@ -133,7 +133,7 @@ def await_pause(workers: DaskWorkers) -> None:
         assert time.monotonic() < end
 
 
-def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
+def test_an_endless_task_is_ended_at_the_deadline_and_named() -> None:
     before = processes_below()
     with connect(small(deadline=2), "cpu") as workers:
         handles: list[Any] = [
@@ -147,7 +147,7 @@ def test_a_task_that_waits_for_ever_ends_at_the_deadline_and_is_named() -> None:
     assert processes_below() == before
 
 
-def test_a_task_of_a_worker_whose_cluster_was_lost_as_a_whole_ends_at_the_deadline() -> None:
+def test_a_task_of_a_lost_cluster_ends_at_the_deadline() -> None:
     with connect(small(deadline=3, retries=3), "cpu") as workers:
         (handle,) = workers.map(chores.stuck, [()], ["training"], pinned_to=min(workers.health.workers))
         kill_workers(workers, 0, 1)
@@ -246,7 +246,7 @@ def wait_until_gone(pids: list[int]) -> None:
         time.sleep(0.05)  # the processes are not ours to wait for
 
 
-def test_a_program_that_loses_a_worker_and_succeeds_says_nothing_of_dask(tmp_path: Path) -> None:
+def test_a_program_that_recovers_from_a_lost_worker_prints_nothing_about_dask(tmp_path: Path) -> None:
     witness = str(tmp_path / "witness")
     process = program(tmp_path, f"print(workers.gather([workers.submit(chores.killed_once, {witness!r}, [3.0])])[0])")
     output, errors = process.communicate(timeout=SECONDS_AT_MOST)

@@ -31,7 +31,7 @@ def workers() -> Iterator[DaskWorkers]:
 def collective(*functions: object) -> list[object]:
     """Act as cuml.dask: submit a task to each worker that waits for the others, wait for all, then check them."""
     client = default_client()
-    client.wait_for_workers(len(functions), timeout=100)  # one that was lost is started again
+    client.wait_for_workers(len(functions), timeout=100)  # a lost worker is restarted
     addresses = sorted(client.scheduler_info()["workers"])
     futures = [
         client.submit(function, None, workers=[address], pure=False)
@@ -52,7 +52,7 @@ def test_it_returns_the_result_of_the_call_made_with_the_client(workers: DaskWor
     assert first != second
 
 
-def test_an_error_of_the_call_is_its_own(workers: DaskWorkers) -> None:
+def test_an_error_of_the_call_is_raised_unchanged(workers: DaskWorkers) -> None:
     def refuse() -> None:
         raise ValueError("alpha must be non-negative")
 
@@ -60,13 +60,13 @@ def test_an_error_of_the_call_is_its_own(workers: DaskWorkers) -> None:
         call_library(workers, refuse, "training")
 
 
-def test_a_task_that_fails_alone_leaves_no_one_waiting(workers: DaskWorkers) -> None:
+def test_a_single_failed_task_ends_the_waiting_ones(workers: DaskWorkers) -> None:
     with pytest.raises(ZeroDivisionError, match="a bug"):
         call_library(workers, partial(collective, chores.broken, chores.stuck), "training")
     assert workers.gather([workers.submit(chores.total, [1.0, 2.0])]) == [3.0]
 
 
-def test_a_call_that_loses_a_worker_is_made_again_and_its_parts_are_computed_again(workers: DaskWorkers) -> None:
+def test_a_call_that_loses_a_worker_is_repeated_and_its_partitions_are_recomputed(workers: DaskWorkers) -> None:
     parts = workers.map(chores.numbers, [(0, 100)] * 2, [""] * 2)
     workers.wait(parts)
     victim = workers.client.run(os.getpid)[workers.homes(parts)[0]]
@@ -91,7 +91,7 @@ def test_tasks_that_are_pinned_to_a_worker_lost_unseen_are_submitted_again(worke
 
     def call() -> int:
         calls.append(1)
-        # The address of a worker that came and went between two looks.
+        # The address of a worker that joined and left between two checks.
         scheduler_error = [] if len(calls) > 1 else ["tcp://127.0.0.1:9"]
         return default_client().submit(chores.process, None, workers=scheduler_error, pure=False).result()
 
@@ -106,7 +106,7 @@ def test_a_call_that_loses_workers_every_time_is_an_error(workers: DaskWorkers) 
         calls.append(1)
         collective(chores.process, chores.process)
         settle()
-        # By address: a worker that is just being started again, as after the call before, is lost already.
+        # By address: a worker that is still restarting after the previous call counts as lost.
         address, pid = min(default_client().run(os.getpid).items())
         os.kill(pid, signal.SIGKILL)
         while address in default_client().scheduler_info()["workers"]:

@@ -36,7 +36,7 @@ from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from tests.dask import chores
 
-SECONDS_AT_MOST = 120  # what a test waits for before it fails
+SECONDS_AT_MOST = 120  # seconds that a test waits before it fails
 TINY = {"width": 16, "depth": 1, "embedding_size": 4, "n_bins": 8, "learning_rate": 1e-2, "epochs": 4}
 
 
@@ -63,7 +63,7 @@ def divided(X: Any, cuts: list[int], workers: Workers) -> PartitionedMatrix:
 @pytest.fixture(scope="module")
 def two() -> Iterator[DaskWorkers]:
     """Two processes that are restarted when they die."""
-    # Dask starts a worker again that says nothing for a third of the deadline: it may import PyTorch for long.
+    # Dask restarts a worker that is silent for a third of the deadline, and importing PyTorch can take long.
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=1 << 30, deadline=60)
     with connect(settings, "cpu") as workers:
         yield workers
@@ -128,7 +128,7 @@ def test_unsupported_training_is_reported_before_data_is_sent(both: DaskWorkers)
         fit_network(Mlp(**TINY), divided(X, [50], both), y, context(n_processes=2))
 
 
-def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
+def test_two_workers_learn_the_same_as_one_machine(both: DaskWorkers) -> None:
     X, y = rows()
     model = Mlp(**TINY, class_weight="balanced")
     alone = fit(model, X, y, context())
@@ -140,8 +140,8 @@ def test_two_workers_learn_what_one_machine_learns(both: DaskWorkers) -> None:
     assert auc(found[0]) == pytest.approx(auc(alone), abs=0.01)
     assert "shared by 2 workers" in found[0].notes[0]
     for one in found:
-        assert one.history == found[0].history  # neither where rows lie nor how they are cut says what is learned
-        # What follows from all rows at once is that of one machine, though no worker has them all.
+        assert one.history == found[0].history  # the result does not depend on the location or the partitions of rows
+        # Results that depend on all rows match one machine, though no worker has all rows.
         for name in ("lower", "width"):
             assert getattr(one.estimator.network.numbers, name).equal(getattr(alone.estimator.network.numbers, name))
         table = one.estimator.network.categories.table.weight
@@ -180,7 +180,7 @@ def test_a_lost_worker_is_noticed_and_the_error_of_another_is_reported(both: Das
     assert (caught.value.exit_code, caught.value.where) == (4, "training")
 
 
-def test_what_a_client_that_is_gone_had_begun_ends(both: DaskWorkers) -> None:
+def test_tasks_of_a_disconnected_client_end(both: DaskWorkers) -> None:
     with Client(both.client.scheduler.address, set_as_default=False) as other:
         stubborn = cloudpickle.dumps(chores.wanted)
         begun = [
@@ -200,7 +200,7 @@ def await_tasks(workers: DaskWorkers, counts: list[int]) -> None:
 def test_an_error_of_one_worker_is_reported_and_training_can_restart(both: DaskWorkers, tmp_path: Path) -> None:
     X, y = rows()
     matrix, before = divided(X, [1000], both), both.n_lost
-    blocked = tmp_path / "state.pt"  # where the file is to be, a folder is
+    blocked = tmp_path / "state.pt"  # a folder has the name of the file
     blocked.mkdir()
     with pytest.raises(LimitError, match="cannot write the checkpoint"):
         fit_network(Mlp(**TINY), matrix, y, context(checkpoint=blocked))

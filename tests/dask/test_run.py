@@ -59,9 +59,7 @@ def test_telco_in_folds(data_dir: Path, compare: Compare) -> None:
 
 
 @pytest.mark.data
-def test_online_retail_whose_columns_are_derived_of_the_histories_of_customers(
-    data_dir: Path, compare: Compare
-) -> None:
+def test_online_retail_with_columns_derived_from_histories(data_dir: Path, compare: Compare) -> None:
     with patch.object(preparation, "read_table", read_once(read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
@@ -182,7 +180,7 @@ CASES = [(files, "two classes") for files in FILES] + [(one_file, task) for task
 
 
 @pytest.mark.parametrize(("files", "task"), CASES, ids=lambda case: case if isinstance(case, str) else case.__name__)
-def test_files_as_they_come(
+def test_uneven_files(
     tmp_path: Path, configuration: Callable[[str], Path], compare: Compare, files: Callable[[Path], None], task: str
 ) -> None:
     files(tmp_path / "data")
@@ -214,7 +212,7 @@ def by_command(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Com
     return done, folder / "out"
 
 
-def test_the_command_ends_well_and_prints_nothing_but_its_own(
+def test_the_command_succeeds_and_prints_only_its_own_output(
     by_command: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
     done, path = by_command
@@ -231,7 +229,9 @@ def test_the_command_ends_well_and_prints_nothing_but_its_own(
 OWN = ("cpu: ", "✓ ", "    ", "★ ", "───")
 
 
-def test_the_timeline_says_what_each_worker_did(by_command: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_the_timeline_records_the_work_of_each_worker(
+    by_command: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     stages = {s["name"]: s for s in json.loads((by_command[1] / "timeline.json").read_text())["stages"]}
     of_workers = {"read", "features", "train xgboost", "predict xgboost", "explain"}
     assert {name for name, stage in stages.items() if stage["workers"]} == of_workers
@@ -244,7 +244,7 @@ def test_the_timeline_says_what_each_worker_did(by_command: tuple[subprocess.Com
     assert sum(use["rows"] for use in stages["read"]["workers"]) == stages["read"]["rows"]
 
 
-def test_the_boosting_of_two_workers_is_about_that_of_one_machine(
+def test_boosting_on_two_workers_scores_like_one_machine(
     by_command: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "small.yaml"

@@ -113,7 +113,7 @@ def test_predictions_equal_those_of_one_machine(kind, folder, trained, workers, 
             assert score_on_workers(model, str(folder / data), out, several(workers, backend, n)).n_rows == N_ROWS
             found = pq.read_table(out)
             assert found.schema.equals(expected.schema)
-            if kind == "network":  # in another block of rows a row differs by rounding
+            if kind == "network":  # rounding of a row depends on its batch
                 np.testing.assert_allclose(found["probability_yes"], expected["probability_yes"], atol=1e-6)
             else:
                 assert found.equals(expected)
@@ -181,7 +181,7 @@ def test_reports_of_workers_are_merged(folder, trained, workers, backend, tmp_pa
     (tmp_path / "out").mkdir()
     spread = several(workers, backend, 3)
     said = score_on_workers(load_model(run, "cpu"), str(tmp_path / "new.parquet"), tmp_path / "out", spread).lines()
-    assert said[:-1] == alone[:-1]  # all except the name of the output
+    assert said[:-1] == alone[:-1]  # everything except the name of the output
     assert "city: 300 of 1,500 rows have a level unseen in training (found 'Oslo')" in said
     assert said[0].startswith("warning: column 'y': every row is null")
 

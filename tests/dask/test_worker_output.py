@@ -34,14 +34,12 @@ def test_few_lines_are_shown_of_a_long_log(tmp_path: Path) -> None:
     assert said[0] == "" and said[-1].endswith("end")
 
 
-def test_of_a_worker_that_printed_nothing_or_that_others_started_nothing_is_shown(tmp_path: Path) -> None:
+def test_nothing_is_shown_of_silent_or_foreign_workers(tmp_path: Path) -> None:
     assert last_output(tmp_path, "tcp://127.0.0.1:123") == ""
     assert last_output(None, "tcp://127.0.0.1:123") == ""
 
 
-def test_workers_that_others_started_keep_their_output(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_foreign_workers_keep_their_output(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv(FOLDER, raising=False)
     redirect_output("tcp://127.0.0.1:123")
     os.write(1, b"mine")

@@ -33,7 +33,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskWorkers]:
     settings = ClusterSettings(scheduler="local", workers=2, threads=1, memory_limit=GIB, deadline=30)
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_modules(folder)
-    for name in BEFORE_START:  # what a cluster that Dask started without us has left: it would be taken for the user's
+    for name in BEFORE_START:  # leftovers of a cluster started by Dask alone, which would count as the user's
         os.environ.pop(name, None)
     with chdir(folder), connect(settings, "cpu") as workers:
         yield workers
@@ -49,13 +49,13 @@ def sums_by_part(workers: Workers) -> list[float]:
     return workers.gather([*sums, workers.submit(chores.total, *made)])
 
 
-def test_they_give_what_one_process_gives_in_the_order_of_the_handles(workers: DaskWorkers) -> None:
+def test_results_match_one_process_in_the_order_of_the_handles(workers: DaskWorkers) -> None:
     alone = sums_by_part(InlineWorkers(choose("cpu")))
     assert sums_by_part(workers) == alone
     assert alone[-1] == 2 * sum(range(70))
 
 
-def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(workers: DaskWorkers) -> None:
+def test_batched_arguments_give_the_same_results_as_single_ones(workers: DaskWorkers) -> None:
     def sums(workers: Workers) -> list[float]:
         labels = [f"part {i}" for i in range(4)]
         parts = workers.map(chores.numbers, ((i * 10, i * 10 + 10) for i in range(4)), labels)
@@ -66,7 +66,7 @@ def test_lists_of_arguments_in_one_message_give_what_one_after_the_other_gives(w
     assert workers.map(chores.total, [], []) == []
 
 
-def test_what_is_waited_for_stays_there_and_its_errors_come_up(workers: DaskWorkers) -> None:
+def test_awaited_results_stay_on_the_worker_and_errors_are_raised(workers: DaskWorkers) -> None:
     part = workers.submit(chores.numbers, 0, 10)
     workers.wait([part])
     assert workers.homes([part])[0]
@@ -85,7 +85,7 @@ def test_a_pinned_task_runs_on_its_worker(workers: DaskWorkers) -> None:
     assert workers.gather(tasks) == [pids[address] for address in asked]
 
 
-def test_a_lambda_travels_with_what_it_captures_and_parts_are_mapped_in_turn(workers: DaskWorkers) -> None:
+def test_a_lambda_is_sent_with_its_closure_and_partitions_are_mapped_in_order(workers: DaskWorkers) -> None:
     factor = 3.0
     parts = PartitionedValues(tuple(workers.put(np.full(n, 2.0)) for n in range(5)), workers)
     scaled = parts.map(lambda backend, rows, by: (rows * factor * by, backend.name), each=[range(5)])
@@ -116,7 +116,7 @@ def test_a_gpupipe_error_keeps_its_class_and_fields(workers: DaskWorkers) -> Non
     assert str(caught.value) == "a field is missing\n  where: a.csv, row 12\n  to do: fix it"
 
 
-def test_of_several_errors_that_of_the_first_handle_is_raised_though_it_comes_last(workers: DaskWorkers) -> None:
+def test_of_several_errors_the_one_of_the_first_handle_is_raised(workers: DaskWorkers) -> None:
     late, early = workers.map(chores.unreadable, [(0, 1.0), (1,)], [""] * 2)
     with pytest.raises(DataError, match="row 0"):
         workers.gather([late, early])
@@ -124,24 +124,24 @@ def test_of_several_errors_that_of_the_first_handle_is_raised_though_it_comes_la
         workers.gather([early, late])
 
 
-def test_an_error_reaches_what_depends_on_it(workers: DaskWorkers) -> None:
+def test_an_error_reaches_dependent_tasks(workers: DaskWorkers) -> None:
     with pytest.raises(DataError, match="row 3"):
         workers.gather([workers.submit(chores.total, workers.submit(chores.unreadable, 3))])
 
 
-def test_a_bug_arrives_as_what_it_is(workers: DaskWorkers) -> None:
+def test_a_bug_keeps_its_class(workers: DaskWorkers) -> None:
     with pytest.raises(ZeroDivisionError, match="a bug"):
         workers.gather([workers.submit(chores.broken)])
 
 
-def test_memory_that_is_not_to_be_had_is_a_limit_with_what_to_do(workers: DaskWorkers) -> None:
+def test_a_failed_allocation_is_a_limit_error_with_a_fix(workers: DaskWorkers) -> None:
     with pytest.raises(LimitError) as caught:
         workers.gather([workers.submit(chores.out_of_memory, label="reading partition 3 of 7")])
     assert caught.value.where == "reading partition 3 of 7"
     assert "cluster.memory_limit" in caught.value.fix
 
 
-def test_what_is_put_may_be_large(workers: DaskWorkers) -> None:
+def test_large_values_can_be_put(workers: DaskWorkers) -> None:
     values = np.arange(3_000_000, dtype="float64")
     shared = workers.put(values)
     asked = [workers.map(chores.total, [(shared,)], [""], address)[0] for address in workers.health.workers]

@@ -40,7 +40,7 @@ def test_the_table_is_the_hosts_to_the_last_bit(monkeypatch: pytest.MonkeyPatch,
     assert_same_table(there, encode(read_arrow(made).table, choose("cpu")))
 
 
-def test_nothing_comes_to_the_host_while_customers_are_drawn() -> None:
+def test_nothing_is_copied_to_the_host_while_customers_are_drawn() -> None:
     device = DeviceDouble()
     uncounted.clear()
     device.open_stage()
@@ -58,7 +58,7 @@ def test_nothing_comes_to_the_host_while_customers_are_drawn() -> None:
         rb'{"a": "\q"}' + b"\n", rb'{"a": "\ud83d"}' + b"\n", rb'{"\u0061": 1}' + b"\n", b'{"a": 1, "a": 2}\n',
     ],
 )  # fmt: skip
-def test_lines_are_plain_on_a_device_where_they_are_on_the_host(content: bytes) -> None:
+def test_lines_are_plain_on_a_device_if_they_are_on_the_host(content: bytes) -> None:
     def judged(backend: Backend) -> Any:
         try:
             return plain_lines(content, backend)

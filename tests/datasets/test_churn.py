@@ -81,7 +81,7 @@ def test_another_seed_gives_other_values_of_the_same_population(frame: pd.DataFr
     assert np.corrcoef(ours, theirs)[0, 1] > 0.7
 
 
-def test_the_first_customer_of_seed_7_stays_who_she_is(table: pa.Table) -> None:
+def test_the_first_customer_of_seed_7_does_not_change(table: pa.Table) -> None:
     first = table.slice(0, 1).to_pylist()[0]
 
     assert first["customerID"] == "0000-AAAAH"

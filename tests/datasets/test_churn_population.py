@@ -24,7 +24,7 @@ from gpupipe.datasets.churn.population import (
 )
 
 U = np.linspace(0.001, 0.999, 5_001)
-# Curve to the law, or to quantiles of a law that are transformed.
+# Curve to its distribution, or to transformed quantiles of one.
 LAWS: dict[str, Any] = {
     "MonthlyCharges": stats.gamma(4.0, scale=4.0).ppf(U),
     "TotalCharges": stats.lognorm(0.15).ppf(U),
@@ -44,7 +44,7 @@ def population() -> Population:
     return Population(choose("cpu"))
 
 
-def test_every_curve_has_its_law_here() -> None:
+def test_every_distribution_is_tested_here() -> None:
     assert set(LAWS) == set(CURVES)
 
 
@@ -94,7 +94,7 @@ def test_a_number_is_the_value_of_its_curve_at_the_bits_of_its_row(population: P
     np.testing.assert_allclose(draws.number("Age"), np.interp(u, np.linspace(0, 1, KNOTS + 1), knots), rtol=1e-12)
 
 
-def test_what_shares_a_word_is_spread_alike_and_has_nothing_to_do_with_each_other(population: Population) -> None:
+def test_values_from_one_random_word_are_uniform_and_independent(population: Population) -> None:
     draws = Draws(population, seed=1, start=0, n_rows=40_000)
     cells = np.array([draws.cell(name) for name in SMALL])
     assert cells.min() < 5 and cells.max() > CELLS - 6
@@ -103,7 +103,7 @@ def test_what_shares_a_word_is_spread_alike_and_has_nothing_to_do_with_each_othe
     assert np.abs(apart).max() < 5 / np.sqrt(cells.shape[1])
 
 
-def test_customers_leave_as_often_as_their_log_odds_say(population: Population) -> None:
+def test_churn_rates_match_the_log_odds(population: Population) -> None:
     block = CustomerBlock(population, seed=2, start=0, n_rows=60_000)
     chance = 1 / (1 + np.exp(-block.log_odds))
     for low, high in ((0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)):

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 WIDTHS = (400,)
 GENERATED = ("genindex.html", "search.html", "py-modindex.html")
 
-# Loads the pages one after the other into a frame, and writes those that are wider than it into the body.
+# Load each page into a frame, and write the pages that are wider than the frame into the body.
 HARNESS = """
 <!doctype html><body><script>
 const pages = %s, widths = %s, found = [];

@@ -78,7 +78,7 @@ def broken(site: Any) -> None:
     (site.folder / "numba" / "cuda.py").touch()
 
 
-def test_a_machine_without_a_gpu_is_whole(site: Any, run: Run, hostile_folder: Path) -> None:
+def test_a_machine_without_a_gpu_passes(site: Any, run: Run, hostile_folder: Path) -> None:
     if probe_gpu().obstacle != "no_driver" or read_host_environment().nvidia_sign:
         pytest.skip("this machine has an NVIDIA GPU, or its driver")
     if read_distributions().has_gpu_packages():
@@ -147,7 +147,7 @@ def test_the_check_of_rapids_is_silent_if_all_is_well_and_warns_otherwise(
         (["error", "warning", "error"], 4, "2 broken, 1 with a warning: fix the first one first"),
     ],
 )
-def test_the_last_line_says_what_the_exit_code_says(
+def test_the_last_line_agrees_with_the_exit_code(
     levels: list[Any], code: int, verdict: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     findings = [Finding(level, "a [check]", "said \x1b[31mred") for level in levels]

@@ -25,7 +25,7 @@ CU12 = {**NUMBA, "nvidia-cuda-nvcc-cu12": "12.9.86", "nvidia-cuda-nvrtc-cu12": "
         ({**CU13, "nvidia-nvjitlink": "13.5.37"}, (12, 8), "error", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
     ],
 )
-def test_ptx_must_be_read_by_what_assembles_it(
+def test_the_assembler_must_support_the_ptx_version(
     gpu: GpuProbe, versions: dict[str, str], cuda: tuple[int, int], level: str, words: str
 ) -> None:
     (finding,) = compiler_findings(Distributions(versions), replace(gpu, cuda=cuda))

@@ -33,7 +33,7 @@ def test_without_a_gpu_nothing_is_started() -> None:
     assert cuda_findings(GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), 60) == []
 
 
-def test_a_library_that_is_gone_is_a_finding(gpu: GpuProbe) -> None:
+def test_a_missing_driver_library_is_a_finding(gpu: GpuProbe) -> None:
     if subprocess.run([sys.executable, "-c", START], capture_output=True, check=False).returncode == 0:
         pytest.skip("this machine has the library")
     (finding,) = cuda_findings(gpu, 60)

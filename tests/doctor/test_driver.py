@@ -46,7 +46,7 @@ def test_a_machine_without_a_gpu_is_ok_and_needs_no_fix(around: HostEnvironment)
         (WSL, WHEELS, "warning", "wsl --update"),
     ],
 )
-def test_a_driver_that_is_missed_has_the_fix_of_its_place(
+def test_a_missing_driver_has_a_fix_for_its_environment(
     around: HostEnvironment, wheels: Distributions, level: str, fix: str
 ) -> None:
     finding = said(NO_DRIVER, around, wheels)
@@ -54,13 +54,13 @@ def test_a_driver_that_is_missed_has_the_fix_of_its_place(
     assert fix in finding.fix
 
 
-def test_the_driver_of_wsl_is_put_on_the_path_of_libraries() -> None:
+def test_the_fix_for_wsl_adds_its_driver_to_the_library_path() -> None:
     finding = said(NO_DRIVER, replace(WSL, has_wsl_gpu=True, has_wsl_driver=True))
     assert finding.level == "error"
     assert finding.fix == "export LD_LIBRARY_PATH=/usr/lib/wsl/lib:$LD_LIBRARY_PATH"
 
 
-def test_a_hidden_gpu_is_somebodys_wish_and_no_error() -> None:
+def test_a_hidden_gpu_is_intended_and_not_an_error() -> None:
     hidden = GpuProbe(False, "GPUPIPE_FORCE_CPU is set", obstacle="hidden")
     assert said(hidden).fix == ""
     finding = said(hidden, replace(PLAIN, nvidia_sign=SIGN))
@@ -82,7 +82,7 @@ def test_a_hidden_gpu_is_somebodys_wish_and_no_error() -> None:
         ("nvml_77", PLAIN, "run nvidia-smi"),
     ],
 )
-def test_every_obstacle_of_a_driver_that_is_there_is_an_error(obstacle: str, around: HostEnvironment, fix: str) -> None:
+def test_every_obstacle_of_an_installed_driver_is_an_error(obstacle: str, around: HostEnvironment, fix: str) -> None:
     finding = said(GpuProbe(False, "the reason", obstacle=obstacle), around)
     assert finding.level == "error"
     assert fix in finding.fix

@@ -33,7 +33,7 @@ def test_a_gpu_that_no_wheel_runs_on_has_no_fix_and_breaks_nothing(gpu: GpuProbe
     assert finding.found.endswith("too old, 7.0 is needed")
 
 
-def test_memory_that_others_hold_is_a_warning(gpu: GpuProbe) -> None:
+def test_memory_used_by_other_processes_is_a_warning(gpu: GpuProbe) -> None:
     (finding,) = gpu_findings([replace(gpu, free_bytes=10 * 2**30)], CU13)
     assert finding.level == "warning"
     assert "10.0 of 80.0 GiB free" in finding.found

@@ -27,7 +27,7 @@ def test_a_container_is_known_by_its_files(machine: Machine, files: dict[str, st
     assert read_host_environment(machine(files)) == HostEnvironment(in_container=True)
 
 
-def test_wsl_is_known_with_what_windows_hands_through(machine: Machine) -> None:
+def test_wsl_is_detected_with_the_driver_from_windows(machine: Machine) -> None:
     kernel = {"proc/version": "Linux version 5.15.153.1-microsoft-standard-WSL2"}
     assert read_host_environment(machine(kernel)) == HostEnvironment(in_wsl=True)
     assert read_host_environment(machine({"dev/dxg": ""})) == HostEnvironment(in_wsl=True, has_wsl_gpu=True)

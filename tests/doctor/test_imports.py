@@ -46,7 +46,7 @@ def test_a_package_that_imports_is_ok(site: Any, said: Any) -> None:
         ("import os; os.kill(os.getpid(), 11)", "import fails: killed by SIGSEGV: without a word"),
     ],
 )
-def test_a_package_that_fails_is_reinstalled_and_doctor_lives_on(site: Any, said: Any, code: str, words: str) -> None:
+def test_a_package_that_crashes_is_reported_and_doctor_survives(site: Any, said: Any, code: str, words: str) -> None:
     site.add("cudf-cu13", "26.10.2")
     site.module("cudf", code)
     finding = said()["cudf"]
@@ -77,7 +77,7 @@ def test_xgboost_without_cuda_is_an_error_on_a_gpu_machine_only(site: Any, said:
     assert finding.fix == f"pip uninstall -y xgboost-cpu && pip install '{wanted}'"
 
 
-def test_xgboost_and_torch_say_what_they_are_built_with(site: Any, said: Any, gpu: GpuProbe) -> None:
+def test_xgboost_and_torch_report_their_cuda_builds(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.module("xgboost", "def build_info(): return {'USE_CUDA': True}")
     site.module("torch", "class version: cuda = '13.0'")
     assert {finding.found for finding in said(gpu).values()} == {"of unknown version; imports, built with CUDA"}
@@ -97,7 +97,7 @@ def test_the_current_folder_is_not_imported_from(site: Any, monkeypatch: pytest.
     assert try_imports(["decoy"], 60).failure == "ModuleNotFoundError: No module named 'decoy'"
 
 
-def test_cudf_is_not_reported_broken_where_only_row_stack_is_missing(site: Any, said: Any) -> None:
+def test_cudf_is_not_reported_broken_if_only_row_stack_is_missing(site: Any, said: Any) -> None:
     """numba-cuda 0.30 with NumPy 2.5: a run adds the name back."""
     site.folder.joinpath("sitecustomize.py").write_text("import numpy\nvars(numpy).pop('row_stack', None)\n")
     site.module("cudf", "import numpy; numpy.row_stack")

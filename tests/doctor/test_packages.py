@@ -25,7 +25,7 @@ def test_packages_are_not_called_needless_if_the_driver_is_broken(site: Any) -> 
     assert said(site, GpuProbe(False, "error 18", obstacle="nvml_18"))[0].found == "none is installed"
 
 
-def test_a_whole_set_is_ok(site: Any) -> None:
+def test_a_complete_set_is_ok(site: Any) -> None:
     for name in ("cudf-cu13", "cuml-cu13", "rmm-cu13", "dask-cudf-cu13", "dask-cuda"):
         site.add(name, "26.10.0")
     site.add("cupy-cuda13x", "14.2.0")

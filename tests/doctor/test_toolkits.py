@@ -37,7 +37,7 @@ def find(gpu: GpuProbe, root: Path) -> Finding:
     return finding
 
 
-def test_a_toolkit_that_is_not_searched_is_named_with_what_makes_it_visible(
+def test_an_unsearched_toolkit_is_named_with_a_fix(
     toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")
@@ -66,7 +66,7 @@ def test_the_toolkit_is_queried_from_an_nvcc_script_elsewhere(
     assert (finding.level, finding.fix) == ("error", f"export CUDA_HOME={toolkit} LD_LIBRARY_PATH={toolkit}/lib")
 
 
-def test_what_makes_nothing_visible_is_not_proposed(
+def test_ineffective_fixes_are_not_suggested(
     toolkits: Toolkits, gpu: GpuProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolkit = toolkits.toolkit(tmp_path / "usr/local/cuda-13.0", nvvm="nvvm/lib64")

@@ -27,7 +27,7 @@ def test_the_libraries_of_this_environment_are_inside_of_all_windows(whole: Any)
     assert version_findings(whole.read()) == []
 
 
-def test_a_library_that_every_run_needs_is_missed(site: Any) -> None:
+def test_a_missing_required_library_is_reported(site: Any) -> None:
     site.add_gpupipe()
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
@@ -73,7 +73,7 @@ def test_a_version_above_the_caps_of_cudf_is_a_warning(site: Any, name: str, cap
     site.add("cudf-cu13", "26.10.2", [f"{name}{cap}", "rmm-cu13==26.10.*", "pytest<9; extra == 'test'"])
     site.add(name, installed)
     site.add("pytest", "9.2.0")
-    site.add("rmm-cu13", "26.8.0")  # said once already, as packages of several releases
+    site.add("rmm-cu13", "26.8.0")  # already reported as packages of several releases
     own, finding = version_findings(site.read())
     assert (own.check, own.fix) == ("versions", "pip install -e .")
     assert (finding.level, finding.check) == ("warning", name)
@@ -94,6 +94,6 @@ def test_numpy_without_row_stack_is_nothing_for_numba_cuda(
     assert all(finding.fix == "pip install 'numpy<2.5'" for finding in found)
 
 
-def test_versions_and_requirements_that_no_standard_knows_are_passed_over(whole: Any) -> None:
+def test_nonstandard_versions_and_requirements_are_skipped(whole: Any) -> None:
     whole.add("cudf-cu13", "my-build", ["pandas (sort of new)"])
     assert version_findings(whole.read()) == []

@@ -288,7 +288,7 @@ ORDERED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("road", ["cache", "arrow"])
-def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(road: str, tmp_path: Path) -> None:
+def test_quantiles_of_nulls_with_the_sign_bit_match_numpy(road: str, tmp_path: Path) -> None:
     """0 / 0 on x86 is such a NaN, which CuPy sorts to the front; the host reads the table, and its blocks are moved."""
     x = np.random.default_rng(3).lognormal(3, 1, N)
     x[::7] = np.copysign(np.nan, -1.0)
@@ -333,7 +333,7 @@ def test_bracket_contents_equal_those_of_the_host() -> None:
         assert str(got.brackets) == str(exact.brackets)
 
 
-def test_partitions_on_devices_have_what_one_host_has() -> None:
+def test_partitions_on_devices_match_one_host() -> None:
     table, device, n = people(), DeviceDouble(), N
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
     workers = InlineWorkers(device, 2)
@@ -368,7 +368,7 @@ def test_no_columns_and_no_rows() -> None:
     assert reducer.extremes([empty]) == [(0.0, 0.0)]
 
 
-def test_modes_and_what_happens_in_time() -> None:
+def test_modes_and_histories_over_time() -> None:
     host, found = both(people())
     numbers = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
     assert found.modes(numbers) == host.modes(numbers)
@@ -405,7 +405,7 @@ def test_on_a_device_all_rows_are_one_part() -> None:
 
 
 @pytest.mark.parametrize("size", [5, 3_000])
-def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_rows(size: int) -> None:
+def test_sums_of_cells_match_exact_arithmetic_whatever_the_order_of_the_rows(size: int) -> None:
     n, rng, device = 1_000, np.random.default_rng(0), DeviceDouble()
     cell, y = rng.integers(0, size, n).astype(np.int16), rng.normal(size=n) * 10.0 ** rng.integers(-12, 12, n)
 
@@ -425,7 +425,7 @@ def test_sums_of_cells_are_those_of_exact_arithmetic_whatever_the_order_of_the_r
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 500])
-def test_sums_of_a_column_are_those_of_exact_arithmetic(dtype: str, n: int) -> None:
+def test_sums_of_a_column_match_exact_arithmetic(dtype: str, n: int) -> None:
     device, x = DeviceDouble(), np.random.default_rng(n).lognormal(3, 2, n).astype(dtype)
     x[::7], pivot = np.nan, 3.5
     ((added, null, first, second),) = DeviceReducer(device, ENGINE)._sums([device.to_device(x)], [pivot]).tolist()

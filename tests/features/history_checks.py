@@ -133,7 +133,7 @@ def test_a_full_device_computes_keys_in_partitions_with_the_same_result() -> Non
     assert [line.partition(":")[0] for line in device.take_notes()] == ["the history of orders"]
 
 
-def test_keys_that_a_device_has_read_are_coded_there() -> None:
+def test_keys_read_on_a_device_are_encoded_there() -> None:
     device = DeviceDouble()
     customers, orders = (rows(N, seed)["customer"].to_numpy() for seed in (0, 1))
 
@@ -159,7 +159,7 @@ def test_keys_that_a_device_has_read_are_coded_there() -> None:
     assert order.tolist() == sorted(np.flatnonzero(theirs >= 0), key=lambda row: (theirs[row], -row))
 
 
-def test_a_model_serves_on_the_device_what_it_serves_on_the_host() -> None:
+def test_a_model_predicts_the_same_on_the_device_and_the_host() -> None:
     device, host = DeviceDouble(), choose("cpu")
     ops = ops_of("rfm", "lag")
     table, how = derive(ops, sources(host, N))

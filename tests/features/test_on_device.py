@@ -31,7 +31,7 @@ def run_checks(marks: str) -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
-def test_a_fit_on_the_device_is_that_of_the_host() -> None:
+def test_a_fit_on_the_device_matches_the_host() -> None:
     run_checks("not data")
 
 

@@ -61,7 +61,7 @@ def test_every_dtype_of_pandas_is_taken(people) -> None:
     np.testing.assert_array_equal(FeatureProgram(view="codes").fit_transform(other), plain)
 
 
-def test_an_arrow_table_is_taken_as_it_is(people, target, monkeypatch) -> None:
+def test_an_arrow_table_is_accepted(people, target, monkeypatch) -> None:
     arrow = pa.Table.from_pandas(people, preserve_index=False)
     program = FeatureProgram().fit(people, target)
     monkeypatch.delattr(pd.DataFrame, "__init__")  # no frame is made on the way
@@ -86,7 +86,7 @@ def test_arrays_of_strings_are_categories() -> None:
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, lambda frame: pa.Table.from_pandas(pd.DataFrame(frame))])
-def test_columns_that_are_not_those_of_the_fit_are_refused(make) -> None:
+def test_columns_that_differ_from_those_of_the_fit_are_refused(make) -> None:
     program = FeatureProgram().fit(make({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
     with pytest.raises(ValueError, match="feature names should match"):
         program.transform(make({"a": [1.0], "c": [1.0]}))
@@ -130,7 +130,7 @@ def test_labels_of_any_type_and_numbers_are_targets(people, y, columns: int) -> 
     assert np.isfinite(got.transform(people[["plan"]])).all()
 
 
-def test_it_sits_in_a_pipeline_and_in_a_grid_search(people, target) -> None:
+def test_it_works_in_a_pipeline_and_in_a_grid_search(people, target) -> None:
     people["income"] += 40_000 * target
     pipe = make_pipeline(FeatureProgram(), LogisticRegression())
     grid = {
@@ -147,7 +147,7 @@ def test_it_sits_in_a_pipeline_and_in_a_grid_search(people, target) -> None:
     assert cross_val_score(search.best_estimator_, people, target, cv=3, error_score="raise").mean() > 0.6
 
 
-def test_clones_and_pickles_are_as_good_as_the_original(people, target) -> None:
+def test_clones_and_pickles_equal_the_original(people, target) -> None:
     program = FeatureProgram([{"target_encode": "city"}, {"hash_bucket": "plan"}], schema={"city": "category"})
     expected = program.fit(people, target).transform(people)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).transform(people), expected)
@@ -228,7 +228,7 @@ def test_output_is_a_polars_frame_if_requested(people, make) -> None:
 
 
 @pytest.mark.parametrize("X", [None, "people.csv", 5])
-def test_what_is_neither_a_frame_nor_an_array_is_refused(X) -> None:
+def test_unsupported_containers_are_refused(X) -> None:
     with pytest.raises(DataError, match=f"expected a frame or a 2-D array; got {type(X).__name__}"):
         FeatureProgram().fit(X)
 

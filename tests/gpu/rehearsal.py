@@ -51,10 +51,10 @@ NEEDS = {
     "test_memory": "needs processes on a device",
     "test_nothing_silent": "needs processes on a device",
     "test_tensors": "needs PyTorch's CUDA tensors",
-    "test_what_was_recorded_where_it_was_trained_is_found_again_on_both": "needs processes on a device",
-    "test_a_model_without_a_twin_is_refused_by_name_with_exit_code_4": "needs processes on a device",
-    "test_online_retail_runs_on_the_device_alone_with_the_metrics_of_the_host": "too many rows for the simulator",
-    "test_online_retail_says_where_it_was_derived_and_serves_on_both": "too many rows for the simulator",
+    "test_recorded_predictions_are_reproduced_on_both": "needs processes on a device",
+    "test_a_model_without_a_device_version_is_refused_by_name_with_exit_code_4": "needs processes on a device",
+    "test_online_retail_runs_entirely_on_the_device_with_the_metrics_of_the_host": "too many rows for the simulator",
+    "test_online_retail_records_its_device_and_predicts_on_both": "too many rows for the simulator",
     "test_the_matrix_is_a_tensor_without_a_copy": "needs PyTorch's CUDA tensors",
 }
 

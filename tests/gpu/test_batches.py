@@ -27,7 +27,7 @@ def to_cuda(array: np.ndarray) -> Any:
     return torch.from_numpy(array).cuda()
 
 
-# How the rows come: from the host, from the device by CuPy or by PyTorch, from the host without room on the device.
+# Sources of rows: the host, the device (CuPy or PyTorch), and the host without room on the device.
 WAYS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "moved": (np.asarray, {"device": "cuda"}, "device"),
     "CuPy": (to_cupy, {}, "device"),
@@ -51,12 +51,12 @@ def test_each_row_comes_once_an_epoch_in_the_order_of_the_host(way: Any, target:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_shuffling_rows_come_as_they_are(way: Any, order: str) -> None:
+def test_without_shuffling_rows_keep_their_order(way: Any, order: str) -> None:
     make, options, _ = way
     check_slices(make, order, **options)
 
 
-def test_an_iteration_may_be_given_up(way: Any) -> None:
+def test_an_iteration_may_be_abandoned(way: Any) -> None:
     make, options, _ = way
     check_an_early_end(make, **options)
 
@@ -78,7 +78,7 @@ def test_streamed_batches_are_right_while_the_device_is_busy() -> None:
     assert sorted(rows) == list(range(N))
 
 
-def test_streamed_batches_follow_the_stream_of_who_takes_them() -> None:
+def test_streamed_batches_follow_the_stream_of_the_consumer() -> None:
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         rows = rows_of(Batches(table(np.asarray), 64, device="cuda", device_share=0))

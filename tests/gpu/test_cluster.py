@@ -56,7 +56,7 @@ def test_a_run_on_generated_customers_has_the_features_and_the_metrics_of_one_pr
 
 @pytest.mark.data
 @pytest.mark.parametrize(("model", "task"), TOGETHER)
-def test_what_the_gpus_train_together_is_as_good_as_one_alone(
+def test_models_gpus_train_together_are_as_good_as_on_one_gpu(
     telco: Path, tmp_path: Path, model: str, task: Any
 ) -> None:
     target = f"target: {TARGETS[task]}" if task in TARGETS else "target: null"

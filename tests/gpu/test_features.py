@@ -20,8 +20,8 @@ from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from tests.backends import double
 from tests.features import histories
 
-TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
-SUMS = 1e-5  # of what is learned from sums of what float32 holds differently: logarithms above all
+TOLERANCE = 2e-5  # tolerance of a cell, relative to 1 + its value
+SUMS = 1e-5  # tolerance of statistics of values that float32 rounds differently, above all logarithms
 ROWS = 5_000
 DERIVED = set(histories.OPS_BY_NAME)
 TEXTS = {"text_hash", "text_counts"}
@@ -92,7 +92,7 @@ def test_a_configuration_for_generated_customers(churn: Config, view: str) -> No
     assert_both_fit_alike(churn, view)
 
 
-def test_every_op_is_tried_or_is_another_tests() -> None:
+def test_every_op_is_tested_here_or_elsewhere() -> None:
     assert set(OPS_BY_NAME) == set(OPS.names()) - DERIVED - TEXTS - OWN_CODE
 
 
@@ -130,7 +130,7 @@ def test_an_op(people: Config, op: str, view: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_quantiles_of_nulls_with_the_sign_bit_are_those_of_numpy(dtype: str) -> None:
+def test_quantiles_of_nulls_with_the_sign_bit_match_numpy(dtype: str) -> None:
     """As x86 makes of 0 / 0; the double of CuPy, which other tests rely on, sorts them as CuPy does."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=ROWS).astype(dtype)

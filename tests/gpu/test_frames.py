@@ -16,7 +16,7 @@ ROWS = 20_000
 
 
 @pytest.mark.parametrize("library", ["cudf", "pandas"])
-def test_a_frame_is_read_as_its_file_where_nothing_may_fall_back(library: str, tmp_path: Path) -> None:
+def test_a_frame_gives_the_same_as_its_file_without_fallback(library: str, tmp_path: Path) -> None:
     import cudf
 
     table = customers(ROWS, 7)

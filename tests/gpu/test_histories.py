@@ -58,7 +58,7 @@ def derived_columns(config: Config, device: str) -> tuple[dict[str, Any], Any]:
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("op", OPS_BY_NAME)
-def test_an_op_gives_what_it_gives_on_the_host_and_no_row_leaves_the_device(folder: Path, op: str, kind: str) -> None:
+def test_an_op_matches_the_host_and_no_row_leaves_the_device(folder: Path, op: str, kind: str) -> None:
     config = configured(folder, kind, [{op: settings} for settings in OPS_BY_NAME[op]])
     (expected, _), (found, use) = (derived_columns(config, device) for device in ("cpu", "gpu"))
     assert use.bytes_to_host == 0 and use.fallbacks == ()
@@ -92,7 +92,7 @@ def test_texts_are_hashed_and_counted_as_on_the_host(folder: Path, kind: str) ->
 
 
 @pytest.mark.parametrize("op", OPS_BY_NAME)
-def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
+def test_key_partitions_give_the_same_as_all_keys(op: str) -> None:
     backend = choose("gpu")
     for each in ops_of(op):
         assert isinstance(each, KeyedOp)
@@ -104,7 +104,7 @@ def test_parts_of_the_keys_give_what_all_of_them_do(op: str) -> None:
             np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=10 * TOLERANCE, err_msg=made.name)
 
 
-def test_what_is_read_of_an_array_that_cupy_made_is_waited_for() -> None:
+def test_reads_of_a_cupy_array_wait_for_its_stream() -> None:
     (op,) = ops_of("lag")[:1]
     assert isinstance(op, KeyedOp)
     history = op.view(sources(choose("gpu"), 100)).history
@@ -127,7 +127,7 @@ def online_retail(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.mark.data
-def test_online_retail_runs_on_the_device_alone_with_the_metrics_of_the_host(
+def test_online_retail_runs_entirely_on_the_device_with_the_metrics_of_the_host(
     config: Any, online_retail: list[str]
 ) -> None:
     found = metrics_of(config("online_retail", *online_retail))
@@ -136,7 +136,7 @@ def test_online_retail_runs_on_the_device_alone_with_the_metrics_of_the_host(
 
 
 @pytest.mark.data
-def test_online_retail_says_where_it_was_derived_and_serves_on_both(
+def test_online_retail_records_its_device_and_predicts_on_both(
     config: Any, online_retail: list[str], tmp_path: Path
 ) -> None:
     there = config_for(config("online_retail", *online_retail), "gpu")

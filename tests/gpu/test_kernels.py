@@ -26,7 +26,7 @@ def test_a_kernel_is_its_reference(name: str) -> None:
 
 @pytest.mark.parametrize("specialised", [False, True])
 @pytest.mark.parametrize("order", ["F", "C"])
-def test_a_launch_writes_what_the_numpy_interpreter_writes(order: str, specialised: bool) -> None:
+def test_a_launch_matches_the_numpy_interpreter(order: str, specialised: bool) -> None:
     from numba import cuda
 
     from benchmarks.device.twenty_columns import table, twenty_columns

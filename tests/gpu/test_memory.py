@@ -36,12 +36,12 @@ def attempts(command: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return found
 
 
-def test_enough_is_enough_and_too_little_is_exit_code_3(attempts: dict[str, tuple[Any, Path]]) -> None:
+def test_a_sufficient_limit_succeeds_and_a_small_one_is_exit_code_3(attempts: dict[str, tuple[Any, Path]]) -> None:
     assert attempts[LIMITS[0]][0].code == 0, attempts[LIMITS[0]][0].said
     assert attempts[LIMITS[-1]][0].code == 3, attempts[LIMITS[-1]][0].said
 
 
-def test_it_either_fits_or_says_that_it_does_not(attempts: dict[str, tuple[Any, Path]]) -> None:
+def test_it_either_fits_or_reports_that_it_does_not(attempts: dict[str, tuple[Any, Path]]) -> None:
     for limit, (done, out) in attempts.items():
         assert done.code in (0, 3), f"{limit}: {done.said}"
         if done.code == 3:

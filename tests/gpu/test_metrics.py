@@ -35,14 +35,14 @@ def _rows(task: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("task", "n_classes"), [("binary", 2), ("multiclass", 4), ("regression", 0)])
-def test_metrics_are_the_host_s_to_the_last_digits(task: str, n_classes: int, device: Any) -> None:
+def test_metrics_match_the_host_to_the_last_digits(task: str, n_classes: int, device: Any) -> None:
     y, guess = _rows(task)
     names = [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
     found = evaluate(task, y, device.to_device(guess), names, 0.4, n_classes, backend=device)
     assert found == pytest.approx(evaluate(task, y, guess, names, 0.4, n_classes, backend=CpuBackend()), rel=1e-12)
 
 
-def test_metrics_are_those_of_scikit_learn(device: Any) -> None:
+def test_metrics_match_scikit_learn(device: Any) -> None:
     y, guess = _rows("binary")
     p, names = guess, ["roc_auc", "average_precision", "log_loss", "f1"]
     assert evaluate("binary", y, device.to_device(guess), names, backend=device) == pytest.approx(
@@ -57,13 +57,13 @@ def test_metrics_are_those_of_scikit_learn(device: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["best_f1", "best_accuracy", "best_balanced_accuracy", "youden"])
-def test_a_threshold_is_the_host_s(how: str, device: Any) -> None:
+def test_a_threshold_matches_the_host(how: str, device: Any) -> None:
     y, guess = _rows("binary")
     found = choose_threshold(y, device.to_device(guess), how, backend=device)
     assert found == choose_threshold(y, guess, how, backend=CpuBackend())
 
 
-def test_what_is_drawn_is_the_host_s(device: Any) -> None:
+def test_curves_match_the_host(device: Any) -> None:
     y, guess = _rows("binary")
     there, host = device.to_device(guess), CpuBackend()
     assert confusion("binary", y, there, backend=device) == confusion("binary", y, guess, backend=host)

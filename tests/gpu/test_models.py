@@ -31,6 +31,6 @@ def test_a_model_is_as_good_as_on_the_host(telco: Path, model: str, task: str) -
 
 @pytest.mark.data
 @pytest.mark.parametrize("model", LARGER)
-def test_it_is_on_a_larger_table(data_dir: Path, model: str) -> None:
+def test_a_model_is_as_good_as_on_the_host_for_a_larger_table(data_dir: Path, model: str) -> None:
     found = metrics_of(on_adult(data_dir, model))
     assert metric_gap(found, "roc_auc") <= METRIC_GAP, found

@@ -79,7 +79,7 @@ def test_two_runs_have_the_same_metrics_and_predictions(command: Any, runs: dict
     assert pq.read_table(again / "predictions.parquet").equals(pq.read_table(first / "predictions.parquet"))
 
 
-def test_a_run_that_may_fall_back_says_what_did_and_why(command: Any, tmp_path: Path, stages: Any) -> None:
+def test_a_run_with_fallbacks_reports_each_with_the_reason(command: Any, tmp_path: Path, stages: Any) -> None:
     out = run_command(command, tmp_path, 20_000, "--set", "models=[hist_gradient_boosting]", "--set", "fallback=allow")
     elsewhere = {stage["name"]: stage for stage in stages(out) if stage["device"] == "cpu"}
     assert any("train hist_gradient_boosting" in name for name in elsewhere)

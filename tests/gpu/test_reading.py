@@ -155,7 +155,7 @@ def nested_lines(folder: Path) -> Config:
     return of_file(path, "Churn")
 
 
-def test_nested_lines_are_the_hosts_and_refused_where_fallback_is_forbidden(tmp_path: Path) -> None:
+def test_nested_lines_fall_back_and_are_refused_if_fallback_is_forbidden(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="nested values are not supported"):
         job_of(nested_lines(tmp_path), "gpu")
 

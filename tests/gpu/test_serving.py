@@ -12,7 +12,7 @@ import pytest
 from benchmarks.device.parity import run_on
 from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
 
-PREDICTION_GAP = 1e-4  # of float32 sums in another order
+PREDICTION_GAP = 1e-4  # tolerance of float32 sums in another order
 # cuML finds neighbours by float32 distances, scikit-learn by float64: of rows that are nearly as near, another one is
 # taken. Computed with NumPy on these matrices, with ties broken in three ways: at most 5 of 1,409 rows of the two
 # classes differ, 50 of the numbers, and the mean difference is 7e-4 and 9e-5 of the largest prediction.
@@ -45,9 +45,7 @@ def test_what_was_trained_on_the_device_predicts_the_same_without_one(
 
 @pytest.mark.data
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "xgboost", "gaussian_nb"])
-def test_what_was_recorded_where_it_was_trained_is_found_again_on_both(
-    telco: Path, command: Any, tmp_path: Path, model: str
-) -> None:
+def test_recorded_predictions_are_reproduced_on_both(telco: Path, command: Any, tmp_path: Path, model: str) -> None:
     """Nulls, unseen levels, empty strings, infinities and extremes among the rows."""
     run = run_on(of_task(telco, model, "binary", test_size=0.2), "gpu", tmp_path / "run")
     without = command("verify", str(run.path), "--device", "cpu", CUDA_VISIBLE_DEVICES="")
@@ -58,7 +56,7 @@ def test_what_was_recorded_where_it_was_trained_is_found_again_on_both(
 
 @pytest.mark.data
 @pytest.mark.parametrize(("model", "task"), REFUSED)
-def test_a_model_without_a_twin_is_refused_by_name_with_exit_code_4(
+def test_a_model_without_a_device_version_is_refused_by_name_with_exit_code_4(
     telco: Path, command: Any, tmp_path: Path, model: str, task: str
 ) -> None:
     path = tmp_path / "config.yaml"

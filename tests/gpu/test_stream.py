@@ -38,5 +38,5 @@ def test_row_groups_one_by_one(tmp_path: Path, where: str | None) -> None:
     assert table_difference(expected, found.table, device) == ""
 
 
-def test_the_free_bytes_are_those_of_the_device() -> None:
+def test_the_free_bytes_match_the_device() -> None:
     assert 0 < GpuBackend("a test").free_bytes() <= 1 << 40

@@ -97,7 +97,7 @@ def test_a_series_of_cudf_is_handed_over_unless_it_has_nulls() -> None:
 
 
 @pytest.mark.parametrize("take", [to_torch, lambda y: torch.from_dlpack(TensorBatch(y))])  # type: ignore[attr-defined]
-def test_what_the_default_stream_still_computes_is_waited_for(take: Callable[[Any], Any]) -> None:
+def test_pending_work_of_the_default_stream_is_awaited(take: Callable[[Any], Any]) -> None:
     """Kernels run on the default stream, and PyTorch and CuPy here on streams that do not wait for it by themselves."""
     import cupy
 

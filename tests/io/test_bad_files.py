@@ -112,7 +112,7 @@ def test_no_flipped_byte_of_a_footer_or_a_page_crashes_a_reader(kind: str, awkwa
         assert outcome(lambda: look_at(path, folder)) in (0, 5), (case, at)
 
 
-def test_what_a_footer_says_that_ends_a_process_of_pyarrow_is_never_asked(tmp_path: Path) -> None:
+def test_footers_that_crash_pyarrow_are_rejected_before_it_reads_them(tmp_path: Path) -> None:
     path, folder = tmp_path / "t.parquet", tmp_path / "sample"
     folder.mkdir()
     pq.write_table(SMALL, path)
@@ -216,7 +216,7 @@ def test_a_file_without_rows_groups_or_columns_is_an_error(tmp_path: Path) -> No
 
 
 @FORMATS
-def test_a_file_of_another_format_than_its_name_says_is_named_for_what_it_is(kind: str, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_suffix_is_reported_with_its_real_format(kind: str, tmp_path: Path) -> None:
     shown = {"parquet": "a Parquet file", "orc": "an ORC file", "arrow": "an Arrow file"}[kind]
     for other in ("csv", "jsonl", "parquet", "orc", "arrow"):
         if other != kind:

@@ -268,7 +268,7 @@ def test_files_of_a_folder_that_disagree_are_put_together_or_named(tmp_path: Pat
         assert "column 'a'" in said and "one.jsonl" in said and "two.jsonl" in said
 
 
-def test_a_file_with_a_header_alone_is_passed_over_and_said(tmp_path: Path) -> None:
+def test_a_file_with_only_a_header_is_skipped_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("a,b\n")
     (tmp_path / "two.csv").write_text("a,b\n1,2\n")
     loaded = read_arrow(TableSource(path=str(tmp_path)))

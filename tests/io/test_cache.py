@@ -205,7 +205,7 @@ def test_an_entry_is_neither_read_nor_replaced_through_a_link_or_without_its_mar
         assert tree(tmp_path) == before
 
 
-def test_a_cache_of_an_earlier_version_goes_on_and_its_entries_stay(source: Source, tmp_path: Path) -> None:
+def test_a_cache_of_an_earlier_version_keeps_working_and_its_entries_stay(source: Source, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     put(folder / ("f" * 64), table="")
     (folder / ("f" * 64) / "table.txt").rename(folder / ("f" * 64) / "table.json")
@@ -218,7 +218,7 @@ def test_a_cache_of_an_earlier_version_goes_on_and_its_entries_stay(source: Sour
     assert set(tree(folder)) >= set(before)
 
 
-def test_what_killed_processes_left_is_evicted_after_a_day(tmp_path: Path) -> None:
+def test_files_of_killed_processes_are_evicted_after_a_day(tmp_path: Path) -> None:
     size = sum(path.stat().st_size for path in _stored(tmp_path, KEY).iterdir())
     drafts = [make_draft(tmp_path), make_draft(tmp_path)]
     os.utime(drafts[0], (0, 0))
@@ -226,7 +226,7 @@ def test_what_killed_processes_left_is_evicted_after_a_day(tmp_path: Path) -> No
     assert sorted(os.listdir(tmp_path)) == sorted([TAG, "a" * 64, drafts[1].name])
 
 
-def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) -> None:
+def test_concurrent_evictions_and_stores_leave_complete_entries(tmp_path: Path) -> None:
     size = sum(path.stat().st_size for path in _stored(tmp_path, KEY).iterdir())
 
     def use(start: int) -> None:
@@ -242,7 +242,7 @@ def test_runs_that_evict_what_others_store_leave_entire_entries(tmp_path: Path) 
     assert names[-1] == TAG and all(TableCache(tmp_path, name).load() is not None for name in names[:-1])
 
 
-def test_folders_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_folders_are_private_for_any_umask(tmp_path: Path) -> None:
     before = os.umask(0o002)
     try:
         entry = _stored(tmp_path / "new" / "cache", KEY)

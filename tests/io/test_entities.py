@@ -70,7 +70,7 @@ def by_pandas(frame: pd.DataFrame, cut_off: pd.Timestamp, window: int, active: i
 
 
 @pytest.mark.parametrize("function", ["none", "any", "count", "sum", "mean", "min", "max"])
-def test_a_label_is_that_of_pandas(events: tuple[pd.DataFrame, Path], function: str) -> None:
+def test_a_label_matches_pandas(events: tuple[pd.DataFrame, Path], function: str) -> None:
     frame, path = events
     column = function in ("sum", "mean", "min", "max")
     cut_offs = ["2024-02-20", "2024-02-01"]
@@ -126,7 +126,7 @@ def test_a_cut_off_before_all_events_has_no_rows(events: tuple[pd.DataFrame, Pat
         made(events[1], None, as_of="2023-01-01")
 
 
-def test_computed_filtered_and_grouped_rows_are_those_of_pandas(events: tuple[pd.DataFrame, Path]) -> None:
+def test_computed_filtered_and_grouped_rows_match_pandas(events: tuple[pd.DataFrame, Path]) -> None:
     frame, path = events
     functions = ["sum", "mean", "count", "nunique", "min", "max", "first", "last"]
     steps = {
@@ -177,7 +177,7 @@ def test_a_step_that_does_not_fit_the_columns_is_an_error(
 
 
 @pytest.mark.data
-def test_who_came_back_to_cdnow_is_what_pandas_says(data_dir: Path, tmp_path: Path) -> None:
+def test_returning_cdnow_customers_match_pandas(data_dir: Path, tmp_path: Path) -> None:
     file = data_dir / "cdnow-transactions" / "CDNOW_master.txt"
     frame = pd.read_csv(file, sep=r"\s+", header=0, names=["id", "day", "n", "dollars"], dtype=str)
     frame["day"] = pd.to_datetime(frame["day"], format="%Y%m%d")

@@ -55,7 +55,7 @@ def test_the_identity_of_each_file_is_its_path_size_and_time(folder: Path) -> No
     assert (file.path, file.size, file.mtime_ns) == (str(folder / "data" / "a.csv"), status.st_size, status.st_mtime_ns)
 
 
-def test_a_file_whose_name_looks_like_a_pattern_is_that_file(tmp_path: Path) -> None:
+def test_a_file_name_that_looks_like_a_pattern_is_literal(tmp_path: Path) -> None:
     put(tmp_path / "t[1].csv", "a\n1\n")
     assert read_arrow(Source(path="t[1].csv")).table.num_rows == 1
 
@@ -124,7 +124,7 @@ def test_integers_and_floats_in_two_files_are_floats_and_nulls_go_with_all(tmp_p
     assert read_arrow(Source(path="t")).table.column("v").to_pylist() == [1.0, 2.5, None, float(2**40)]
 
 
-def test_types_that_nothing_holds_both_of_are_refused_with_both_files(tmp_path: Path) -> None:
+def test_types_without_a_common_type_are_refused_with_both_files(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"v": [1]}), tmp_path / "t" / "a.parquet")
     pq.write_table(pa.table({"v": ["x"]}), tmp_path / "t" / "b.parquet")

@@ -61,7 +61,7 @@ def test_the_hook_is_part_of_the_identity_of_the_input(folder: Path) -> None:
     assert [Path(file.path).name for file in loaded.files] == ["t.csv", "hook.py"]
 
 
-def test_what_fails_in_the_hook_is_shown_with_its_line(folder: Path) -> None:
+def test_an_error_in_the_hook_is_reported_with_its_line(folder: Path) -> None:
     with pytest.raises(DataError, match="KeyError: 'nope'") as caught:
         prepared(folder, "def prepare(frame):\n    frame = frame.copy()\n    return frame[['id']]['nope']\n")
     assert caught.value.where.endswith("hook.py:3")

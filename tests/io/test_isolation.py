@@ -65,7 +65,7 @@ def test_files_are_read_once_by_one_child_and_then_as_without_it(tmp_path: Path,
         ("other", "its reader sent an invalid reply"),
     ],
 )
-def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
+def test_a_file_passes_only_with_a_reply_and_the_next_one_gets_a_new_child(
     tmp_path: Path, strange_reader: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str
 ) -> None:
     folder = written(tmp_path / "data", name, "z")
@@ -76,7 +76,7 @@ def test_a_file_passes_by_an_answer_alone_and_the_next_one_gets_another_child(
     assert "corrupt or malicious" in error.fix
     if name == "crash":
         assert read_arrow(Source(path=str(folder / "z.parquet"), isolate=True)).table.num_rows == 3
-        assert type(refusal(folder)) is DataError  # what was found out about it is not kept
+        assert type(refusal(folder)) is DataError  # its check result is not kept
 
 
 def test_a_child_that_does_not_start_is_not_blamed_on_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_file_that_unfolds_into_more_than_the_free_memory_is_refused(
     assert error.what == "its reader ran out of memory (limit: 0.2 GiB)"
 
 
-def test_what_the_reader_refuses_is_refused_in_its_own_words(tmp_path: Path) -> None:
+def test_errors_of_the_reader_are_kept(tmp_path: Path) -> None:
     (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut short")
     with pytest.raises(DataError) as caught:
         read_arrow(Source(path=str(tmp_path / "cut.parquet")))

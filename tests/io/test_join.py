@@ -71,7 +71,7 @@ def test_a_key_of_several_columns_matches_as_a_whole(tmp_path: Path) -> None:
         (pa.array([True, False, None]), pa.array([True, False])),
     ],
 )
-def test_keys_of_like_types_are_compared_by_their_values(tmp_path: Path, left: pa.Array, right: pa.Array) -> None:
+def test_keys_of_similar_types_are_compared_by_value(tmp_path: Path, left: pa.Array, right: pa.Array) -> None:
     table = join(tmp_path, {"k": left}, {"k": right, "v": [10, 20]}).table
     assert table.column("v").to_pylist() == [None if left[0].as_py() == "a" else 10, 20, None]
 
@@ -89,7 +89,7 @@ def test_keys_of_unlike_types_are_refused(tmp_path: Path, left: pa.Array, right:
         join(tmp_path, {"k": left}, {"k": right, "v": [10]})
 
 
-def test_a_key_that_is_there_twice_is_named_with_its_rows(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_reported_with_its_rows(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="many_to_one, but the key k='b' occurs more than once") as caught:
         join(tmp_path, {"k": ["a"]}, {"k": ["a", "b", "c", "b", "b"], "v": [1, 2, 3, 4, 5]})
     assert caught.value.where == "table 'right', rows 2, 4"
@@ -144,7 +144,7 @@ KEYS = st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=1, max_size=2
 
 @examples(50)
 @given(left=KEYS, right=KEYS, as_text=st.booleans())
-def test_the_result_is_that_of_pandas(
+def test_the_result_matches_pandas(
     tmp_path_factory: pytest.TempPathFactory, left: list[int | None], right: list[int | None], as_text: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("join")

@@ -24,7 +24,7 @@ def source_of(path: Path, **csv_settings: object) -> TableSource:
     return TableSource(path=str(path), csv=CsvSettings.model_validate(csv_settings))
 
 
-def test_csv_fields_come_out_as_they_were_written(tmp_path: Path) -> None:
+def test_csv_fields_are_read_as_written(tmp_path: Path) -> None:
     rows = [["00123", " x ", "1.50"], ["NA", 'a "b", c', ""], ["9" * 25, "two\nlines", "1e3"]]
     text = io.StringIO(newline="")
     csv.writer(text).writerows([["id", "note", "amount"], *rows])
@@ -48,7 +48,7 @@ def test_typed_columns_keep_their_types_nested_ones_included(tmp_path: Path) -> 
     assert found.column("plan").to_pylist() == ["b", "a"] and found.field("plan").type == pa.string()
 
 
-def test_rows_of_several_files_are_those_of_the_table(tmp_path: Path) -> None:
+def test_rows_of_several_files_match_the_table(tmp_path: Path) -> None:
     (tmp_path / "kind=b").mkdir()
     (tmp_path / "kind=b" / "2.csv").write_text("id,x\n010,3\n")
     (tmp_path / "kind=a").mkdir()

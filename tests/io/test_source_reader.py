@@ -45,7 +45,7 @@ def test_the_target_and_the_columns_of_the_filter_are_always_read(tmp_path: Path
         read_arrow(Source(path="t.parquet", where="b > 100"))
 
 
-def test_selectors_are_names_and_globs_and_kinds_are_left_to_later(tmp_path: Path) -> None:
+def test_selectors_are_names_and_globs_and_kinds_are_resolved_later(tmp_path: Path) -> None:
     columns = {"usage_1": [1], "usage_2": [2], "note": ["x"], "odd[1]": [3]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
 
@@ -72,7 +72,7 @@ def test_input_files_are_known_without_reading(tmp_path: Path) -> None:
     assert [file.size for file in input_files(Source(path="t.parquet"))] == [10]
 
 
-def test_a_table_in_memory_is_made_plain_like_a_file() -> None:
+def test_a_table_in_memory_is_normalised_like_a_file() -> None:
     table = plain_arrow(pa.table({"s": ["x", " NA"], "n": pa.array([1, None], pa.float16()), "l": [[1], [2]]}))
     assert table.schema.types == [TEXT, pa.float32()]
     assert table.to_pydict() == {"s": ["x", None], "n": [1.0, None]}

@@ -56,7 +56,7 @@ WORK: dict[str, tuple[str, Callable[[Any, Any, Any], Any]]] = {
 
 
 @pytest.mark.parametrize("what", WORK)
-def test_what_is_measured_on_the_device_is_the_host_s_and_only_figures_leave_it(what: str) -> None:
+def test_metrics_on_the_device_match_the_host_and_only_results_leave_it(what: str) -> None:
     task, work = WORK[what]
     y, guess = _rows(task)
     device = DeviceDouble()
@@ -69,7 +69,7 @@ def test_what_is_measured_on_the_device_is_the_host_s_and_only_figures_leave_it(
     assert found == work(y, guess, CpuBackend())
 
 
-def test_what_is_on_the_host_is_moved_once() -> None:
+def test_host_arrays_are_moved_once() -> None:
     y, guess = _rows("binary")
     device = DeviceDouble()
     device.open_stage()
@@ -78,7 +78,7 @@ def test_what_is_on_the_host_is_moved_once() -> None:
 
 
 @pytest.mark.parametrize("how", ["sigmoid", "isotonic"])
-def test_a_calibration_is_applied_where_the_probabilities_are(how: Any) -> None:
+def test_a_calibration_is_applied_on_the_device_of_the_probabilities(how: Any) -> None:
     y, guess = _rows("binary")
     device, calibration = DeviceDouble(), fit_calibration(guess, y, how)
     found = calibration.apply(device.to_device(guess), device)

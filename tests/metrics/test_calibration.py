@@ -31,7 +31,7 @@ def test_sigmoid_keeps_the_order_of_the_rows(binary: Any) -> None:
     assert roc_auc_score(y, after) == roc_auc_score(y, guess)
 
 
-def test_isotonic_is_scikit_learns(binary: Any) -> None:
+def test_isotonic_matches_scikit_learn(binary: Any) -> None:
     y, guess = binary
     calibration = fit_calibration(guess, y, "isotonic")
     grid = np.linspace(0, 1, 501)

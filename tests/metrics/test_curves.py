@@ -14,7 +14,7 @@ from gpupipe.metrics.curves import MAX_POINTS
 HOST = CpuBackend()
 
 
-def test_confusion_is_that_of_scikit_learn(binary: Any, multiclass: Any) -> None:
+def test_confusion_matches_scikit_learn(binary: Any, multiclass: Any) -> None:
     y, guess = binary
     assert confusion("binary", y, guess, 0.3, backend=HOST) == sk.confusion_matrix(y, guess >= 0.3).tolist()
     y, guess = multiclass
@@ -75,7 +75,7 @@ def test_gains_and_the_rows_at_the_top_are_those_of_sorted_rows() -> None:
 
 def test_rows_that_share_a_probability_count_in_proportion_at_the_top() -> None:
     y = np.repeat([1.0, 0.0, 1.0, 0.0], [40, 10, 100, 850])
-    p = np.repeat([0.9, 0.2], [50, 950])  # the 50 others of the first 100 are any of 950, of which 100 are positive
+    p = np.repeat([0.9, 0.2], [50, 950])  # the other 50 of the first 100 are drawn from 950 rows with 100 positives
     top = curves("binary", y, p, backend=HOST).top[0]
     assert top.n_rows == 100
     assert top.hits == pytest.approx(40 + 50 * 100 / 950)

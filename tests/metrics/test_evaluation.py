@@ -34,7 +34,7 @@ def rows_of(X: Any, rows: Any) -> Any:
     return X if rows is None else X[rows]
 
 
-def test_binary_metrics_are_those_of_scikit_learn(binary: Any) -> None:
+def test_binary_metrics_match_scikit_learn(binary: Any) -> None:
     y, guess = binary
     p, label = guess, guess >= 0.3
     assert evaluate("binary", y, guess, _names("binary"), threshold=0.3, backend=HOST) == pytest.approx(
@@ -53,7 +53,7 @@ def test_binary_metrics_are_those_of_scikit_learn(binary: Any) -> None:
     )
 
 
-def test_multiclass_metrics_are_those_of_scikit_learn(multiclass: Any) -> None:
+def test_multiclass_metrics_match_scikit_learn(multiclass: Any) -> None:
     y, guess = multiclass
     p, label = guess, guess.argmax(axis=1)
     expected = {
@@ -71,7 +71,7 @@ def test_multiclass_metrics_are_those_of_scikit_learn(multiclass: Any) -> None:
     assert evaluate("multiclass", y, guess, _names("multiclass"), n_classes=3, backend=HOST) == pytest.approx(expected)
 
 
-def test_regression_metrics_are_those_of_scikit_learn(regression: Any) -> None:
+def test_regression_metrics_match_scikit_learn(regression: Any) -> None:
     y, guess = regression
     assert evaluate("regression", y, guess, _names("regression"), backend=HOST) == pytest.approx(
         {
@@ -84,7 +84,7 @@ def test_regression_metrics_are_those_of_scikit_learn(regression: Any) -> None:
     )
 
 
-def test_cluster_metrics_are_those_of_scikit_learn() -> None:
+def test_cluster_metrics_match_scikit_learn() -> None:
     X = load_wine().data
     label = KMeans(3, random_state=0).fit_predict(X)
     guess = label

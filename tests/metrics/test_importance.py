@@ -26,7 +26,7 @@ def _importance(model: Any, groups: dict[str, list[int]], **options: Any) -> lis
     return permutation_importance(ridge.predict, X, y, groups, **options, backend=HOST)
 
 
-def test_it_measures_what_scikit_learn_measures(model: Any) -> None:
+def test_it_matches_scikit_learn(model: Any) -> None:
     ridge, X, y, names = model
     ours = _importance(model, {name: [j] for j, name in enumerate(names)}, repeats=30)
     theirs = dict(zip(names, reference(ridge, X, y, n_repeats=30, random_state=0).importances_mean, strict=True))
@@ -53,7 +53,7 @@ def test_a_metric_that_should_be_small_gives_positive_importances_too(model: Any
     assert _importance(model, {"bmi": [2]}, metric="rmse")[0].mean > 0
 
 
-def test_the_matrix_is_left_as_it_was_and_the_seed_decides(model: Any) -> None:
+def test_the_matrix_is_unchanged_and_the_seed_determines_the_result(model: Any) -> None:
     _, X, _, names = model
     before = X.copy()
     groups = {name: [j] for j, name in enumerate(names)}

@@ -28,7 +28,7 @@ def _columns(rows: list[tuple[bool, float]]) -> tuple[Any, Any]:
 
 @examples(60)
 @given(rows=ROWS)
-def test_the_areas_are_those_of_scikit_learn_and_of_exact_arithmetic(rows: list[tuple[bool, float]]) -> None:
+def test_the_areas_match_scikit_learn_and_exact_arithmetic(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
     found = Ranking.of(y, p, HOST)
     assert found.roc_area() == pytest.approx(sk.roc_auc_score(y, p), rel=1e-12)
@@ -39,7 +39,7 @@ def test_the_areas_are_those_of_scikit_learn_and_of_exact_arithmetic(rows: list[
 
 @examples(40)
 @given(rows=ROWS)
-def test_the_curves_are_those_of_scikit_learn(rows: list[tuple[bool, float]]) -> None:
+def test_the_curves_match_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     y, p = _columns(rows)
     found = curves("binary", y, p, backend=HOST)
     fpr, tpr, _ = sk.roc_curve(y, p)
@@ -60,7 +60,7 @@ def test_the_order_of_the_rows_changes_nothing(rows: list[tuple[bool, float]], d
     assert found[0] == found[1]
 
 
-def test_what_is_counted_from_each_score_on_is_what_scikit_learn_counts() -> None:
+def test_cumulative_counts_by_score_match_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     y, p = rng.random(5_000) < 0.3, rng.random(5_000).round(3)
     found = Ranking.of(y, p, HOST)
@@ -79,6 +79,6 @@ def test_a_bin_of_a_calibration_curve_takes_its_share_of_rows_with_one_probabili
     assert points.y == pytest.approx([1 / 6] + [1 / 3] * 7 + [0.0, 1.0])
 
 
-def test_a_class_that_all_rows_or_none_have_is_not_defined() -> None:
+def test_metrics_of_a_class_of_all_rows_or_none_are_undefined() -> None:
     for y in (np.ones(3, bool), np.zeros(3, bool), np.ones(0, bool)):
         assert not Ranking.of(y, np.linspace(0, 1, len(y)), HOST).is_defined

@@ -80,7 +80,7 @@ def test_every_field_of_xgboost_is_a_parameter_of_its_class() -> None:
     assert set(MODELS.get("xgboost").model_fields) - set(ADDED["xgboost"]) <= known
 
 
-def test_the_defaults_of_xgboost_are_those_that_it_takes_by_itself(tables: dict[str, Any]) -> None:
+def test_the_defaults_match_those_of_xgboost(tables: dict[str, Any]) -> None:
     from xgboost import XGBClassifier
 
     data = tables["binary"]

@@ -74,7 +74,9 @@ GOOD = {
 
 
 @pytest.mark.parametrize(("task", "body"), [(task, body) for task, bodies in GOOD.items() for body in bodies])
-def test_it_predicts_as_by_itself_and_so_does_its_file(tables: dict, tmp_path: Path, task: str, body: str) -> None:
+def test_it_predicts_as_without_gpupipe_and_so_does_its_file(
+    tables: dict, tmp_path: Path, task: str, body: str
+) -> None:
     data = tables[task]
     before = data.X.copy()
     model = model_of(tmp_path, body)
@@ -131,14 +133,14 @@ def test_it_predicts_as_by_itself_and_so_does_its_file(tables: dict, tmp_path: P
         ("regression", "return IsotonicRegression()", "IsotonicRegression cannot be exported"),
     ],
 )
-def test_what_cannot_be_trained_or_exported_is_refused_before_any_row_is_read(
+def test_unsupported_estimators_are_refused_before_any_row_is_read(
     tmp_path: Path, task: Any, body: str, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         model_of(tmp_path, body, params={"depth": 3}).require_ready(task)
 
 
-def test_what_only_training_shows_is_refused_then(tables: dict, tmp_path: Path) -> None:
+def test_errors_found_only_in_training_are_reported_there(tables: dict, tmp_path: Path) -> None:
     data = tables["binary"]
     fails = model_of(tmp_path, "return LogisticRegression(solver='no such')")
     with pytest.raises(ConfigError, match=r"fit failed: .*'no such'"):
@@ -222,6 +224,6 @@ def test_another_file_makes_another_checkpoint(tmp_path: Path, monkeypatch: pyte
     assert key("def make(max_depth): return 1\n") == first != key("def make(max_depth): return 2\n")
 
 
-def test_a_device_leaves_it_to_the_host(tmp_path: Path) -> None:
+def test_a_device_falls_back_to_the_host(tmp_path: Path) -> None:
     refusal = early_refusal(model_of(tmp_path, "return 3"), "binary")
     assert refusal is not None and "trains on the host" in refusal.what

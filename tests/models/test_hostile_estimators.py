@@ -484,7 +484,7 @@ def test_neighbours_are_built_from_their_rows(outcomes: tuple[Path, dict[str, tu
         np.testing.assert_array_equal(predicted, knn(algorithm=algorithm, p=3).predict(X).astype(np.float64))
 
 
-def test_threads_and_output_of_a_file_are_those_of_this_machine() -> None:
+def test_threads_and_verbosity_of_a_file_are_reset_on_this_machine() -> None:
     estimator = make_pipeline(StandardScaler(), RandomForestRegressor(2)).fit(X, y)
     loaded = read_skops(dumped(nested(estimator, n_jobs=10**6, verbose=5)), "")
     check_estimators(loaded)

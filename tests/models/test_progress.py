@@ -53,7 +53,7 @@ def margin(found: Any, X: Any, n_rounds: int) -> Any:
     return found.estimator.predict(xgboost.DMatrix(X), iteration_range=(0, n_rounds))
 
 
-def test_xgboost_reports_each_round_and_what_early_stopping_looks_at(tables: dict[str, Any]) -> None:
+def test_xgboost_reports_each_round_and_the_early_stopping_metric(tables: dict[str, Any]) -> None:
     found, watched = trained("xgboost", tables["binary"], n_estimators=6, early_stopping_rounds=6, eval_metric="auc")
     reports = [report for report in watched.meanwhile if report is not None]
     assert [(r.done, r.total, r.unit, r.may_end_early) for r in reports] == [(k, 6, "round", True) for k in range(1, 7)]

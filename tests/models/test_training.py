@@ -19,7 +19,7 @@ from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from tests.models.folder_files import load_fitted
 
 CASES = [(name, task) for name, model in MODELS.items() for task in sorted(model.tasks) if name != "estimator"]
-# Small trees and few rounds: the tests ask whether a model learns, not how well it can be made to.
+# Small trees and few rounds: the tests check that a model learns, not its best score.
 PARAMS: dict[str, dict[str, Any]] = {
     "lasso": {"alpha": 0.5},
     "elastic_net": {"alpha": 0.1},
@@ -113,7 +113,7 @@ def test_a_model_that_was_saved_and_loaded_predicts_the_same_bits(
 
 
 @pytest.mark.parametrize(("name", "task"), ONCE_A_NETWORK)
-def test_the_same_seed_gives_the_same_model_and_the_matrix_is_left_alone(
+def test_the_same_seed_gives_the_same_model_and_the_matrix_is_unchanged(
     name: str, task: str, tables: dict[str, Any], fitted_to: Fitted
 ) -> None:
     data = tables[task]

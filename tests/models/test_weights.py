@@ -21,7 +21,7 @@ def weights(*args: Any) -> Any:
     return found
 
 
-def test_balanced_weights_are_those_of_scikit_learn() -> None:
+def test_balanced_weights_match_scikit_learn() -> None:
     np.testing.assert_allclose(weights(Y, "balanced", [], 3), compute_sample_weight("balanced", Y))
 
 
@@ -39,7 +39,7 @@ def test_a_class_without_rows_does_not_disturb_balanced_weights() -> None:
         ({"1": 3.0}, ()),
     ],
 )
-def test_a_label_is_found_however_yaml_spells_it(class_weight: dict[Any, float], labels: tuple[str, ...]) -> None:
+def test_a_label_is_found_in_any_yaml_spelling(class_weight: dict[Any, float], labels: tuple[str, ...]) -> None:
     assert weights(np.array([0, 1]), class_weight, labels, 2).tolist() == [1, 3]
 
 
@@ -55,7 +55,7 @@ def test_class_weights_multiply_row_weights() -> None:
 @pytest.mark.parametrize("name", [name for name, m in MODELS.items() if "class_weight" in m.model_fields])
 def test_weighting_a_class_raises_its_probability(name: str, tables: dict[str, Any]) -> None:
     data = tables["binary"]
-    # Few columns, so that the classes overlap and there is something to move.
+    # Few columns, so that the classes overlap and weights have an effect.
     data = replace(data, X=np.asfortranarray(data.X[:, 9:12]), X_test=np.asfortranarray(data.X_test[:, 9:12]))
     data = replace(data, context=replace(data.context, feature_names=("a", "b", "c"), class_labels=("bad", "good")))
     plain, weighted = (

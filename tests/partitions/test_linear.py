@@ -73,7 +73,7 @@ def test_a_ridge_has_the_coefficients_of_scikit_learn(
     np.testing.assert_allclose(found.intercept, there.intercept_, rtol=1e-10, atol=1e-8)
 
 
-def test_what_has_another_minimum_is_not_learned_so(backend: Backend) -> None:
+def test_unsupported_linear_models_are_not_fitted_in_passes(backend: Backend) -> None:
     context = FitContext(backend, "binary", 0, 2, {}, NAMES)
     for model in (LogisticRegression(l1_ratio=0.5), LogisticRegression(solver="liblinear"), Lasso(), Ridge(alpha=0.0)):
         assert not can_fit_in_passes(model, 6, context)

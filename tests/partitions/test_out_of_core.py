@@ -25,7 +25,7 @@ Array = Any
 N_CELLS = KEPT_IN_MEMORY  # of 8 bytes: large enough for a file
 
 
-def test_arrays_come_back_as_they_were_and_cannot_be_written_to(tmp_path: Path) -> None:
+def test_arrays_are_read_back_unchanged_and_read_only(tmp_path: Path) -> None:
     store, rng = FileStore(tmp_path), np.random.default_rng(1)
     rows = np.asfortranarray(rng.normal(size=(N_CELLS // 4, 4)))
     texts = pa.table({"text": pa.array(["ä", None, "b"] * N_CELLS).dictionary_encode(), "x": np.arange(3 * N_CELLS)})
@@ -39,7 +39,7 @@ def test_arrays_come_back_as_they_were_and_cannot_be_written_to(tmp_path: Path) 
         back["rows"][0, 0] = 0.0
 
 
-def test_a_file_is_there_as_long_as_its_value_is_referred_to(tmp_path: Path) -> None:
+def test_a_file_exists_while_its_value_is_referenced(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     kept = store.save(np.arange(N_CELLS))
     assert kept is not None
@@ -91,7 +91,7 @@ def _ones(backend: Backend, n: int) -> Array:
 @pytest.mark.parametrize("in_files", [False, True], ids=["bins in memory", "bins in files"])
 @pytest.mark.parametrize("settings", [{}, {"early_stopping_rounds": 3, "eval_metric": "auc"}], ids=["all", "early"])
 @pytest.mark.parametrize("n_classes", [2, 3, 0])
-def test_xgboost_learns_from_files_what_it_learns_from_memory(
+def test_xgboost_learns_the_same_from_files_as_from_memory(
     tmp_path: Path, backend: Backend, in_files: bool, settings: dict[str, Any], n_classes: int, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("gpupipe.partitions.out_of_core.boosting.binned_bytes", lambda *_: (0, in_files))

@@ -34,7 +34,7 @@ def test_everything_is_the_same(both: tuple[Left, Left]) -> None:
     assert_same_files(*both)
 
 
-def test_the_timeline_says_where_the_rows_were_and_why(both: tuple[Left, Left]) -> None:
+def test_the_timeline_records_the_storage_of_the_rows_and_the_reason(both: tuple[Left, Left]) -> None:
     stages = json.loads((both[0].run.path / "timeline.json").read_text())["stages"]
     found = {stage["name"]: stage for stage in stages}
     for name in ("read", "features", "train xgboost"):
@@ -44,7 +44,7 @@ def test_the_timeline_says_where_the_rows_were_and_why(both: tuple[Left, Left]) 
     assert "6 partitions" in both[0].notes()
 
 
-def test_nothing_of_the_rows_stays_in_the_run_directory(both: tuple[Left, Left]) -> None:
+def test_no_rows_remain_in_the_run_directory(both: tuple[Left, Left]) -> None:
     assert [path.name for path in both[0].run.path.iterdir() if path.name.startswith(".")] == []
     assert [path.name for path in both[0].run.path.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -61,6 +61,6 @@ def test_a_plan_says_that_the_rows_will_be_on_the_disk() -> None:
     assert plan.error is None
     assert plan.host_bytes < 1 << 30
     read = next(stage for stage in plan.stages if stage.name == "read")
-    assert read.parts > 5 and read.peak_host_bytes < 600 << 20  # rows that are generated come in pieces, too
+    assert read.parts > 5 and read.peak_host_bytes < 600 << 20  # generated rows arrive in chunks, too
     assert plan.to_json()["on_disk"].startswith("in memory the run would need")
     assert "in passes" in [note for stage in plan.stages for note in stage.notes]

@@ -108,13 +108,13 @@ ADULT = [f"c{i}" for i in range(15)]
         ("online-retail/by-day", {}),
     ],
 )
-def test_public_tables_come_out_the_same(data_dir: Path, backend: Backend, path: str, source: dict[str, Any]) -> None:
+def test_public_tables_are_the_same(data_dir: Path, backend: Backend, path: str, source: dict[str, Any]) -> None:
     found = compare(config(path=str(data_dir / path), **source), backend)
     assert n_parts(found)[-1] >= 7
 
 
 @pytest.mark.data
-def test_two_files_with_bad_rows_come_out_the_same(data_dir: Path, backend: Backend) -> None:
+def test_two_files_with_bad_rows_give_the_same_table(data_dir: Path, backend: Backend) -> None:
     paths = [str(data_dir / "adult-income" / name) for name in ("adult.data", "adult.test")]
     csv = {"names": ADULT, "null_values": ["?"], "bad_rows": "skip"}
     found = compare(config(path=paths, format="csv", csv=csv), backend)
@@ -131,7 +131,7 @@ def test_a_compressed_file_is_read_by_one_worker_and_cut_then(data_dir: Path, ba
 
 
 @pytest.mark.data
-def test_parquet_files_of_every_type_come_out_the_same_or_are_refused_alike(data_dir: Path, backend: Backend) -> None:
+def test_parquet_files_of_every_type_give_the_same_table_or_error(data_dir: Path, backend: Backend) -> None:
     n_read = 0
     for file in sorted((data_dir / "parquet-types").rglob("*.parquet")):
         if file.name.startswith("large_string_map"):  # two texts of a gigabyte
@@ -145,7 +145,7 @@ def test_parquet_files_of_every_type_come_out_the_same_or_are_refused_alike(data
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_row_groups_come_out_the_same(churn: Path, backend: Backend, copies: bool) -> None:
+def test_row_groups_give_the_same_table(churn: Path, backend: Backend, copies: bool) -> None:
     found = compare(config(path=str(churn), target="Churn"), backend, copies=copies)
     assert n_parts(found) == [1, 2, 3, 7]
 
@@ -196,8 +196,8 @@ def test_folders_that_are_columns_and_files_that_differ(churn: Path, tmp_path: P
     assert any("no rows" in note for note in found[0].notes) and any("missing from" in note for note in found[0].notes)
 
 
-ROWS = 400  # so few that a piece has about a kilobyte
-LATE = {  # a column whose last value is not like the others
+ROWS = 400  # few rows, so that a chunk has about a kilobyte
+LATE = {  # a column whose last value differs in type
     "int to float": ("1", "2.5"),
     "minus zero": ("-0", "2.5"),
     "int to bool": ("1", "true"),
@@ -260,7 +260,7 @@ CELLS = st.sampled_from(
 
 @examples(60)
 @given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=30), quoting=st.booleans(), seed=st.integers(0, 99))
-def test_texts_are_cut_at_the_ends_of_rows_alone(
+def test_text_files_are_cut_only_between_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], quoting: bool, seed: int
 ) -> None:
     backend, rng = choose("cpu"), random.Random(seed)
@@ -317,7 +317,7 @@ def big_csv(path: Path, **odd: str) -> Path:
         ({}, {"drop": ["@numeric", "@categorical"]}, SchemaError, "source.drop removes all columns"),
     ],
 )
-def test_what_is_refused_is_refused_in_the_same_words(
+def test_errors_are_the_same(
     tmp_path: Path, backend: Backend, odd: dict[str, str], source: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):

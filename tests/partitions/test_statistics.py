@@ -156,7 +156,7 @@ def both(
 
 @pytest.mark.parametrize("kind", targets(0, 1))
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
-def test_every_answer_is_that_of_one_machine(
+def test_every_statistic_matches_one_machine(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], kind: str
 ) -> None:
     table = encode_chunks(make(0), backend)
@@ -177,7 +177,7 @@ def test_every_answer_is_that_of_one_machine(
     few_values=st.sampled_from([2, 50, 1000]),
     kind=st.sampled_from(sorted(targets(0, 1))),
 )
-def test_it_is_whatever_the_rows_and_the_partitions(
+def test_statistics_match_one_machine_for_any_rows_and_partitions(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, seed: int, n: int, cuts: list[int],
     rows_a_part: int, few_values: int, kind: str,
 ) -> None:  # fmt: skip
@@ -190,7 +190,7 @@ def test_it_is_whatever_the_rows_and_the_partitions(
         assert answers(many) == answers(one)
 
 
-def test_it_is_where_no_bracket_holds_and_little_may_be_sent(
+def test_statistics_match_one_machine_if_brackets_miss_and_little_is_sent(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = encode_chunks(make(3), backend)
@@ -253,7 +253,7 @@ def fitted(statistics: Statistics, view: Any) -> FittedFeatures:
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
-def test_a_fit_and_its_matrices_are_those_of_one_machine(
+def test_a_fit_and_its_matrices_match_one_machine(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], view: Any
 ) -> None:
     table, rows = encode_chunks(make(5), backend), np.random.default_rng(5).random(N) < 0.7

@@ -79,9 +79,7 @@ def test_partitions_have_the_rows_of_the_table(
     assert_same(parted.take(np.zeros(N, bool), backend), table.take(np.zeros(N, bool), backend))
 
 
-def test_another_schema_is_that_of_every_partition(
-    table: Table, backend: Backend, workers: Workers, divide: Any
-) -> None:
+def test_a_new_schema_applies_to_every_partition(table: Table, backend: Backend, workers: Workers, divide: Any) -> None:
     other = table.schema.select(["plan", "x"])
     assert_same(divide(table, [7, 70], workers).arrange(other), arrange(table, other, backend))
     parted = divide(table, [7], workers)

@@ -119,7 +119,7 @@ def on_device(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[str]]
     return run_on(WithEstimators(), config, tmp_path_factory.mktemp("device") / "run"), left_the_device()
 
 
-def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, on_device: tuple[Run, list[str]]) -> None:
+def test_a_whole_run_on_the_device_matches_the_host(tmp_path: Path, on_device: tuple[Run, list[str]]) -> None:
     there, left = on_device
     here = run_on(CpuBackend(), configured("auto", ["logistic_regression"]), tmp_path / "here")
     for name, value in here.metrics.items():
@@ -143,7 +143,7 @@ def test_a_whole_run_on_the_device_is_that_of_the_host(tmp_path: Path, on_device
     assert known[0] == known[1]
 
 
-def test_what_it_leaves_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> None:
+def test_its_model_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> None:
     path = on_device[0].path
     predicted = pq.read_table(path / "predictions.parquet")
     rows = load_generator("churn")(ROWS, 7, None).take(predicted["row"])
@@ -159,7 +159,7 @@ def test_what_it_leaves_predicts_on_the_host(on_device: tuple[Run, list[str]]) -
     np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)
 
 
-# Two columns and nothing drawn: what features cost in the simulator is not asked here.
+# Two columns and no random draws, to save time in the simulator.
 KEPT = ("tenure", "MonthlyCharges", "Churn")
 SMALL: dict[str, Any] = {
     "source": {
@@ -185,7 +185,7 @@ CHOSEN = {"evaluate": {"threshold": "best_f1", "calibrate": "isotonic", "importa
 
 
 @pytest.mark.parametrize("more", [CHOSEN, CHOSEN | {"split": {"cv": 2}}], ids=["held out", "folds"])
-def test_what_is_chosen_on_held_out_rows_is_chosen_on_the_device(more: dict[str, Any], tmp_path: Path) -> None:
+def test_thresholds_and_calibrations_are_chosen_on_the_device(more: dict[str, Any], tmp_path: Path) -> None:
     models = ["logistic_regression", {"hist_gradient_boosting": {"max_iter": 3}}]  # one is there, one is on the host
     there = run_on(WithEstimators(), configured("auto", models, **SMALL, **more), tmp_path / "there")
     here = run_on(CpuBackend(), configured("cpu", models, **SMALL, **more), tmp_path / "here")
@@ -305,7 +305,7 @@ def test_rules_are_checked_where_the_columns_are() -> None:
     assert (len(expected), uncounted) == (16, [])
 
 
-def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Path) -> None:
+def test_histories_of_tables_read_by_the_host_are_computed_on_the_device(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     visits = pa.table({"who": rng.integers(0, 9, 60), "at": pa.array(rng.integers(0, 10**12, 60), pa.timestamp("us"))})
     paid = rng.normal(20, 5, 60)
@@ -335,7 +335,7 @@ def test_histories_are_made_on_the_device_of_what_the_host_has_read(tmp_path: Pa
     assert left_the_device() == []
 
 
-def test_the_histories_of_rows_that_are_made_of_events_are_made_on_the_device(tmp_path: Path) -> None:
+def test_histories_of_rows_built_from_events_are_computed_on_the_device(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     at = pa.array(rng.integers(0, 10**13, 120), pa.timestamp("us"))  # 115 days
     pq.write_table(pa.table({"who": rng.integers(0, 25, 120), "at": at, "n": np.arange(120)}), tmp_path / "v.parquet")

@@ -31,7 +31,7 @@ def test_features_are_one_column_major_matrix_and_learnable(churn_run: gp.Run) -
     assert roc_auc_score(y[2000:], fit.predict_proba(X[2000:])[:, 1]) > 0.75
 
 
-def test_features_of_a_frame_are_those_of_the_source(churn_run: gp.Run) -> None:
+def test_features_of_a_frame_match_the_source(churn_run: gp.Run) -> None:
     pipe = gp.Pipeline(churn_run.config)
     X, y = pipe.features()
     frame = customers(3000, 7).to_pandas().drop(columns="customerID")

@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_types_are_refused_where_they_are_given(case: str) -> None:
+def test_wrong_types_are_refused_by_the_constructor(case: str) -> None:
     use, expected = WRONG[case]
     with pytest.raises(ConfigError, match=expected):
         use()
@@ -168,7 +168,7 @@ def test_a_pipeline_shows_what_was_set_and_no_secrets(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("is_interactive", [True, False])
-def test_progress_is_shown_by_default_where_someone_looks(
+def test_progress_is_shown_by_default_on_a_terminal(
     is_interactive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(api, "is_interactive", lambda: is_interactive)

@@ -52,14 +52,12 @@ def written(folder: Path, table: pd.DataFrame, split: str = "{}", model: str = "
         (["a"] * 100 + ["b"] * 20, "{shuffle: false, stratify: false}", "training rows have the same class"),
     ],
 )
-def test_a_target_that_nothing_can_be_learned_from_is_refused(
-    tmp_path: Path, y: list[Any], split: str, says: str
-) -> None:
+def test_an_unlearnable_target_is_refused(tmp_path: Path, y: list[Any], split: str, says: str) -> None:
     with pytest.raises(DataError, match=says):
         run_pipeline(load_config(written(tmp_path, frame(y=y), split)), tmp_path / "run")
 
 
-def test_classes_of_the_test_part_that_training_never_saw_are_scored_and_said(tmp_path: Path) -> None:
+def test_classes_absent_from_training_are_scored_with_a_warning(tmp_path: Path) -> None:
     y = [*"az" * 50, *["mid"] * 20]
     path = written(tmp_path, frame(y=y), "{shuffle: false, stratify: false}", "gaussian_nb")
     run = run_pipeline(load_config(path), tmp_path / "run")
@@ -87,7 +85,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
         lambda t: t.assign(c=t["c"].astype("category")),
     ],
 )
-def test_the_same_values_in_other_clothes_are_predicted_alike(model: Model, change: Any) -> None:
+def test_equal_values_of_other_types_are_predicted_alike(model: Model, change: Any) -> None:
     table = frame().drop(columns="y")
     np.testing.assert_array_equal(model.predict_proba(change(table)), model.predict_proba(table))
 
@@ -111,7 +109,7 @@ def test_tables_of_other_columns_or_values_are_refused(model: Model, change: Any
 
 @pytest.mark.filterwarnings("ignore::gpupipe.errors.PredictionWarning")
 @pytest.mark.parametrize("change", [{"a": np.nan}, {"c": None}, {"c": "never seen"}, {"z": 99}, {"b": np.inf}])
-def test_nulls_and_what_was_never_seen_are_scored(model: Model, change: dict[str, Any]) -> None:
+def test_nulls_and_unseen_levels_are_scored(model: Model, change: dict[str, Any]) -> None:
     assert np.isfinite(model.predict_proba(frame(**change))).all()
 
 

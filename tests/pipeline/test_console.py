@@ -59,7 +59,7 @@ def on_a_terminal(tmp_path: Path, code: str) -> str:
     try:
         while chunk := os.read(main, 65536):
             text += chunk
-    except OSError:  # how Linux says that the terminal's other side is closed
+    except OSError:  # on Linux: the other end of the terminal is closed
         pass
     os.close(main)
     assert child.wait() == 0

@@ -47,7 +47,7 @@ def mistakes(folder: Path, text: str, kind: type[Exception] = ConfigError) -> li
     return [line.removeprefix(f"{folder / 'c.yaml'}:") for line in str(caught.value).splitlines()[1:]]
 
 
-def test_a_right_configuration_says_what_it_would_learn(folder: Path) -> None:
+def test_a_valid_configuration_reports_the_planned_training(folder: Path) -> None:
     found = checked(folder, SOURCE + "features: [{encode: '@categorical'}]\n" + MODELS)
     assert (found.n_rows, found.is_whole) == (N_ROWS, True)
     assert found.goal is not None and found.goal.labels == ("no", "yes")
@@ -184,7 +184,7 @@ def test_a_setting_without_effect_is_a_warning(folder: Path, settings: str, warn
     assert found.startswith(warning)
 
 
-def test_what_other_rows_may_settle_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_that_other_rows_may_resolve_are_warnings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_check, "SAMPLE_ROWS", 40)
     monkeypatch.setattr(data_check, "MORE_ROWS", 80)
     found = checked(folder, SOURCE.replace("'yes'", "maybe"))

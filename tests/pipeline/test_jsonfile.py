@@ -27,7 +27,7 @@ def refuse(constant: str) -> None:
 
 
 @given(VALUES)
-def test_every_value_comes_back_except_that_nan_and_infinity_become_null(value: Any) -> None:
+def test_every_value_is_read_back_except_that_nan_and_infinity_become_null(value: Any) -> None:
     assert json.loads(dumps(value), parse_constant=refuse) == without_nan(value)
 
 

@@ -91,7 +91,7 @@ def test_the_first_of_two_reasons_to_stop_is_the_one_that_is_raised() -> None:
     assert raised.value is first
 
 
-def test_a_limit_of_time_ends_the_run_with_what_was_used_and_what_to_do(tmp_path: Path) -> None:
+def test_a_time_limit_ends_the_run_with_the_time_used_and_a_fix(tmp_path: Path) -> None:
     with pytest.raises(LimitError) as raised:
         run_pipeline(churn(["gaussian_nb"], limits={"time": 1e-9}), tmp_path / "run")
     message = str(raised.value)
@@ -113,7 +113,7 @@ def test_the_message_names_the_models_that_are_done_and_the_stage_that_is_not() 
     assert "where: train mlp, after epoch 3" in str(raised.value)
 
 
-def test_what_was_used_is_in_the_timeline_and_the_report_and_said(tmp_path: Path) -> None:
+def test_resources_used_are_in_the_timeline_the_report_and_the_log(tmp_path: Path) -> None:
     section = {"time": "1h", "cost": 50, "price": {"hour": 3600, "kwh": 0.3}, "power": {"cpu": 150}}
     run = run_pipeline(churn(["gaussian_nb"], limits=section), tmp_path / "run")
     timeline = json.loads((run.path / "timeline.json").read_text())
@@ -130,15 +130,15 @@ def test_what_was_used_is_in_the_timeline_and_the_report_and_said(tmp_path: Path
     assert "Limits and costs" in report and "3600 per hour, 0.3 per kWh" in report
     (said,) = [note.text for note in run.timeline.notes if note.text.startswith("used: ")]
     assert "of 1 h 00 min" in said
-    assert run.timeline.to_json()["limits"] == run.timeline.to_json()["limits"]  # nothing runs on after the end
+    assert run.timeline.to_json()["limits"] == run.timeline.to_json()["limits"]  # nothing runs after the end
 
 
-def test_a_run_without_limits_says_nothing_of_them(churn_run: Any) -> None:
+def test_a_run_without_limits_does_not_mention_them(churn_run: Any) -> None:
     assert json.loads((churn_run.path / "timeline.json").read_text())["limits"] == []
     assert "Limits and costs" not in (churn_run.path / "report.html").read_text()
 
 
-def test_gpus_count_for_as_long_as_the_run_holds_them() -> None:
+def test_gpu_time_counts_until_the_run_releases_them() -> None:
     timeline, held = Timeline(), [3]
     budget = Budget(limits(gpu_hours=1, cost=1, price={"gpu_hour": 2}), timeline, lambda: held[0])
     before = timeline.seconds
@@ -194,7 +194,7 @@ def test_what_a_run_computes_on_is_this_machine_its_cluster_or_all_that_torchrun
     assert (launched.n_gpus(), launched.n_machines, launched.are_elsewhere) == (0, 2, True)
 
 
-def test_a_plan_names_the_limits_and_refuses_what_the_run_would(monkeypatch: Any, tmp_path: Path) -> None:
+def test_a_plan_names_the_limits_and_refuses_the_same_as_a_run(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr("gpupipe.pipeline.limits.energy.RaplMeter", lambda: RaplMeter(tmp_path))
     section = {"time": "2h", "energy": 1, "power": {"cpu": 150}}
     assert make_plan(churn(["gaussian_nb"], limits=section)).to_json()["limits"] == {"time": 7200, "energy": 1}

@@ -85,7 +85,7 @@ def test_each_table_of_a_run_is_listed_once(tmp_path: Path, requests: Counter[st
     assert requests["list"] == 2
 
 
-def test_so_do_plan_check_init_and_predict(tmp_path: Path, requests: Counter[str]) -> None:
+def test_plan_check_init_and_predict_list_their_files_once(tmp_path: Path, requests: Counter[str]) -> None:
     model = run_pipeline(settings(), tmp_path / "run").path / "model"
     for look in (
         lambda: make_plan(settings()),

@@ -133,7 +133,7 @@ def test_transform_returns_the_matrix_of_the_estimator(model: Model, rows: pd.Da
         ({}, "columns that are not in the data"),
     ],
 )
-def test_errors_for_unsupported_inputs_say_what_is_expected(model: Model, data: Any, message: str) -> None:
+def test_errors_for_unsupported_inputs_name_the_expected_types(model: Model, data: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         model.predict(data)
 

@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 CHECKS = [str(folder / "device_checks.py") for folder in (HERE.parent / "metrics", HERE)]
 
 
-def test_a_run_on_the_device_is_that_of_the_host() -> None:
+def test_a_run_on_the_device_matches_the_host() -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *CHECKS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

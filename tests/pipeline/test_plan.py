@@ -183,7 +183,7 @@ def test_folds_are_one_entry_that_holds_what_the_others_left():
     assert stages["refit: features"].rows == ROWS
 
 
-def test_an_assumed_gpu_says_what_would_run_on_the_cpu_and_that_forbid_would_refuse_it(table, tmp_path):
+def test_an_assumed_gpu_reports_fallbacks_and_that_forbid_would_refuse_them(table, tmp_path):
     pq.write_table(table, tmp_path / "churn.parquet")
     config = of_file(tmp_path / "churn.parquet")
     config = config.model_copy(update={"models": churn(models=["hist_gradient_boosting", "xgboost"]).models})
@@ -261,7 +261,7 @@ def test_generated_rows_are_drawn_on_an_assumed_gpu():
     assert 120 < a_row < 250  # its columns as they are drawn, and the encoded ones
 
 
-def test_a_gpu_that_is_too_small_is_an_error_with_what_to_change():
+def test_a_gpu_that_is_too_small_is_an_error_with_a_fix():
     plan, _ = plan_of(churn(source={**CHURN["source"], "rows": 50_000_000}), assume_gpu=4 * GIB)
     assert isinstance(plan.error, LimitError) and plan.error.exit_code == 3
     message = str(plan.error)

@@ -41,7 +41,7 @@ class Training:
             meter.update()
 
 
-def test_at_a_steady_pace_what_is_left_is_known_after_two_seconds_and_counts_down() -> None:
+def test_at_a_steady_pace_the_remaining_time_is_known_after_two_seconds() -> None:
     training = Training()
     meter = training.meter()
     training.go_on(meter, 19, 0.1)
@@ -117,7 +117,7 @@ def test_available_figures_are_shown(report: ProgressReport | None, words: str) 
     assert describe(meter) == words
 
 
-def test_of_one_pass_of_many_no_time_left_is_claimed() -> None:
+def test_one_pass_of_many_gives_no_estimate_of_the_remaining_time() -> None:
     reports = iter([ProgressReport(k, 90, "features of partition", is_one_pass=True) for k in range(1, 80)])
     now = iter(np.arange(0.0, 1000.0))
     meter = ProgressMeter(lambda: next(reports), lambda: float(next(now)))
@@ -132,7 +132,7 @@ def test_a_training_that_cannot_be_read_ends_no_display() -> None:
     assert meter.update() == meter.update() == ProgressReport(1, 2, "tree")
 
 
-def test_the_progress_is_that_of_the_innermost_stage_and_what_it_was_read_from_is_released() -> None:
+def test_the_progress_belongs_to_the_innermost_stage_and_its_source_is_released() -> None:
     timeline, training = Timeline(), Training(done=3)
     with timeline.show_progress(training.read), timeline.stage("train", Place("cpu")) as outer:  # outside of all stages
         with timeline.stage("boost", Place("cpu")) as inner, timeline.show_progress(training.read):

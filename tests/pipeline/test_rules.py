@@ -112,7 +112,7 @@ def model(run: Run) -> Model:
     return load_model(run.path)
 
 
-def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> None:
+def test_all_violations_are_reported_together(folder: Path, backend: Backend) -> None:
     with pytest.raises(SchemaError) as caught:
         read_table(configured(folder / "bad.parquet"), backend)
     assert str(caught.value).startswith(BROKEN)
@@ -120,7 +120,7 @@ def test_all_that_is_broken_is_shown_at_once(folder: Path, backend: Backend) -> 
 
 
 @pytest.mark.parametrize("n", [1, 3, 7])
-def test_workers_find_what_one_machine_finds(folder: Path, backend: Backend, n: int) -> None:
+def test_workers_find_the_same_violations_as_one_machine(folder: Path, backend: Backend, n: int) -> None:
     with pytest.raises(SchemaError) as caught:
         read_on_workers(configured(folder / "bad.parquet"), InlineWorkers(backend, n, copies=True), backend)
     assert str(caught.value).startswith(BROKEN)
@@ -164,7 +164,7 @@ def test_columns_that_are_not_among_those_asked_for_are_read_for_their_rules(fol
         read_table(configured(folder / "bad.parquet", source=source), backend)
 
 
-def test_a_glob_means_the_columns_that_are_there(folder: Path, backend: Backend) -> None:
+def test_a_glob_matches_existing_columns(folder: Path, backend: Backend) -> None:
     found = read_table(configured(folder / "bad.parquet", {"*": {"nulls": False}}), backend)
     assert [each.column for each in found.rules.served] == ["tenure", "plan", "since"]
     named = configured(folder / "good.parquet", {"id": {"unique": True}, "@all": {"nulls": False}})
@@ -191,7 +191,7 @@ def test_an_encoded_table_from_the_cache_has_the_same_rules(folder: Path, backen
     assert "id" not in unruled.table.schema
 
 
-def test_where_columns_are_derived_the_rules_hold_as_well(folder: Path, backend: Backend) -> None:
+def test_rules_also_apply_to_tables_with_derived_columns(folder: Path, backend: Backend) -> None:
     features = [{"lag": {"key": "plan", "time": "since", "columns": "tenure"}}]
     with pytest.raises(SchemaError) as caught:
         read_table(configured(folder / "bad.parquet", features=features), backend)
@@ -257,7 +257,7 @@ def test_a_table_that_breaks_the_rules_is_not_predicted(folder: Path, model: Mod
     assert caught.value.where.startswith(f"{folder}/bad.parquet" if kind == "path" else "the given table")
 
 
-def test_a_table_that_only_warns_is_predicted_and_said(model: Model) -> None:
+def test_a_table_with_warnings_is_predicted_and_reported(model: Model) -> None:
     frame = good()
     model.backend.take_notes()
     assert len(model.predict(frame)) == N
@@ -302,7 +302,7 @@ def test_workers_check_all_rows_before_scoring_any(folder: Path, model: Model, t
     assert [text.partition(":")[0] for text in said] == ["tenure", "mail"]
 
 
-def test_the_command_line_refuses_with_exit_code_5_and_says_what_warns(
+def test_the_command_line_exits_with_5_and_reports_warnings(
     run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def predict(name: str) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 
 
-def test_the_run_directory_holds_everything_that_is_promised(churn_run: Run) -> None:
+def test_the_run_directory_contains_every_documented_file(churn_run: Run) -> None:
     found = {path.name for path in churn_run.path.iterdir()}
     promised = {"config.yaml", "metrics.json", "report.html", "timeline.json", "model", "predictions.parquet"}
     assert found == promised | {"log.jsonl", "run.json"}
@@ -77,7 +77,7 @@ def test_a_run_directory_that_is_a_run_is_replaced_and_anything_else_is_not(chur
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
-def test_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
+def test_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=600), "b": rng.normal(size=600)})
     frame["y"] = 3 * frame["a"] + frame["b"] ** 2 + rng.normal(size=600)
@@ -87,7 +87,7 @@ def test_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
         "models: [hist_gradient_boosting: {max_iter: 30}]\nevaluate: {metrics: [r2]}\nreport: {enabled: false}\n"
     )
     run = run_pipeline(load_config(path), tmp_path / "run")
-    # Interactions aside the same rows and the same library: the folds must be the same to come this near.
+    # Same rows and library, except interactions: only equal folds give scores this close.
     model = HistGradientBoostingRegressor(max_iter=30, random_state=0)
     X = frame[["a", "b"]].to_numpy(np.float32)
     expected = cross_val_score(model, X, frame["y"], cv=KFold(4, shuffle=True, random_state=0), scoring="r2")
@@ -102,7 +102,7 @@ def test_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
     assert run.metrics["r2"] == pytest.approx(by_fold.mean())
 
 
-def test_stratified_folds_are_those_of_scikit_learn(write, tmp_path: Path) -> None:
+def test_stratified_folds_match_scikit_learn(write, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.choice(["n", "p"], 300, p=[0.8, 0.2])})
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -179,7 +179,7 @@ def test_a_multiclass_target_has_a_probability_for_each_class(write, tmp_path: P
         ("evaluate.metrics=[r2]", ConfigError, "r2"),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name_and_leaves_nothing(
+def test_unsupported_settings_are_refused_by_name_and_leave_no_files(
     churn_run: Run, tmp_path: Path, change: str, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):

@@ -32,7 +32,7 @@ def run(folder: Path, **settings: Any) -> Path:
     return folder
 
 
-def test_the_result_of_a_classification_is_that_of_its_predictions(churn_run: Run) -> None:
+def test_the_metrics_of_a_classification_match_its_predictions(churn_run: Run) -> None:
     text, rows = report_text(churn_run.path), predictions(churn_run.path)
     is_yes, called = rows.target == "Yes", rows.prediction == "Yes"
     score = rows.filter(like="probability").iloc[:, -1]

@@ -45,7 +45,7 @@ VALUES = {
     "digits": "481516234",
 }
 TABLE, MODEL = "source: {path: T.csv, target: y}\n", "models: [logistic_regression]\n"
-# Where a secret is written, in settings that are right or wrong with it; ${D} is its value as the name of a folder.
+# Positions of a secret in valid and invalid settings; ${D} is its value as the name of a folder.
 PLACES = {
     "name": TABLE + MODEL + "name: 'run_${Z}'",
     "seed": TABLE + MODEL + "seed: ${Z}00000",

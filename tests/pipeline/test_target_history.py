@@ -65,7 +65,7 @@ def warnings(run: gpupipe.Run) -> str:
     return " ".join(note for stage in stages if stage["name"] == "split" for note in stage["notes"])
 
 
-def test_past_sales_tell_what_the_calendar_does_not(run: gpupipe.Run, path: Path, tmp_path: Path) -> None:
+def test_past_sales_predict_better_than_the_calendar(run: gpupipe.Run, path: Path, tmp_path: Path) -> None:
     without = run_pipeline(config(path), tmp_path / "run")
     assert run.metrics["r2"] > max(0.5, without.metrics["r2"] + 0.3)
     assert "past values" not in warnings(run)

@@ -53,7 +53,7 @@ def test_the_dense_view_is_the_split_as_numbers() -> None:
     assert train.target.sum() + test.target.sum() == leaving
 
 
-def test_the_scale_is_that_of_the_training_rows() -> None:
+def test_the_scale_is_learned_from_the_training_rows() -> None:
     train, test = churn().tensors()
     column = train.metadata.names.index("MonthlyCharges")
     scaled = train.features[:, column].astype(np.float64)

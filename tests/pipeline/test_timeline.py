@@ -59,7 +59,7 @@ def test_a_stage_records_its_device_reason_and_speed() -> None:
     assert (read["bytes_to_device"], read["bytes_to_host"]) == (0, 0)
 
 
-def test_a_training_leaves_its_epochs_and_receipts_and_other_stages_have_none(tmp_path: Path) -> None:
+def test_a_training_records_epochs_and_receipts_and_other_stages_do_not(tmp_path: Path) -> None:
     config = {
         "source": {"generate": "churn", "rows": 1000, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
         "models": ["logistic_regression", {"mlp": {"epochs": 2, "width": 8}}],
@@ -101,7 +101,7 @@ def test_notes_are_found_by_level_whether_made_inside_or_outside_of_a_stage() ->
     assert [(note.text, note.stage) for note in timeline.all_notes("warning")] == [("charges: 11 nulls", "read")]
 
 
-def test_the_peak_of_host_memory_never_falls_and_sees_what_a_stage_allocates() -> None:
+def test_the_peak_of_host_memory_never_falls_and_includes_allocations_of_a_stage() -> None:
     timeline = Timeline()
     with timeline.stage("small", Place("cpu")):
         pass
@@ -171,7 +171,7 @@ class Metered(CpuBackend):
         return []
 
 
-def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
+def test_a_stage_on_a_device_records_moved_and_allocated_bytes() -> None:
     timeline, device = Timeline(), Metered(StageUse(1000, 24, 5000))
     with timeline.stage("features", device.place):
         pass
@@ -181,7 +181,7 @@ def test_a_stage_on_a_device_says_what_was_moved_and_held_there() -> None:
     assert device.calls == ["open", "synchronize", "close"]  # launched is not done
 
 
-def test_what_fell_back_to_the_host_is_not_said_to_have_run_on_the_device() -> None:
+def test_fallbacks_are_not_recorded_as_run_on_the_device() -> None:
     timeline = Timeline()
     with timeline.stage("train", Metered(StageUse(0, 800, 10, ("no such model there",))).place):
         pass

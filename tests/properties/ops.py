@@ -325,7 +325,7 @@ KEYED: dict[str, Callable[[Draw, Columns], Settings | None]] = {
     "rfm": keyed(spent),
 }
 EVERY = ROW_WISE | TEXTS | KEYED
-# What adds up floats, and so may differ in the last digits where the rows come in another order.
+# Ops that sum floats: the last digits may depend on the order of rows.
 ADDS_UP = ("auto", "impute", "standardize", "yeo_johnson", "encode", "target_encode")
 
 

@@ -106,7 +106,7 @@ def test_the_order_of_the_rows_does_not_matter_to_a_bit(case: Case, seed: int) -
     order = _order(table, ops, seed)
     one = fitted((table, ops, "codes"))
     other = fitted((table, ops, "codes"), table.arrow.take(order), y=table.y[order])
-    # The folds of a target encoding are of positions; a model has none.
+    # Folds of target_encode depend on positions; a model has no folds.
     mine, theirs = (in_bits(replace(found.features, training_program=None)) for found in (one, other))
     assert theirs == mine
     assert same(other.served, {name: values[order] for name, values in one.served.items()})

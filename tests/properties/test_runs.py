@@ -71,7 +71,7 @@ def rows_of(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("model", SERVED)
-def test_a_model_serves_what_it_predicted_in_any_batches_and_order(model: str, tmp_path: Path) -> None:
+def test_a_model_repeats_its_predictions_in_any_batches_and_order(model: str, tmp_path: Path) -> None:
     table = table_with_target(SERVED[model])
     path = run(tmp_path, table, model).path
     said, served = pq.read_table(path / "predictions.parquet").drop_columns(["target"]), load_model(path)

@@ -87,7 +87,7 @@ def hostile_run(churn: ReportData) -> ReportData:
     )  # fmt: skip
 
 
-def test_the_page_shows_what_a_manager_asks_for(churn: ReportData, tmp_path: Path) -> None:
+def test_the_page_shows_the_summary_for_managers(churn: ReportData, tmp_path: Path) -> None:
     page = Page(render(churn, tmp_path))
     for shown in (
         "Binary classification of Churn", "ROC AUC", "Average precision", "xgboost", "5,634 to train", "1,409 to test",
@@ -110,7 +110,7 @@ def test_the_reason_for_the_cpu_is_under_details(churn: ReportData, prices: Repo
     assert "NVIDIA H200, 139 GiB" in Page(render(prices, tmp_path)).text.partition("Leaderboard")[0]
 
 
-def test_sentences_gains_and_threshold_are_those_of_the_rows(churn: ReportData, tmp_path: Path) -> None:
+def test_sentences_gains_and_threshold_match_the_rows(churn: ReportData, tmp_path: Path) -> None:
     y, score = churn_rows()
     text = Page(render(churn, tmp_path)).text
     found = pd.DataFrame({"y": y, "score": score}).sort_values("score", ascending=False)
@@ -293,7 +293,7 @@ assert "matplotlib" not in sys.modules
     assert "Quarterly <b>" in text
 
 
-def test_the_plotting_library_is_left_with_its_settings(churn: ReportData, tmp_path: Path) -> None:
+def test_the_settings_of_the_plotting_library_are_kept(churn: ReportData, tmp_path: Path) -> None:
     import matplotlib
 
     with matplotlib.rc_context({"text.usetex": True}):  # a matplotlibrc of the current folder runs no LaTeX either

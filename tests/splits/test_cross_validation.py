@@ -23,12 +23,12 @@ def _reference(pairs: Any) -> list[tuple[list[int], list[int]]]:
     return [(sorted(train.tolist()), sorted(test.tolist())) for train, test in pairs]
 
 
-def test_shuffled_stratified_folds_are_those_of_scikit_learn() -> None:
+def test_shuffled_stratified_folds_match_scikit_learn() -> None:
     expected = StratifiedKFold(5, shuffle=True, random_state=7).split(Y, Y)
     assert _rows(make_splits(Split(cv=5), N, Y, seed=7)) == _reference(expected)
 
 
-def test_folds_without_classes_are_those_of_kfold() -> None:
+def test_folds_without_classes_match_kfold() -> None:
     expected = _reference(KFold(4, shuffle=True, random_state=0).split(Y))
     assert _rows(make_splits(Split(cv=4), N)) == expected
     assert _rows(make_splits(Split(cv=4, stratify=False), N, Y)) == expected
@@ -39,12 +39,12 @@ def test_unshuffled_folds_are_blocks_of_rows() -> None:
     assert _rows(make_splits(Split(cv=4, shuffle=False), N, Y)) == _reference(StratifiedKFold(4).split(Y, Y))
 
 
-def test_grouped_folds_are_those_of_group_kfold() -> None:
+def test_grouped_folds_match_group_kfold() -> None:
     expected = _reference(GroupKFold(3).split(Y, groups=GROUPS))
     assert _rows(make_splits(Split(cv=3, group="g"), N, Y, GROUPS)) == expected
 
 
-def test_timed_folds_are_those_of_time_series_split_in_order_of_time() -> None:
+def test_time_folds_match_time_series_split() -> None:
     expected = [(ORDER[train], ORDER[test]) for train, test in TimeSeriesSplit(4).split(TIMES)]
     assert _rows(make_splits(Split(cv=4, time="t"), N, Y, None, TIMES)) == _reference(expected)
 

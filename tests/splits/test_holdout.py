@@ -41,7 +41,7 @@ def test_every_class_has_its_exact_share_of_the_test_rows(y: Any, share: float, 
 
 
 @pytest.mark.parametrize("stratify", [True, False])
-def test_the_sizes_are_those_of_train_test_split(stratify: bool) -> None:
+def test_the_sizes_match_train_test_split(stratify: bool) -> None:
     y = np.random.default_rng(0).choice(3, 1013, p=[0.7, 0.25, 0.05])
     _, reference = train_test_split(y, test_size=0.2, stratify=y if stratify else None, random_state=0)
     fold = _one({"stratify": stratify}, len(y), y)
@@ -149,9 +149,7 @@ def test_a_column_assigns_rows_to_training_and_test() -> None:
         ({"time": "t", "cutoff": "2030-01-01"}, {"n_rows": 3, "times": np.arange(3)}, r"none of \d rows to test on"),
     ],
 )
-def test_a_split_that_cannot_be_made_says_what_to_change(
-    split: dict[str, Any], data: dict[str, Any], message: str
-) -> None:
+def test_an_impossible_split_is_an_error_with_a_fix(split: dict[str, Any], data: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=rf"{message}[\s\S]*to do:"):
         make_splits(Split(**split), **data)
 

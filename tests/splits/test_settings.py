@@ -22,7 +22,7 @@ from gpupipe.splits import Split
         ({"time": "b", "cutoff": "next week"}, "expected a number or a date such as 2012-10-01"),
     ],
 )
-def test_what_cannot_be_had_together_is_refused_in_words(settings: dict[str, Any], message: str) -> None:
+def test_conflicting_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Split(**settings)
 

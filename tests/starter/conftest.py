@@ -15,7 +15,7 @@ from gpupipe.config import Config, load_config
 from gpupipe.starter.starter import make_starter
 
 ROWS = 300
-# Starters follow the machine: those of the tests are for one without a GPU, wherever they run.
+# Starter configurations depend on the machine; the tests simulate one without a GPU.
 DEVICE = DeviceReport(
     GpuProbe(False, "no NVIDIA driver", obstacle="no_driver"), (), "no NVIDIA driver", 2, MemoryFigures(1, 1, 1)
 )

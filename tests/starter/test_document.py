@@ -18,13 +18,13 @@ def read(text: str) -> object:
 
 
 @given(st.one_of(TEXTS, st.integers(), st.booleans(), st.lists(TEXTS), st.dictionaries(TEXTS, TEXTS)))
-def test_a_value_is_read_as_it_was_written(value: object) -> None:
+def test_a_value_is_read_back_as_written(value: object) -> None:
     found = read(f"[{flow(value)}]")
     assert found == [value]
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=60), TEXTS)
-def test_a_long_list_and_any_comment_are_read_as_they_were_written(values: list[str], comment: str) -> None:
+def test_a_long_list_and_any_comment_are_read_back_as_written(values: list[str], comment: str) -> None:
     document = YamlDocument()
     document.line("source:", comment)
     document.list("  names", values, comment)

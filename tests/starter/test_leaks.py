@@ -209,7 +209,7 @@ def test_a_strong_measurement_is_kept(init: Init) -> None:
     assert "drop" not in made.source
 
 
-def test_the_area_under_the_curve_is_that_of_scikit_learn() -> None:
+def test_the_area_under_the_curve_matches_scikit_learn() -> None:
     generator = np.random.default_rng(0)
     y, score = generator.integers(0, 2, 200), generator.integers(0, 20, 200)
     assert np.isclose(area_under_curve(y, score), roc_auc_score(y, score))

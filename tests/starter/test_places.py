@@ -68,7 +68,7 @@ def test_columns_in_any_order_are_paired_by_their_names(frame: pd.DataFrame, ini
         ("plate", "flat_long", "belong", "slat"),
     ],
 )
-def test_one_place_three_places_and_other_names_make_none(
+def test_one_place_three_places_and_other_names_give_no_distance(
     frame: pd.DataFrame, init: Init, names: tuple[str, ...]
 ) -> None:
     assert haversine_of(init(with_places(frame, *names))) is None

@@ -106,7 +106,7 @@ def test_the_format_of_a_file_is_detected_from_its_contents(frame: pd.DataFrame,
         assert init(tmp_path / f"{name}.data").source["format"] == name
 
 
-def test_what_the_user_states_is_not_guessed_and_is_written_down(frame: pd.DataFrame, tmp_path: Path) -> None:
+def test_given_options_are_not_inferred_and_are_written(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "table.data"
     frame.replace("Ulm", "Köln").to_csv(path, index=False, sep=";", encoding="cp1252")
     stated: dict[str, Any] = {

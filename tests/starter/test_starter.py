@@ -27,7 +27,7 @@ def test_it_runs_as_it_is(frame: pd.DataFrame, init: Init) -> None:
     assert run(init(frame).path)["roc_auc"] > 0.75
 
 
-def test_it_runs_whatever_the_columns_are_called(frame: pd.DataFrame, init: Init) -> None:
+def test_it_runs_for_any_column_names(frame: pd.DataFrame, init: Init) -> None:
     generator = np.random.default_rng(0)
     names = ["a: #b", "[q]", 'it\'s "x"', "@y", "!z", "${HOME}", "1", "no", "café", "x*", "- d", "{e}", "%", "k,l"]
     odd = {name: np.exp(2 * generator.normal(size=len(frame))) for name in names}
@@ -161,7 +161,7 @@ def test_boosting_is_omitted_for_very_wide_tables_and_suspects_are_listed(
     price = generator.normal(size=400).round(3)
     bands = {name: pd.cut(price, n, labels=[f"{name}{i}" for i in range(n)]) for name, n in (("low", 4), ("high", 6))}
     table = pd.DataFrame({"price": price, "noise": generator.normal(size=400), **bands})
-    table.loc[:2, list(bands)] = table.loc[200:202, list(bands)].to_numpy()  # so that they prove nothing alone
+    table.loc[:2, list(bands)] = table.loc[200:202, list(bands)].to_numpy()  # so that no single one is conclusive
     made = init(table, target="price")
     assert [entry.label for entry in made.config.models] == ["ridge"]
     assert "Boosting is slow on 4 columns" in made.text

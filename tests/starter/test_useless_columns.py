@@ -96,7 +96,7 @@ def test_a_part_without_targets_is_not_offered_to_test_on(frame: pd.DataFrame, i
     assert "60 of 300 rows have no y and are dropped." in made.text
 
 
-def test_columns_whose_names_are_patterns_are_dropped_alone(frame: pd.DataFrame, init: Init) -> None:
+def test_columns_with_names_like_patterns_are_dropped_literally(frame: pd.DataFrame, init: Init) -> None:
     made = init(frame.assign(**{"x*": "same", "[city]": "same", "@all": "same"}))
     assert made.source["drop"] == ["x[*]", "[[]city]", "[@]all"]
 

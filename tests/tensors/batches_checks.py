@@ -42,7 +42,7 @@ def check_rows(batch: TensorBatch, target: str = "int64") -> None:
 
 def rows_of(batches: Any) -> list[int]:
     """Return the numbers of the rows in the order that they come in, after a check of each mini-batch."""
-    kept = list(batches)  # all of them: none may change when the next one is made
+    kept = list(batches)  # keep all: none may change when the next one is made
     for batch in kept:
         check_rows(batch, str(batch.target.dtype).removeprefix("torch."))
     return [int(row) for batch in kept for row in batch.target]
@@ -57,7 +57,7 @@ def check_an_epoch(make: Make, target: str, order: str, **options: Any) -> Batch
     assert first != second
     batches.set_epoch(0)
     assert rows_of(batches) == first
-    assert rows_of(Batches(table(np.asarray), 64, seed=3)) == first  # wherever the rows lie, and however
+    assert rows_of(Batches(table(np.asarray), 64, seed=3)) == first  # for any location and layout of the rows
     return batches
 
 

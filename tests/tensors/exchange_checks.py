@@ -47,7 +47,7 @@ class ExchangeChecks:
         return X
 
     @pytest.mark.parametrize("part", VIEWS)
-    def test_pointer_strides_dtype_and_device_are_those_of_the_source(self, X: Any, part: str) -> None:
+    def test_pointer_strides_dtype_and_device_match_the_source(self, X: Any, part: str) -> None:
         source = X[VIEWS[part]]
         tensor = to_torch(source)
         assert tensor.data_ptr() == (pointer(source) if source.size else 0)
@@ -64,7 +64,7 @@ class ExchangeChecks:
         assert str(tensor.dtype) == f"torch.{dtype}"
         np.testing.assert_array_equal(tensor.cpu().numpy(), backend.to_host(source))
 
-    def test_what_is_written_to_one_is_seen_in_the_other(self, backend: Backend, X: Any) -> None:
+    def test_writes_to_one_are_visible_in_the_other(self, backend: Backend, X: Any) -> None:
         tensor = to_torch(X)
         X[3, 2] = -1
         backend.synchronize()
@@ -80,7 +80,7 @@ class ExchangeChecks:
         tensor = to_torch(X[10:])
         del X
         gc.collect()
-        others = [backend.empty_matrix(*SHAPE) for _ in range(20)]  # who would take memory that was given back
+        others = [backend.empty_matrix(*SHAPE) for _ in range(20)]  # it would reuse released memory
         for other in others:
             other[:] = -1
         backend.synchronize()
@@ -110,7 +110,7 @@ class ExchangeChecks:
             np.testing.assert_array_equal(tensor.cpu().numpy(), backend.to_host(turned))
             assert "negative strides" in receipt.reason
 
-    def test_there_and_back_is_the_same_memory(self, backend: Backend, X: Any) -> None:
+    def test_a_round_trip_keeps_the_memory(self, backend: Backend, X: Any) -> None:
         back = from_dlpack(to_torch(X))
         assert type(back) is type(X)
         assert (pointer(back), back.strides, back.dtype) == (pointer(X), X.strides, X.dtype)

@@ -48,7 +48,7 @@ def test_it_has_the_memory_of_its_source(dtype: str, order: Any) -> None:
     np.testing.assert_array_equal(np.asarray(array), source)
 
 
-def test_what_is_computed_of_it_is_right(X: np.ndarray) -> None:
+def test_computations_on_it_are_right(X: np.ndarray) -> None:
     np.testing.assert_array_equal(np.asarray(jax.jit(lambda a: a @ a.T)(to_jax(X))), VALUES @ VALUES.T)
 
 
@@ -78,7 +78,7 @@ def test_an_array_of_jax_is_itself(X: np.ndarray) -> None:
         (copy_of(VALUES)[::-1], "negative strides"),
     ],
 )
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(source: np.ndarray, reason: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(source: np.ndarray, reason: str) -> None:
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True"):
         to_jax(source)
     array, receipt = hand_over(source, "jax", copy=True)

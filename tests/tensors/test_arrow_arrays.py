@@ -41,7 +41,7 @@ def test_numbers_are_handed_over_without_a_copy(dtype: str) -> None:
             assert tensor.tolist() == array.to_pylist()
 
 
-def test_what_is_written_to_the_tensor_is_seen_in_the_array() -> None:
+def test_writes_to_the_tensor_are_visible_in_the_array() -> None:
     array = pa.array([1.0, 2.0, 3.0])
     to_torch(array)[1] = 7
     assert array.to_pylist() == [1, 7, 3]
@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(case: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(case: str) -> None:
     source, reason = REFUSED[case]
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True"):
         to_torch(source)
@@ -103,7 +103,7 @@ def _by_python(source: Any) -> np.ndarray:
         (pa.table({}), "no columns", "at least one"),
     ],
 )
-def test_what_no_copy_cures_is_refused_with_one_too(source: Any, reason: str, fix: str, copy: bool) -> None:
+def test_inputs_that_no_copy_can_fix_are_refused_even_with_copy(source: Any, reason: str, fix: str, copy: bool) -> None:
     with pytest.raises(DataError, match=f"{reason}(.|\n)*{fix}") as refusal:
         to_torch(source, copy)
     assert "copy=True" not in str(refusal.value)

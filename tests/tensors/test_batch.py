@@ -50,7 +50,7 @@ def test_a_batch_of_any_library_is_handed_over(asarray: Any) -> None:
     assert found.features.ctypes.data == np.from_dlpack(features).ctypes.data
 
 
-def test_to_hands_over_all_arrays_and_keeps_what_they_mean() -> None:
+def test_to_hands_over_all_arrays_and_keeps_their_roles() -> None:
     known = Metadata(("a", "b"), vocabularies={"c": ("x", "y")}, labels=("no", "yes"), task="binary")
     batch = TensorBatch.of_matrix(
         matrix([[1, 2, 3], [4, 5, 4]]), {"c": 5}, target=np.array([0, 1]), weight=np.ones(2, "float32"), metadata=known
@@ -70,7 +70,7 @@ def test_to_hands_over_all_arrays_and_keeps_what_they_mean() -> None:
     )
 
 
-def test_what_a_batch_lacks_it_lacks_in_every_library() -> None:
+def test_missing_arrays_of_a_batch_are_missing_in_every_library() -> None:
     found, receipts = TensorBatch(matrix([[1.0]])).hand_over("torch", copy=True)
     assert (found.ids, found.target, found.weight) == (None, None, None)
     assert list(receipts) == ["features"]
@@ -160,7 +160,7 @@ def test_a_matrix_that_cannot_hold_ids_is_refused(X: np.ndarray, message: str) -
         TensorBatch.of_matrix(X, {"c": 4})
 
 
-def test_on_a_device_nothing_of_it_comes_to_the_host_but_the_answers() -> None:
+def test_on_a_device_only_results_are_copied_to_the_host() -> None:
     X = double.xp.asarray(matrix([[1, 3], [2, 0], [np.nan, 2]]))
     double.uncounted.clear()
     batch = TensorBatch.of_matrix(X, {"c": 4})

@@ -45,11 +45,11 @@ def test_each_row_comes_once_an_epoch(make: Any, target: str, order: str) -> Non
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_without_shuffling_rows_come_as_they_are(make: Any, order: str) -> None:
+def test_without_shuffling_rows_keep_their_order(make: Any, order: str) -> None:
     check_slices(make, order)
 
 
-def test_an_iteration_may_be_given_up(make: Any) -> None:
+def test_an_iteration_may_be_abandoned(make: Any) -> None:
     check_an_early_end(make)
 
 
@@ -69,7 +69,7 @@ def test_jax_arrays_are_rows_too() -> None:
     order=st.sampled_from("CF"), codes=st.booleans(), seed=st.integers(0, 5), epoch=st.integers(0, 5),
 )  # fmt: skip
 @settings(deadline=None)
-def test_ranks_see_in_each_step_what_one_rank_sees_with_larger_batches(
+def test_ranks_together_see_the_larger_batches_of_one_rank(
     n: int, size: int, world_size: int, drop_last: bool, order: Any, codes: bool, seed: int, epoch: int
 ) -> None:
     row = np.arange(n)
@@ -147,7 +147,7 @@ def test_numbers_of_other_types_and_in_reverse_are_converted(dtype: str, shuffle
         assert (batch.features[:, 0] / 2 % 2 == batch.target).all()
 
 
-def test_arrow_columns_aretargets() -> None:
+def test_arrow_columns_are_targets() -> None:
     y = pa.array(np.arange(10))
     X = np.arange(10, dtype="float32")[:, None]
     for batch in Batches((X, y), 3):
@@ -248,7 +248,7 @@ def test_invalid_data_is_refused(data: Any, error: type[Exception], said: str) -
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_a_device_that_is_not_there_is_an_error() -> None:
+def test_a_missing_device_is_an_error() -> None:
     with pytest.raises(DeviceError, match="no CUDA device"):
         Batches(table(np.asarray), device="cuda")
 

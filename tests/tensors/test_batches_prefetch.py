@@ -28,7 +28,7 @@ def test_all_items_come_in_their_order(n: int, depth: int) -> None:
     assert not threads()
 
 
-def test_the_thread_works_ahead_but_no_further_than_told() -> None:
+def test_the_thread_works_ahead_up_to_the_given_depth() -> None:
     taken, furthest = 0, []
     third = threading.Event()
 
@@ -46,7 +46,7 @@ def test_the_thread_works_ahead_but_no_further_than_told() -> None:
     assert max(furthest) == 3
 
 
-def test_an_error_of_the_thread_reaches_who_waits_after_what_was_made() -> None:
+def test_an_error_of_the_thread_is_raised_after_the_finished_items() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise LookupError("no third row")
@@ -66,7 +66,7 @@ def test_an_early_end_stops_the_thread() -> None:
     assert not threads()
 
 
-def test_an_error_of_who_takes_stops_the_thread() -> None:
+def test_an_error_of_the_consumer_stops_the_thread() -> None:
     def consume() -> None:
         for _ in prefetch(iter(range(10**9)), 2):
             raise KeyError
@@ -145,7 +145,7 @@ def test_the_mover_is_closed_after_the_thread_has_ended() -> None:
     assert mover.closed == 1
 
 
-def test_an_error_while_a_buffer_is_filled_reaches_who_waits() -> None:
+def test_an_error_while_a_buffer_is_filled_reaches_the_consumer() -> None:
     def fails(job: range, buffers: tuple[Any, ...]) -> tuple[Any, ...]:
         if job.start == 4:
             raise OSError("the file is gone")

@@ -18,7 +18,7 @@ worlds = st.integers(1, 7)
 
 @settings(deadline=None)
 @given(n=st.integers(0, 3000), seed=st.integers(0, 2**32 - 1), epoch=st.integers(0, 2**32 - 1))
-def test_an_order_has_each_row_once_and_is_that_of_a_plain_sort(n: int, seed: int, epoch: int) -> None:
+def test_an_order_has_each_row_once_and_matches_a_plain_sort(n: int, seed: int, epoch: int) -> None:
     order = permutation(n, seed, epoch)
     bits = np.random.Philox(key=[seed, epoch]).random_raw(n).tolist()
     low = max(n - 1, 1).bit_length()
@@ -26,7 +26,7 @@ def test_an_order_has_each_row_once_and_is_that_of_a_plain_sort(n: int, seed: in
     assert order.tolist() == sorted(range(n), key=lambda row: (bits[row] >> low, row))
 
 
-def test_the_order_stays_what_it_is_from_version_to_version() -> None:
+def test_the_order_is_the_same_in_every_version() -> None:
     known = [2, 5, 9, 7, 3, 0, 6, 8, 4, 1, 11, 10]
     assert permutation(12, seed=7, epoch=3).tolist() == known
     assert permutation(12, seed=7, epoch=4).tolist() != known
@@ -41,7 +41,7 @@ def test_no_order_is_more_frequent_than_another() -> None:
 
 @settings(deadline=None)
 @given(n=st.integers(0, 400), batch_size=sizes, world_size=worlds, drop_last=st.booleans())
-def test_ranks_take_together_what_one_rank_with_larger_batches_takes(
+def test_ranks_together_take_the_larger_batches_of_one_rank(
     n: int, batch_size: int, world_size: int, drop_last: bool
 ) -> None:
     order = permutation(n, 1, 2).tolist()
@@ -87,7 +87,7 @@ def test_new_workers_agree_on_the_epoch(bases: list[int], data: st.DataObject) -
     epochs = Epochs()
     for epoch, base in enumerate(bases):
         order = data.draw(st.permutations(range(3)))
-        started = order[: data.draw(st.integers(1, 3))]  # an iteration that is given up may not reach all workers
+        started = order[: data.draw(st.integers(1, 3))]  # an abandoned iteration may not reach all workers
         assert epochs_of(copies(epochs, 3), base, started) == {epoch}
     assert epochs.next(None) == len(bases)
 

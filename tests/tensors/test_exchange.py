@@ -71,7 +71,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED_WITHOUT_A_COPY)
-def test_what_needs_a_copy_says_why_and_gets_one_when_asked(case: str) -> None:
+def test_a_required_copy_is_explained_and_made_on_request(case: str) -> None:
     source, reason = REFUSED_WITHOUT_A_COPY[case]
     with pytest.raises(DataError, match=f"without a copy: it .*{reason}(.|\n)*copy=True") as refusal:
         to_torch(source)
@@ -86,7 +86,7 @@ def test_what_needs_a_copy_says_why_and_gets_one_when_asked(case: str) -> None:
 
 @pytest.mark.parametrize("copy", [False, True])
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_no_copy_cures_is_refused_with_one_too(case: str, copy: bool) -> None:
+def test_inputs_that_no_copy_can_fix_are_refused_even_with_copy(case: str, copy: bool) -> None:
     source, reason = REFUSED[case]
     with pytest.raises(DataError, match=reason) as refusal:
         hand_over(source, "numpy" if isinstance(source, torch.Tensor) else "torch", copy)
@@ -117,7 +117,7 @@ def test_a_library_that_is_missing_is_answered_with_its_command(monkeypatch: pyt
         to_torch(np.ones(3))
 
 
-def test_the_feature_matrix_begins_where_every_library_wants_it() -> None:
+def test_the_feature_matrix_is_aligned_for_every_library() -> None:
     for rows in (1, 7, 1_000, 300_000):
         X: Any = choose("cpu").empty_matrix(rows, 5)
         assert X.ctypes.data % ALIGNMENT == 0
@@ -125,7 +125,7 @@ def test_the_feature_matrix_begins_where_every_library_wants_it() -> None:
         assert X.shape == (rows, 5)
 
 
-def test_memory_is_given_back_when_the_tensor_goes() -> None:
+def test_memory_is_released_with_the_tensor() -> None:
     X: Any = choose("cpu").empty_matrix(1_000, 7)
     memory = weakref.ref(X.base)
     tensor = to_torch(X)
@@ -160,7 +160,7 @@ def test_any_librarys_array_is_taken_by_dlpack() -> None:
         np.testing.assert_array_equal(tensor.numpy(), X)
 
 
-def test_there_is_no_library_without_a_reader_of_its_facts() -> None:
+def test_the_supported_libraries() -> None:
     assert list(LIBRARIES) == ["numpy", "torch", "jax", "tensorflow"]
 
 

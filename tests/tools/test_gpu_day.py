@@ -153,11 +153,11 @@ def test_only_the_machine_code_of_one_architecture_is_kept(tmp_path: Path) -> No
     assert found is not None
     for gone in (b"sm_80 code", b"text of 90", b"sm_75 code", b"text of 75"):
         data = data.replace(gone, bytes(len(gone)))
-    assert path.read_bytes() == data  # what nothing replaces stays: the loader is to say why it does not run
+    assert path.read_bytes() == data  # code without a replacement stays, so that the loader reports why it does not run
     assert (found.kept_bytes, found.blanked_bytes) == (10 + 10 + 21, 40)
 
 
-def test_what_has_no_fat_binary_is_left_alone_and_a_malformed_one_is_refused(tmp_path: Path) -> None:
+def test_files_without_a_fat_binary_are_skipped_and_a_malformed_one_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lib.so"
     path.write_bytes(b"no ELF file")
     assert blank_other_architectures(path, 90) is None
@@ -175,13 +175,13 @@ def test_each_step_belongs_to_one_visit_that_has_time_for_it() -> None:
         assert sum(STEPS[name].seconds for name in one.steps) + reserved <= visit.VISIT_SECONDS
 
 
-def test_without_a_part_a_visit_says_what_to_carry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_visit_names_the_missing_parts_to_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site, out = tmp_path / "site", tmp_path / "out"
     assert visit.main(["4", "--out", str(out), "--parts", str(tmp_path), "--site", str(site)]) == 1
     assert "carry part1 to part3 first" in capsys.readouterr().err
 
 
-def test_numba_is_led_to_the_toolkit_and_to_libnvvm_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numba_is_pointed_to_the_toolkit_and_libnvvm_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "toolkit"
     (home / "nvvm" / "libdevice").mkdir(parents=True)
     (home / "lib").mkdir()

@@ -34,15 +34,15 @@ def test_a_backend_has_the_methods_of_the_contract_with_the_same_arguments_and_d
 
 
 @pytest.mark.parametrize("backend", [CpuBackend, GpuBackend])
-def test_a_backend_leaves_nothing_of_the_contract_out(backend: type) -> None:
+def test_a_backend_implements_the_whole_contract(backend: type) -> None:
     assert inspect.isabstract(backend) is False
 
 
-def test_a_peak_counts_what_was_held_before_the_stage_and_before_the_one_around_it() -> None:
+def test_a_peak_includes_memory_allocated_before_the_stage_and_its_parent() -> None:
     """RMM's counters begin each stage with 0: they know only what came on top."""
     meter = _Meter()
     meter.open(held=100)
-    meter.open(held=40)  # allocated since the outer one began
+    meter.open(held=40)  # allocated since the outer stage began
     assert meter.close(peak_bytes=5).peak_bytes == 145
     assert meter.close(peak_bytes=60).peak_bytes == 160
 

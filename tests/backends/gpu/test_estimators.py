@@ -18,7 +18,7 @@ from gpupipe.models import MODELS, FitContext, early_refusal
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import keyword_arguments
 
-# Networks are PyTorch's on every device: no estimator stands for them.
+# Networks use PyTorch on every device, so they have no device estimator.
 CASES = [
     (name, task)
     for name, model in MODELS.items()
@@ -45,7 +45,7 @@ def _choices(annotation: Any) -> Iterator[Any]:
             yield from _choices(part)
 
 
-def test_every_estimator_of_the_host_is_in_the_table_or_has_its_reason() -> None:
+def test_every_host_estimator_is_in_the_table_or_has_a_reason() -> None:
     assert {*ON_HOST, "OwnEstimator"} == set(ESTIMATORS) | set(NO_TWIN)
     assert not set(ESTIMATORS) & set(NO_TWIN)
 
@@ -77,7 +77,7 @@ def test_what_a_model_passes_by_default_is_translated_or_dropped(
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_a_model_without_a_twin_is_refused_before_any_data_is_read(
+def test_a_model_without_a_device_version_is_refused_before_any_data_is_read(
     name: str, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpupipe.backends.gpu.estimators._xgboost_knows_cuda", lambda: True)
@@ -156,7 +156,7 @@ def test_parameters_get_the_names_and_values_of_the_device(
     assert {key: translated[key] for key in expected} == expected
 
 
-def test_notes_say_what_differs() -> None:
+def test_notes_name_the_differences() -> None:
     row = ESTIMATORS["RandomForestClassifier"]
     assert row.notes_on({"max_leaf_nodes": None}) == row.notes
     assert "soft limit" in row.notes_on({"max_leaf_nodes": 9})[-1]

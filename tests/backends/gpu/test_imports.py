@@ -12,7 +12,7 @@ import pytest
 from gpupipe_kernels.proof.device_compilers import missing_compiler
 from tests.toolkits import Toolkits
 
-# A NumPy before 2.5, as 2.5 is: numba-cuda 0.30 looks row_stack up while cuDF imports it.
+# Make NumPy before 2.5 behave like 2.5: numba-cuda 0.30 looks up row_stack while cuDF imports it.
 RUN = """
 import numpy as np
 if hasattr(np, "row_stack"):
@@ -45,9 +45,9 @@ def fakes(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_imports_cudf_where_numpy_has_no_row_stack(fakes: Path) -> None:
+def test_a_run_imports_cudf_if_numpy_has_no_row_stack(fakes: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(fakes), *filter(None, sys.path)])}
-    for spill in (True, False):  # cuDF is imported while memory is set up, or by the first reader
+    for spill in (True, False):  # the set-up of memory or the first reader imports cuDF
         command = [sys.executable, "-c", RUN.format(spill=spill)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.strip()) == (0, "cudf"), done.stderr
@@ -64,9 +64,7 @@ except DeviceError as error:
 """
 
 
-def test_a_run_ends_at_its_start_where_no_kernel_can_be_compiled_and_names_the_setting(
-    fakes: Path, tmp_path: Path
-) -> None:
+def test_a_run_without_a_compiler_fails_early_and_names_the_setting(fakes: Path, tmp_path: Path) -> None:
     toolkits = Toolkits(tmp_path)
     toolkits.wheel("libnvrtc.so.13")
     toolkit = toolkits.toolkit(tmp_path / "toolkit", nvvm="nvvm/lib64")

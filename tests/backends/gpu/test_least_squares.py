@@ -58,7 +58,7 @@ def on_device(X: Array, y: Array, weights: Array | None = None, **params: Any) -
 
 @pytest.mark.parametrize(("weighted", "fit_intercept"), [(False, True), (True, True), (False, False)])
 @pytest.mark.parametrize("kind", MATRICES)
-def test_the_coefficients_are_those_of_scikit_learn(
+def test_the_coefficients_match_scikit_learn(
     kind: str, weighted: bool, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(3)
@@ -68,14 +68,14 @@ def test_the_coefficients_are_those_of_scikit_learn(
     monkeypatch.setattr(least_squares, "BLOCK_BYTES", 8 * X.shape[1] * 97)  # and a last one of fewer rows
     found = on_device(X, y, weights, fit_intercept=fit_intercept)
     reference = LinearRegression(tol=1e-10, fit_intercept=fit_intercept).fit(X.astype(float), y, weights)
-    # scikit-learn gives a constant column whatever the rounding of its weighted mean makes of it.
+    # In scikit-learn the coefficient of a constant column depends on the rounding of its weighted mean.
     is_compared = (np.ptp(X, axis=0) > 0) | (not fit_intercept)
     unit = np.where(np.ptp(X, axis=0) > 0, X.std(axis=0, dtype=float), 1.0)[is_compared]
     expected = reference.coef_[is_compared] * unit
     coef = xp.asnumpy(found.coef_)
     assert type(found.coef_) is DeviceArray
     assert not coef[~is_compared].any()
-    # Where units are unlike, it is scikit-learn's SVD of unscaled columns that is right to 1e-7 only.
+    # With unlike units, scikit-learn's SVD of unscaled columns is accurate to 1e-7 only.
     np.testing.assert_allclose(coef[is_compared] * unit, expected, rtol=2e-7, atol=1e-9 * np.abs(expected).max())
     there = reference.predict(X.astype(float))
     np.testing.assert_allclose(xp.asnumpy(found.predict(xp.asarray(X))), there, rtol=2e-7, atol=2e-7)
@@ -88,7 +88,7 @@ def test_missing_values_are_an_error() -> None:
         on_device(X, np.arange(5.0))
 
 
-def test_memory_is_what_the_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_matches_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(least_squares, "BLOCK_BYTES", 1 << 20)
     rng = np.random.default_rng(1)
     X, y = xp.asarray(np.asfortranarray(rng.random((100_000, 20)), np.float32)), xp.asarray(rng.random(100_000))

@@ -45,7 +45,7 @@ def test_the_key_depends_on_the_work_and_the_bytes_of_its_table(config: Config, 
     assert recorded_metrics.key_of(load_config(there, [MODELS])) != key
 
 
-def test_recorded_metrics_are_those_of_the_run_and_nothing_is_computed_again(
+def test_recorded_metrics_match_the_run_and_nothing_is_recomputed(
     config: Config, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = parity.compute_metrics(config, "cpu")
@@ -54,7 +54,7 @@ def test_recorded_metrics_are_those_of_the_run_and_nothing_is_computed_again(
     assert cpu_metrics.record(file, iter([("binary", config)])) == 1
 
 
-def test_what_the_file_lacks_is_computed_with_a_warning(binary: Path, file: Path) -> None:
+def test_metrics_missing_from_the_file_are_computed_with_a_warning(binary: Path, file: Path) -> None:
     other = load_config(binary, [MODELS, "seed=2"])
     with pytest.warns(UserWarning, match="no CPU metrics in the file of GPUPIPE_CPU_METRICS"):
         assert parity.metrics_of(other, devices=("cpu",))["cpu"]["f1"] > 0
@@ -79,7 +79,7 @@ def test_without_public_tables_the_steps_fail(monkeypatch: pytest.MonkeyPatch) -
     assert "is not a folder" in comparisons.without_tables()[0]
 
 
-def test_a_comparison_says_where_the_cpus_metrics_are_from(
+def test_a_comparison_names_the_source_of_the_cpu_metrics(
     config: Config, binary: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parity, "compute_metrics", lambda config, device: {"f1": 0.5 if device == "gpu" else 0.7})

@@ -47,7 +47,7 @@ def test_our_configuration_reads_these_columns(tmp_path: Path) -> None:
     assert [entry.name for entry in config.models] == ["xgboost"]
 
 
-def test_those_of_the_host_do_the_same_work() -> None:
+def test_implementations_on_the_host_do_the_same_work() -> None:
     names = (end_to_end.POLARS, end_to_end.PANDAS)
     chosen = [c for c in (*end_to_end.END_TO_END, *end_to_end.ACCELERATORS) if c.name in names]
     if not _has("polars"):
@@ -86,7 +86,7 @@ class _HostForDevice(types.ModuleType):
         return getattr(np, name)
 
 
-@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # of pandas, which cuDF does not have
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # pandas methods that cuDF lacks
 def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pandas and NumPy stand for cuDF and CuPy, XGBoost trains on the CPU."""
     cupy = _HostForDevice("cupy")
@@ -110,7 +110,7 @@ def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch:
     assert churn_cudf._roc_auc(y, 0 * score) == 0.5
 
 
-def test_the_rate_of_a_training_row_does_not_see_its_own_fold() -> None:
+def test_the_rate_of_a_training_row_excludes_its_own_fold() -> None:
     rng = np.random.default_rng(0)
     code, y, fold = rng.integers(0, 3, 200), rng.integers(0, 2, 200).astype("float32"), rng.integers(0, 5, 200)
     is_train = rng.random(200) < 0.8

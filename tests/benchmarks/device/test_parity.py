@@ -44,7 +44,7 @@ def test_a_cell_that_differs_is_the_error_of_its_column_and_op(made: FeatureMatr
     assert errors_by_op(made, replace(made, served=served))[off.op] == errors[off.name]
 
 
-def test_a_number_where_the_other_has_none_is_an_infinite_error_and_two_nans_are_the_same(
+def test_a_number_against_nan_is_an_infinite_error_and_two_nans_are_equal(
     made: FeatureMatrices,
 ) -> None:
     training = made.training.copy()
@@ -67,7 +67,7 @@ def test_metrics_come_from_a_run_and_their_gap_is_relative_above_one(binary: Pat
     assert metric_gap({"cpu": {"rmse": 200.0}, "gpu": {"rmse": 201.0}}, "rmse") == pytest.approx(0.005)
 
 
-def test_only_a_stage_that_the_device_should_have_run_has_strayed() -> None:
+def test_only_stages_the_device_should_have_run_count_as_fallbacks() -> None:
     names = ["read", "split", "features", "train xgboost", "fold 1: predict xgboost", "evaluate", "export", "report"]
     stages = [{"name": name, "device": "cpu", "reason": "no NVIDIA driver"} for name in names]
     assert stages_elsewhere(stages, "cpu") == []

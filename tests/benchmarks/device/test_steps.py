@@ -60,7 +60,7 @@ def test_without_a_gpu_it_says_why_and_exits_with_4() -> None:
     assert "there is no GPU to measure: GPUPIPE_FORCE_CPU is set" in done.stderr
 
 
-def test_the_simulator_is_never_taken_for_a_gpu() -> None:
+def test_the_simulator_is_never_treated_as_a_gpu() -> None:
     done = run_python("-m", "benchmarks.device", GPUPIPE_FORCE_CPU="1", NUMBA_ENABLE_CUDASIM="1")
     assert done.returncode == 4
 
@@ -88,12 +88,12 @@ def test_the_program_writes_twenty_columns_from_its_table() -> None:
     np.testing.assert_array_equal(out[:, 14], blocks["int8"][0] == 2)
 
 
-def test_bytes_are_those_of_each_source_column_and_each_cell_once() -> None:
+def test_bytes_count_each_source_column_and_each_cell_once() -> None:
     assert device_program.bytes_per_row(device_program.twenty_columns()) == 12 * 4 + 1 + 2 * 2 + 8 + 20 * 4
 
 
 @pytest.mark.parametrize("feature", device_keyed.FEATURES)
-def test_both_sides_of_a_keyed_comparison_mean_the_same(feature: str) -> None:
+def test_both_sides_of_a_keyed_comparison_compute_the_same(feature: str) -> None:
     """pandas has the names and meanings of cuDF."""
     rng = np.random.default_rng(0)
     n = 500
@@ -107,7 +107,7 @@ def test_both_sides_of_a_keyed_comparison_mean_the_same(feature: str) -> None:
     np.testing.assert_allclose(ours(history, value[history.order])[history.order], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_figures_are_lines_for_people() -> None:
+def test_figures_are_formatted_for_people() -> None:
     program = {"order": "row-major", "kernel": "cuda", "rows": 50_000_000, "columns": 20, "first_seconds": 4.2,
                "seconds": 0.0025, "bytes_per_second": 2.82e12, "share_of_copy": 0.705}  # fmt: skip
     keyed = {"feature": "running sum", "gpupipe_seconds": 0.01, "cudf_seconds": 0.06, "ratio": 6.0, "equal": False}
@@ -185,7 +185,7 @@ def test_all_steps_fit_into_the_first_day() -> None:
     assert sum(step.seconds for step in STEPS.values()) <= 30 * 60 - 2 * 60  # transfers and unpacking take some
 
 
-def test_a_step_that_is_not_there_is_refused_with_the_nearest_one() -> None:
+def test_an_unknown_step_is_refused_with_the_nearest_name() -> None:
     done = run_python("-m", "benchmarks.device", "--steps", "copy,kernls", GPUPIPE_FORCE_CPU="1")
     assert done.returncode == 2
     assert "there is no step 'kernls'" in done.stderr and "kernels" in done.stderr
@@ -216,7 +216,7 @@ def test_a_step_that_works_here_runs_in_its_own_process(options: argparse.Namesp
     assert row["lines"] and "machine" not in row["lines"]
 
 
-def test_a_step_whose_packages_are_not_there_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
+def test_a_step_with_missing_packages_is_skipped_with_the_reason(options: argparse.Namespace) -> None:
     needy = replace(STEPS["copy"], packages=("numpy", "no_such_package"))
     code, (row,) = run_steps({"copy": needy}, options)
     assert (code, row["status"], row["reason"]) == (0, "skipped", "not installed: no_such_package")
@@ -230,7 +230,7 @@ def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(options: argp
     assert first["reason"] == "not done after 0 s"
 
 
-def test_a_step_that_breaks_says_how_and_the_next_one_runs(
+def test_a_failed_step_is_reported_and_the_next_one_runs(
     options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
@@ -241,7 +241,7 @@ def test_a_step_that_breaks_says_how_and_the_next_one_runs(
     assert first["reason"].startswith("exit code 1: ")
 
 
-def test_no_step_begins_after_the_time_is_up(options: argparse.Namespace) -> None:
+def test_no_step_begins_after_the_time_limit(options: argparse.Namespace) -> None:
     options.seconds = 0.0
     code, (row,) = run_steps({"environment": STEPS["environment"]}, options)
     assert (code, row["status"]) == (0, "skipped")

@@ -52,7 +52,7 @@ def test_a_run_that_is_cut_off_has_counts_and_the_failures_so_far() -> None:
 
 
 @pytest.mark.parametrize(("option", "outcome"), [("--require-gpu", "1 error"), ("-q", "1 skipped")])
-def test_without_public_tables_the_gpu_tests_fail_where_a_gpu_is_required(
+def test_without_public_tables_the_gpu_tests_fail_if_a_gpu_is_required(
     tmp_path: Path, option: str, outcome: str
 ) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(data_dir): pass\n")

@@ -46,7 +46,7 @@ def test_partitions_of_the_keys_use_the_engine_of_all_keys(monkeypatch: pytest.M
     op, there = RFM(**ORDERS), sources(choose("cpu"), N)
     keys = op.keys(there)
     costs = COSTS["keyed"]
-    worth = costs.saved_ns * 1e-9 * (len(keys.events) - 1)  # of all events, and of no part
+    worth = costs.saved_ns * 1e-9 * (len(keys.events) - 1)  # for all events, and for no partition
     monkeypatch.setitem(COSTS, "keyed", replace(costs, compile_seconds=worth))
     for a, b in pairwise([0, keys.size // 2, keys.size]):
         derive_partition(op, there, keys, a, b)
@@ -69,7 +69,7 @@ def test_out_of_memory_falls_back_to_fewer_keys_with_a_note() -> None:
     there = sources(backend, N)
     expected = list(RFM(**ORDERS).derive(there))
     assert_same(derive_by_keys(Hungry(most=100, **ORDERS), there), expected)
-    assert [what for what in there.memory if what[0] == "history"] == []  # what earlier ops have left makes room
+    assert [what for what in there.memory if what[0] == "history"] == []  # memory freed by earlier ops is available
     assert backend.take_notes() == ["the history of orders: out of memory at 6 keys: continued with 2 at a time"]
 
 

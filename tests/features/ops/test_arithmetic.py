@@ -28,7 +28,7 @@ KINDS = {"sum": operator.add, "difference": operator.sub, "product": operator.mu
 @examples(40)
 @given(rows=ROWS)
 @example(rows=[(1.0, 0.0, 1.0), (0.0, 0.0, 1.0), (-1.0, -0.0, 1.0), (NULL, 0.0, 1.0)])
-def test_it_is_that_of_float64_null_where_an_operand_is_or_a_divisor_is_0(fit, kind: str, rows: list) -> None:
+def test_it_matches_float64_and_is_null_for_null_operands_and_zero_divisors(fit, kind: str, rows: list) -> None:
     frame = pd.DataFrame(rows, columns=list("abc"))
     columns = list("ab") if kind in ("difference", "ratio") else list("abc")
     got = fit(frame, [{"arithmetic": {kind: columns, "as": "x"}}], view="codes", schema=SCHEMA).training["x"]
@@ -104,7 +104,7 @@ def test_a_sum_of_a_glob(fit) -> None:
         fit(frame, [{"arithmetic": {"sum": "usage_*"}}])
 
 
-def test_it_sees_columns_as_earlier_ops_left_them_and_later_ops_see_it(fit) -> None:
+def test_it_reads_results_of_earlier_ops_and_later_ops_read_it(fit) -> None:
     frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": [2.0, 4.0, 8.0]})
     ops = [
         {"impute": {"columns": "a", "strategy": "constant", "value": 5}},
@@ -133,7 +133,7 @@ TIMES = st.lists(
 
 @examples(40)
 @given(times=TIMES, unit=st.sampled_from([*UNITS, None]))
-def test_the_difference_of_times_is_that_of_pandas(fit, times: list, unit: str | None) -> None:
+def test_the_difference_of_times_matches_pandas(fit, times: list, unit: str | None) -> None:
     frame = pd.DataFrame(times, columns=["end", "start"]).astype("datetime64[us]")
     given_unit = {} if unit is None else {"unit": unit}
     made = fit(frame, [{"arithmetic": {"difference": ["end", "start"], **given_unit}}], view="codes")

@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from gpupipe.errors import ConfigError
 
 
-def test_dense_holds_no_null_even_where_training_had_none(fit, people) -> None:
+def test_dense_has_no_null_even_if_training_had_none(fit, people) -> None:
     made = fit(people, y=np.arange(400) % 2)
     assert np.isfinite(made.training.to_numpy()).all()
     assert (made.training.dtypes == np.float32).all()

@@ -29,8 +29,8 @@ def test_a_value_belongs_to_the_bin_whose_left_edge_it_has_reached(fit, x, edges
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @examples(25)
 @given(seed=st.integers(0, 1000), bins=st.integers(2, 12), n=st.integers(30, 200))
-def test_bins_are_those_of_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
-    # Where a quantile falls on a row, that row's bin hangs on the last digit of an interpolation.
+def test_bins_match_scikit_learn(fit, strategy: str, seed: int, bins: int, n: int) -> None:
+    # If a quantile equals the value of a row, that row's bin depends on the last digit of an interpolation.
     assume(strategy == "uniform" or all((n - 1) * i % bins for i in range(1, bins)))
     x = np.random.default_rng(seed).lognormal(2, 1, n)
     got = fit({"x": x}, [{"bucketize": {"columns": "x", "bins": bins, "strategy": strategy}}]).training["x"]
@@ -50,7 +50,7 @@ def test_a_constant_has_one_bin(fit, strategy: str) -> None:
     assert made.training["x"].nunique() == 1
 
 
-def test_nulls_fall_into_the_bin_of_what_was_imputed(fit) -> None:
+def test_nulls_fall_into_the_bin_of_the_imputed_value(fit) -> None:
     x = np.array([0.1, 0.2, 0.3, 0.4, 0.5, NULL])
     bins = {"bucketize": {"columns": "x", "bins": 4, "strategy": "uniform"}}
     got = fit({"x": x}, [{"impute": "x"}, bins]).training["x"]
@@ -85,7 +85,7 @@ def test_bins_can_be_encoded_like_any_category(fit) -> None:
     np.testing.assert_allclose(encoded["x_target"], [0, 0, 2 / 3, 2 / 3, 1, 2 / 3], rtol=1e-6)
 
 
-def test_bins_at_serve_are_those_of_the_fit_and_the_outer_ones_are_open(fit) -> None:
+def test_bins_for_new_rows_match_the_fit_and_the_outer_ones_are_open(fit) -> None:
     made = fit({"x": np.arange(100.0)}, [{"bucketize": {"columns": "x", "bins": 4}}])
     assert made.serve({"x": [-1e9, 30, 60, 1e9]})["x"].tolist() == [0, 1, 2, 3]
 

@@ -29,7 +29,7 @@ def test_values_outside_the_bounds_are_clipped_and_null_stays_null(fit, x, a: fl
 
 @examples(40)
 @given(x=NUMBERS.filter(lambda x: not np.isnan(x).all()))
-def test_quantiles_are_those_of_the_training_rows(fit, x) -> None:
+def test_quantiles_are_computed_from_the_training_rows(fit, x) -> None:
     made = fit({"x": x}, [{"clip": {"columns": "x", "quantiles": [0.1, 0.85]}}], view="codes")
     low, high = np.nanquantile(x, [0.1, 0.85])
     np.testing.assert_allclose(made.training["x"], np.clip(x, low, high), rtol=1e-6)
@@ -48,7 +48,7 @@ def test_each_column_has_its_own_quantiles(fit, n: int) -> None:
     np.testing.assert_allclose([state["lower"], state["upper"]], np.quantile(frame["a"], [0.01, 0.99]), rtol=1e-6)
 
 
-def test_quantiles_are_those_of_the_column_as_earlier_ops_left_it(fit) -> None:
+def test_quantiles_are_computed_after_earlier_ops(fit) -> None:
     x = np.random.default_rng(0).lognormal(3, 2, 500)
     ops = [{"log1p": "x"}, {"clip": {"columns": "x", "quantiles": [0.05, 0.95]}}]
     logs = np.log1p(x)

@@ -71,7 +71,7 @@ def test_one_hot_has_a_column_for_each_pair_that_was_seen(fit, rows: list) -> No
 
 @pytest.mark.parametrize("columns", [["l", "r"], ["l", "r", "m"]])
 @pytest.mark.parametrize("buckets", [None, 100_000])
-def test_target_and_frequency_of_combinations_are_those_of_pandas(fit, columns: list[str], buckets: int | None) -> None:
+def test_target_and_frequency_of_combinations_match_pandas(fit, columns: list[str], buckets: int | None) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.choice(list(name + "bcdxy"), 300) for name in "lrm"})
     y = rng.integers(0, 2, 300)

@@ -33,7 +33,7 @@ TIMES = st.lists(st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1)) | st.n
 
 @examples(50)
 @given(times=TIMES)
-def test_every_part_is_that_of_pandas_before_1970_as_well(fit, times: list) -> None:
+def test_every_part_matches_pandas_before_1970_as_well(fit, times: list) -> None:
     column = pd.Series(times, dtype="datetime64[us]")
     op = {"datetime_parts": {"columns": "t", "parts": list(PARTS)}}
     made = fit({"t": column}, [op], view="codes")

@@ -15,7 +15,7 @@ def names(*ops: dict[str, object]) -> list[str]:
     return FeatureProgram(list(ops)).fit(FRAME).get_feature_names_out().tolist()
 
 
-def test_what_was_made_of_a_dropped_column_stays() -> None:
+def test_features_derived_from_a_dropped_column_stay() -> None:
     ratio: dict[str, object] = {"arithmetic": {"ratio": ["a", "b"], "as": "a_per_b"}}
 
     assert names(ratio, {"drop": ["a", "b"]}) == names(ratio, {"drop": ["a", "b"]}, {"drop": []})
@@ -23,7 +23,7 @@ def test_what_was_made_of_a_dropped_column_stays() -> None:
     assert not {"a", "b"} & set(names(ratio, {"drop": ["a", "b"]}))
 
 
-def test_what_stands_for_a_dropped_column_goes_with_it() -> None:
+def test_the_replacement_of_a_dropped_column_is_dropped_too() -> None:
     assert not [name for name in names({"one_hot": "c"}, {"drop": "c"}) if name.startswith("c")]
 
 

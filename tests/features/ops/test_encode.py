@@ -48,7 +48,7 @@ def test_long_columns_are_target_encoded_or_without_a_target_frequency_encoded(f
     assert fit({"c": MANY}, at_the_limit, view=view).names != ["c_frequency"]
 
 
-def test_folds_and_smoothing_are_those_of_the_target_encoding(fit) -> None:
+def test_folds_and_smoothing_match_target_encode(fit) -> None:
     settings = {"columns": "c", "folds": 3, "smoothing": 7}
     op = fit({"c": MANY}, [{"encode": {**settings, "max_one_hot": 5}}], y=TARGET)
     direct = fit({"c": MANY}, [{"target_encode": settings}], y=TARGET)

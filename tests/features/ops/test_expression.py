@@ -164,7 +164,7 @@ LIMITS = "division by 0|uses no column|logarithm of|exceeds float32|exponent|ins
 @example(
     node=of("({} / {})", divide, leaf("a"), of("({} + {})", add, number(4), leaf("b"))), rows=[(1, -1, 0), (6, 2, 0)]
 )
-def test_it_is_what_float64_gives(fit, node: Node, rows: list) -> None:
+def test_it_matches_float64(fit, node: Node, rows: list) -> None:
     text, evaluate = node
     frame = pd.DataFrame(rows, columns=list("abc"), dtype=float)
     try:
@@ -226,7 +226,7 @@ def test_forms_names_and_lineage(fit) -> None:
     assert made.features.lineage["y"] == ["monthly charges", "a-b"]
 
 
-def test_it_reads_columns_as_earlier_ops_left_them_and_isnull_as_they_were(fit) -> None:
+def test_it_reads_results_of_earlier_ops_and_isnull_reads_the_input(fit) -> None:
     frame = {"a": [1.0, None, 3.0], "city": ["x", None, "y"], "at": pd.to_datetime(["2024-01-01", "NaT", "NaT"])}
     ops = [
         {"impute": {"columns": "a", "strategy": "constant", "value": 5}},

@@ -91,7 +91,7 @@ def test_a_window_ends_where_values_are_known(sales: pd.DataFrame, gap: int) -> 
     settings = {"columns": "sold", "functions": ["mean", "max"], "windows": ["5d", 3], "gap": f"{gap}d"}
     found = made(sales, {"rolling": SERIES | settings})
     known = in_order(sales)
-    known["sold"] = known.groupby("store")["sold"].shift(gap)  # a row a day: what is known then
+    known["sold"] = known.groupby("store")["sold"].shift(gap)  # one row per day: the values known by then
     by_store = known.set_index("day").groupby("store")["sold"]
     for window, rows_of_it in (("5d", 5), ("3", 3)):
         for function in ("mean", "max"):
@@ -131,7 +131,7 @@ def test_sums_decays_and_ages_count_from_when_values_are_known(uneven: pd.DataFr
         np.testing.assert_allclose(made(uneven, op)[name], expected, rtol=1e-5, atol=1e-4, err_msg=name)
 
 
-def test_a_difference_is_of_what_is_known(sales: pd.DataFrame) -> None:
+def test_a_difference_uses_known_values_only(sales: pd.DataFrame) -> None:
     found = made(sales, {"difference": SERIES | {"columns": "sold", "gap": "2d"}})
     known = in_order(sales).groupby("store")["sold"]
     expected = (known.shift(2) - known.shift(3)).reindex(sales.index)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpupipe.errors import ConfigError
 from tests.examples import examples
 
-# A model that is served by a later release reads these numbers: they may never change.
+# Models saved by this release are used by later ones, so these numbers must never change.
 BUCKETS = {"a": 442, "b": 831, "Zürich": 85, "": 3, "17850": 695, "two year": 685}
 
 
@@ -26,7 +26,7 @@ def test_the_bucket_of_a_level_never_changes(fit) -> None:
     served=st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.none(), min_size=1, max_size=20),
     buckets=st.sampled_from([2, 10, 1000]),
 )
-def test_a_level_has_its_bucket_whether_it_was_seen_or_not(fit, levels: list, served: list, buckets: int) -> None:
+def test_seen_and_unseen_levels_have_a_bucket(fit, levels: list, served: list, buckets: int) -> None:
     op = [{"hash_bucket": {"columns": "c", "buckets": buckets}}]
     made = fit({"c": pd.array(levels, dtype="string")}, op, schema={"c": "category"})
     alone = fit({"c": pd.array(served, dtype="string")}, op, schema={"c": "category"})

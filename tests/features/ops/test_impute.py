@@ -14,7 +14,7 @@ from gpupipe.errors import ConfigError
 from tests.examples import examples
 
 NULL = float("nan")
-# Fixed-point numbers repeat, so that the most frequent one is worth something.
+# Fixed-point numbers repeat, so that the most frequent one is meaningful.
 NUMBERS = st.lists(st.integers(-500, 500).map(lambda i: i / 4) | st.just(NULL), min_size=1, max_size=60)
 SOME_NUMBERS = NUMBERS.filter(lambda x: not np.isnan(x).all())
 LEVELS = st.lists(st.sampled_from(["a", "b", "10", "9", None]), min_size=1, max_size=40)
@@ -31,7 +31,7 @@ def test_numbers_are_filled_as_by_scikit_learn(fit, strategy: str, x: list[float
 
 @examples(25)
 @given(x=NUMBERS)
-def test_a_constant_and_an_indicator_say_what_was_null(fit, x: list[float]) -> None:
+def test_a_constant_and_an_indicator_mark_nulls(fit, x: list[float]) -> None:
     op = {"impute": {"columns": "x", "strategy": "constant", "value": -7, "indicator": True}}
     made = fit({"x": x}, [op])
     column = np.array(x)[:, None]
@@ -42,7 +42,7 @@ def test_a_constant_and_an_indicator_say_what_was_null(fit, x: list[float]) -> N
     assert made.names == ["x", "x_missing"]
 
 
-def test_at_serve_nulls_get_what_was_learned_at_fit(fit) -> None:
+def test_nulls_in_new_rows_get_the_value_learned_by_fit(fit) -> None:
     made = fit({"x": [1.0, 2.0, 9.0]}, [{"impute": {"columns": "x", "indicator": True}}])
     assert made.serve({"x": [None, 5.0]}).to_numpy().tolist() == [[2, 1], [5, 0]]
 
@@ -54,7 +54,7 @@ def test_categories_get_the_most_frequent_level(fit, levels: list[str | None]) -
     filled = SimpleImputer(strategy="most_frequent", missing_values=None).fit_transform(
         np.array(levels, object)[:, None]
     )[:, 0]
-    # Of several that are as frequent, scikit-learn takes the first as text and gpupipe the first in its order.
+    # Of equally frequent levels, scikit-learn takes the first in text order and gpupipe the first in level order.
     counts = pd.Series(levels).value_counts()
     if (counts == counts.max()).sum() == 1:
         got.columns = [name.removeprefix("c=") for name in got.columns]
@@ -62,7 +62,7 @@ def test_categories_get_the_most_frequent_level(fit, levels: list[str | None]) -
     assert (got.sum(axis=1) == 1).all()
 
 
-def test_a_constant_level_is_found_whatever_it_is_written_as(fit) -> None:
+def test_a_constant_level_is_found_in_any_spelling(fit) -> None:
     frame = {"c": pd.array([1, 2, None], "Int64"), "b": pd.array([True, False, None], "boolean")}
     ops = [
         {"impute": {"columns": "c", "strategy": "constant", "value": 2}},

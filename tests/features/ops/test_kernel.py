@@ -60,7 +60,7 @@ def test_it_adds_a_column_and_its_inputs_stay(fit, frame) -> None:
     assert done.features.lineage["ratio"] == ["tenure", "charges"]
 
 
-def test_inputs_are_what_earlier_ops_made_of_them_and_later_ops_see_the_result(fit, frame) -> None:
+def test_inputs_are_results_of_earlier_ops_and_later_ops_read_the_result(fit, frame) -> None:
     ops = [
         {"impute": {"columns": "tenure", "strategy": "constant", "value": 16}},
         op(ratio, "tenure", "is_new", **{"as": "r"}),
@@ -168,7 +168,7 @@ def test_clones_and_pickles_transform_alike(use) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program)).transform(frame), expected)
 
 
-def test_it_sits_in_a_grid_search() -> None:
+def test_it_works_in_a_grid_search() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=120), "y": rng.random(120)})
     target = (frame["x"] / (BASE + frame["y"]) > 0.1).astype(int)

@@ -73,7 +73,7 @@ def test_an_aggregate_covers_the_rows_before(visits: pd.DataFrame, function: str
     np.testing.assert_allclose(made[f"spend_{function}"], np.array(expected, float), rtol=2e-5, atol=1e-4)
 
 
-def test_rows_are_counted_where_no_column_is_named(visits: pd.DataFrame) -> None:
+def test_rows_are_counted_if_no_column_is_named(visits: pd.DataFrame) -> None:
     made = features(visits, {"aggregate": HISTORY})
 
     assert made["count"].tolist() == by_hand(visits, lambda before, row: len(before))
@@ -102,7 +102,7 @@ def test_a_lag_is_the_value_of_the_row_before(visits: pd.DataFrame) -> None:
         np.testing.assert_allclose(made[f"spend_lag_{k}"], expected, rtol=1e-6)
 
 
-def test_a_difference_is_that_of_pandas(visits: pd.DataFrame) -> None:
+def test_a_difference_matches_pandas(visits: pd.DataFrame) -> None:
     made = features(visits, {"difference": HISTORY | {"columns": "spend", "periods": [1, 2]}})
 
     ordered = visits.assign(place=np.arange(len(visits))).sort_values(["at", "place"], kind="stable")
@@ -112,7 +112,7 @@ def test_a_difference_is_that_of_pandas(visits: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("function", ["count", "sum", "mean", "min", "max", "std"])
-def test_a_window_of_rows_is_that_of_pandas(visits: pd.DataFrame, function: str) -> None:
+def test_a_window_of_rows_matches_pandas(visits: pd.DataFrame, function: str) -> None:
     op = HISTORY | {"columns": "spend", "functions": function, "windows": 4, "current": True}
     made = features(visits, {"rolling": op})
 

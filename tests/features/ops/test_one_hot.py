@@ -25,7 +25,7 @@ def column(levels: list) -> np.ndarray:
 
 @examples(60)
 @given(levels=LEVELS, served=LEVELS)
-def test_it_is_that_of_scikit_learn_for_rows_seen_and_unseen(fit, levels: list, served: list) -> None:
+def test_it_matches_scikit_learn_for_rows_seen_and_unseen(fit, levels: list, served: list) -> None:
     made = fit(strings(levels), [{"one_hot": {"columns": "c", "max_categories": None}}])
     reference = encoder(levels)
     order = [("(null)" if c is None else "'(null)'" if c == "(null)" else c) for c in reference.categories_[0]]

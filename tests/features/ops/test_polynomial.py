@@ -31,7 +31,7 @@ def reference(frame: pd.DataFrame, degree: int, interaction_only: bool) -> pd.Da
 
 @examples(60)
 @given(rows=ROWS, degree=st.integers(2, 5), interaction_only=st.booleans())
-def test_names_order_and_values_are_those_of_scikit_learn(fit, rows: list, degree: int, interaction_only: bool) -> None:
+def test_names_order_and_values_match_scikit_learn(fit, rows: list, degree: int, interaction_only: bool) -> None:
     frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(len(rows[0]))])
     expected = reference(frame, degree, interaction_only)
     if expected.empty:

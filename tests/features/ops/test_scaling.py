@@ -26,7 +26,7 @@ SCALERS = {"standardize": StandardScaler, "min_max": MinMaxScaler, "robust_scale
 @given(x=NUMBERS)
 @example(x=[78125.0, 78125.0, 78125.0078125])
 @example(x=[3.25])
-def test_it_is_that_of_scikit_learn(fit, op: str, x: list[float]) -> None:
+def test_it_matches_scikit_learn(fit, op: str, x: list[float]) -> None:
     got = fit({"x": x}, [{op: "x"}], view="codes").training["x"]
     expected = SCALERS[op]().fit_transform(np.array(x)[:, None])[:, 0]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
@@ -104,7 +104,7 @@ def test_numbers_that_overflow_count_as_null(fit, op: str, outlier: float) -> No
 @given(x=st.lists(st.floats(), min_size=1, max_size=20))
 @example(x=[0.0, 1e-40])
 @example(x=[3.4e38, -3.4e38, 0.0])
-def test_no_number_whatever_makes_the_matrix_infinite(fit, op: str, x: list[float]) -> None:
+def test_no_number_makes_the_matrix_infinite(fit, op: str, x: list[float]) -> None:
     made = fit({"x": x, "y": np.arange(len(x)) * 1.0}, [{op: "@numeric"}])
     assert np.isfinite(made.training.to_numpy()).all()
     alone = fit({"y": np.arange(len(x)) * 1.0}, [{op: "@numeric"}])

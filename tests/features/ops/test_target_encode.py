@@ -42,7 +42,7 @@ def test_other_rows_get_the_smoothed_mean_of_all_training_rows(fit, rows, smooth
 
 @examples(40)
 @given(rows=ROWS, folds=st.integers(2, 6), seed=st.integers(0, 99))
-def test_a_training_row_is_encoded_from_the_other_folds_alone(fit, rows, folds: int, seed: int) -> None:
+def test_a_training_row_is_encoded_from_the_other_folds_only(fit, rows, folds: int, seed: int) -> None:
     levels, y = (np.array(part) for part in zip(*rows, strict=True))
     op = {"target_encode": {"columns": "c", "smoothing": 2, "folds": folds}}
     made = fit({"c": pd.array(levels, dtype="string")}, [op], y=np.array(y, float), seed=seed)
@@ -68,13 +68,13 @@ def test_the_target_of_a_row_does_not_change_its_own_encoding(fit, seed: int, ro
     assert (one.training["c_target"] != other.training["c_target"]).any()
 
 
-def test_a_category_of_pure_noise_says_nothing_of_the_target_it_was_fitted_to(fit) -> None:
+def test_a_category_of_pure_noise_does_not_predict_the_target(fit) -> None:
     rng = np.random.default_rng(0)
     levels, y = rng.integers(0, 3000, 12_000).astype(str), rng.integers(0, 2, 12_000)
     made = fit({"c": levels}, [{"target_encode": {"columns": "c", "smoothing": 1}}], y=y, schema={"c": "category"})
     assert roc_auc_score(y, made.training["c_target"]) == pytest.approx(0.5, abs=0.03)
     naive = made.serve({"c": levels})["c_target"]
-    assert roc_auc_score(y, naive) > 0.7  # what cross-fitting saves the model from
+    assert roc_auc_score(y, naive) > 0.7  # the leak that cross-fitting prevents
 
 
 def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:
@@ -87,7 +87,7 @@ def test_folds_are_of_about_equal_size_and_depend_on_the_seed(fit) -> None:
 
 @pytest.mark.parametrize("kind", ["binary", "continuous", "multiclass"])
 @pytest.mark.parametrize("smoothing", [1.0, 20.0])
-def test_the_full_encoding_is_that_of_scikit_learn(fit, kind: str, smoothing: float) -> None:
+def test_the_full_encoding_matches_scikit_learn(fit, kind: str, smoothing: float) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(
         {"c": rng.choice(list("abcdef"), 500), "d": rng.choice(np.array(["x", "y", None], object), 500)}

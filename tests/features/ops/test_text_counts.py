@@ -50,7 +50,7 @@ def counted(texts: Any, **settings: Any) -> dict[str, list[float]]:
 
 @examples(100)
 @given(st.lists(ASCII_AND_LETTERS, min_size=1, max_size=6))
-def test_counts_are_those_of_pythons_strings(texts: list[str]) -> None:
+def test_counts_match_pythons_strings(texts: list[str]) -> None:
     made = counted(texts, counts=list(COUNTS))
     assert made == {f"note_{name}": [count(text) for text in texts] for name, count in COUNTS.items()}
 

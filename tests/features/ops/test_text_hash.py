@@ -57,7 +57,7 @@ def expected(texts: list[str | None], **settings: Any) -> np.ndarray:
         ({"value": "binary", "norm": "none"}, {"binary": True, "norm": None}),
     ],
 )
-def test_the_columns_are_those_of_scikit_learn(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+def test_the_columns_match_scikit_learn(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     np.testing.assert_allclose(hashed(TEXTS, **ours), expected(TEXTS, **theirs), rtol=1e-6, atol=1e-7)
 
 

@@ -48,10 +48,10 @@ def course(row: np.ndarray) -> float:
 
 @examples(50)
 @given(rows=ROWS)
-def test_a_distance_is_that_of_scikit_learn_and_null_where_a_coordinate_is(fit, rows: list) -> None:
+def test_a_distance_matches_scikit_learn_and_is_null_for_null_coordinates(fit, rows: list) -> None:
     points = frame(rows)
     got = fit(points, [{"haversine": POINTS}], view="codes", schema=dict.fromkeys(NAMES, "float")).training
-    # float32 holds a coordinate anywhere on earth to a metre.
+    # float32 represents any coordinate on earth to within a metre.
     np.testing.assert_allclose(got["distance_km"], kilometres(points), rtol=1e-5, atol=0.003)
 
 
@@ -70,7 +70,7 @@ def test_distances_in_a_city_are_exact_to_a_centimeter(fit, imputed: bool) -> No
     np.testing.assert_allclose(got, kilometres(points) * 1000, atol=0.01)
 
 
-def test_the_way_over_the_date_line_is_the_short_one(fit) -> None:
+def test_the_distance_across_the_date_line_is_the_short_one(fit) -> None:
     points = frame([[0, 179.5, 0, -179.5], [10, -179.9, 10, 179.9]])
     got = fit(points, [{"haversine": POINTS}], view="codes").training["distance_km"]
     np.testing.assert_allclose(got, kilometres(points), rtol=1e-4)
@@ -89,7 +89,7 @@ def test_north_is_0_and_east_is_90(fit, to: tuple[float, float], degrees: float)
     assert fit(frame([[0, 0, *to]]), [{"bearing": POINTS}], view="codes").training["bearing"][0] == degrees
 
 
-def test_a_bearing_is_that_of_vectors_in_space(fit) -> None:
+def test_a_bearing_matches_vectors_in_space(fit) -> None:
     rng = np.random.default_rng(1)
     points = frame(rng.uniform([-80, -180, -80, -180], [80, 180, 80, 180], (500, 4)))
     got = fit(points, [{"bearing": POINTS}], view="codes").training["bearing"]
@@ -125,7 +125,7 @@ def test_the_coordinates_stay_features_and_later_ops_find_the_distance(fit, view
     assert made.features.lineage["way"] == NAMES
 
 
-def test_a_distance_that_no_op_names_is_prepared_as_the_model_likes_it(fit) -> None:
+def test_a_distance_without_further_ops_gets_the_default_treatment(fit) -> None:
     points = city()
     points.loc[3, "lon1"] = None
     assert fit(points, [{"haversine": POINTS}], view="codes").names == [*NAMES, "distance_km"]

@@ -33,7 +33,7 @@ SKEWED = {
 
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("name", SKEWED)
-def test_exponent_and_result_are_those_of_scikit_learn(fit, name: str, standardize: bool) -> None:
+def test_exponent_and_result_match_scikit_learn(fit, name: str, standardize: bool) -> None:
     x = SKEWED[name]
     made = fit({"x": x}, [{"yeo_johnson": {"columns": "x", "standardize": standardize}}], view="codes")
     reference = PowerTransformer(standardize=standardize).fit(x[:, None])
@@ -65,7 +65,7 @@ def test_null_stays_null_and_is_ignored_in_the_fit(fit) -> None:
     np.testing.assert_array_equal(np.isnan(made.serve({"x": [1.0, None]})["x"]), [False, True])
 
 
-def test_what_becomes_too_large_for_float32_is_null_and_filled_where_the_model_takes_none(fit) -> None:
+def test_results_outside_float32_are_null_and_imputed_for_models_without_nulls(fit) -> None:
     x, later = SKEWED["left tail"], {"x": [1e35, 90.0]}
     ops = [{"impute": "x"}, {"yeo_johnson": {"columns": "x", "standardize": False}}]
     codes, dense = (fit({"x": x}, ops, view=view).serve(later)["x"] for view in ("codes", "dense"))
@@ -112,11 +112,11 @@ def test_an_exponent_limited_by_float32_is_noted_and_preserves_order(fit, x: np.
     assert len(np.unique(got)) > 0.8 * len(np.unique(x))  # compiled formulas compute in float32
 
 
-def test_values_that_a_logarithm_does_not_tell_apart_keep_their_exponent() -> None:
+def test_values_with_nearly_equal_logarithms_keep_their_exponent() -> None:
     assert find_exponent(np.array([1.0, 1.0 - 2.0**-52])) == (1.0, True)
 
 
-def test_standardized_before_it_is_scikit_learn_again(fit) -> None:
+def test_standardizing_first_also_matches_scikit_learn(fit) -> None:
     x = 1e9 + RNG.lognormal(0, 1, 500)
     made = fit({"x": x}, [{"standardize": "x"}, {"yeo_johnson": "x"}], view="codes")
     z = ((x - x.mean()) / x.std())[:, None]

@@ -44,7 +44,7 @@ def test_impute_log1p_standardize_is_one_column(fit) -> None:
     x=st.lists(st.integers(1, 2000).map(lambda i: i / 16) | st.just(float("nan")), min_size=3, max_size=50),
     chain=st.lists(st.sampled_from(list(OPS)), min_size=1, max_size=5),
 )
-def test_a_chain_is_that_of_scikit_learn_step_by_step(fit, x: list[float], chain: list[str]) -> None:
+def test_a_chain_matches_scikit_learn_step_by_step(fit, x: list[float], chain: list[str]) -> None:
     if np.isnan(x).all():
         x[0] = 1.0
     # Scaled values are around 0 or below -1, where log1p has a separate test.

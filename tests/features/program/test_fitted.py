@@ -19,7 +19,7 @@ def test_rows_of_the_fit_get_the_same_values_when_they_are_served(fit, people, v
 
 
 @pytest.mark.parametrize("view", ["codes", "dense"])
-def test_a_row_gets_the_same_values_whatever_comes_with_it(fit, people, view: str) -> None:
+def test_a_row_gets_the_same_values_in_any_batch(fit, people, view: str) -> None:
     made = fit(people, OPS, view=view)
     for row in (0, 7, 399):
         one = made.serve(people.iloc[[row]])
@@ -33,7 +33,7 @@ def test_column_order_and_further_columns_do_not_matter(fit, people) -> None:
     pd.testing.assert_frame_equal(made.serve(other), made.training)
 
 
-def test_columns_that_no_feature_reads_need_not_be_served(fit, people) -> None:
+def test_unused_columns_may_be_absent_from_new_rows(fit, people) -> None:
     notes = people.assign(note=[f"text {i}" for i in range(400)])
     made = fit(notes, OPS)
     assert "note" not in made.features.inputs

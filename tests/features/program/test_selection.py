@@ -58,7 +58,7 @@ def test_a_selection_names_columns_in_the_order_in_which_it_names_them(selection
         ("@numerical", "unknown selector '@numerical'.*did you mean '@numeric'"),
     ],
 )
-def test_what_matches_nothing_is_an_error_with_a_hint(selection, message: str) -> None:
+def test_a_selection_without_matches_is_an_error_with_a_hint(selection, message: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         resolve(selection, KINDS)
 

@@ -25,7 +25,7 @@ def moments_of(values: list[float], pivot: float) -> Moments:
     center=NUMBERS,
     factor=st.floats(1e-3, 1e3),
 )
-def test_moments_follow_what_is_done_to_the_values(
+def test_moments_follow_transformations_of_the_values(
     values: list[float], pivot: float, fill: float, center: float, factor: float
 ) -> None:
     found = moments_of(values, pivot).filled(fill).centred(center, factor)

@@ -91,7 +91,7 @@ def assert_exact(x: np.ndarray, shares: list[float], got: list[float]) -> None:
     n_parts=st.integers(1, 3),
     name=st.sampled_from(sorted(ENGINES)),
 )
-def test_quantiles_are_numpys_whatever_the_values(
+def test_quantiles_match_numpy_for_any_values(
     values: np.ndarray, order: str, dtype: str, shares: list[float], threshold: int, n_parts: int, name: str
 ) -> None:
     x = values.astype(dtype)

@@ -63,7 +63,7 @@ def test_extremes_are_those_of_finite_values(engine: Any, columns: list[np.ndarr
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["numpy", "numba"])
-def test_what_a_program_makes_is_never_held_as_a_whole(
+def test_the_output_of_a_program_is_never_materialised(
     engine: Any, columns: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = Schema((Column("x", "numeric", "double", storage="float64"),))

@@ -40,7 +40,7 @@ def test_without_items_there_is_nothing_to_do(backend: Backend) -> None:
     assert map_row_blocks(backend, lambda item, a, b: 1 / 0, [], 10) == []
 
 
-def test_an_exception_comes_out(backend: Backend) -> None:
+def test_an_exception_is_raised_to_the_caller(backend: Backend) -> None:
     def fail(item: int, start: int, stop: int) -> int:
         if start == 4:
             raise ValueError("part 4")
@@ -50,7 +50,7 @@ def test_an_exception_comes_out(backend: Backend) -> None:
         map_row_blocks(backend, fail, [0, 1], 8, [2, 4])
 
 
-def test_parts_run_side_by_side() -> None:
+def test_parts_run_concurrently() -> None:
     backend = choose("cpu")
     backend.n_threads = 2
     both = threading.Barrier(2, timeout=20)
@@ -58,7 +58,7 @@ def test_parts_run_side_by_side() -> None:
     assert found == [True, True]
 
 
-def test_parts_of_parts_run_where_they_are(backend: Backend) -> None:
+def test_nested_parts_run_in_the_calling_thread(backend: Backend) -> None:
     def inner(item: int, start: int, stop: int) -> int:
         return sum(map_row_blocks(backend, lambda _, a, b: b - a, [item], 10, [3])[0])
 

@@ -109,7 +109,7 @@ def test_the_number_of_threads_does_not_change_a_bit(fit, view: str) -> None:
 
 @examples(5)
 @given(seed=st.integers(0, 10**6))
-def test_the_order_of_columns_changes_the_order_of_columns_alone(fit, seed: int) -> None:
+def test_reordering_columns_only_reorders_the_features(fit, seed: int) -> None:
     frame, y = make(seed)
     one, other = fit(frame, OPS, y=y), fit(frame[frame.columns[::-1]], OPS, y=y)
     assert sorted(one.names) == sorted(other.names)
@@ -158,7 +158,7 @@ def test_the_engine_of_the_reductions_does_not_change_a_bit(fit, view: str, monk
     assert str(one.features.states) == str(other.features.states)
 
 
-def test_the_table_is_left_as_it_is_where_rows_hold_every_level(fit) -> None:
+def test_the_table_is_unchanged_if_the_rows_have_every_level(fit) -> None:
     frame, y = make(0)
     made = fit(frame, [], y=y)
     again = Statistics(made.table, made.backend, None, 0)
@@ -179,7 +179,7 @@ CHAINS = [
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=str)
-def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit, chain: list[tuple]) -> None:
+def test_moments_and_nulls_of_a_chain_match_its_column_of_the_matrix(fit, chain: list[tuple]) -> None:
     """Compare moments derived from the source with those of the computed column."""
     rng = np.random.default_rng(0)
     x = rng.normal(1e6, 3, 2000)
@@ -192,7 +192,7 @@ def test_moments_and_nulls_of_a_chain_are_those_of_its_column_in_the_matrix(fit,
     values = statistics._arrays([column, column.then("FILL", 0.0)])[0].astype(np.float64)
     known = values[~np.isnan(values)]
     ((mean, deviation),), (n_null,) = statistics.moments([column]), statistics.null_counts([column])
-    # float32 holds the column to 7 digits; a chain that begins by centring loses none of a large mean before.
+    # float32 has 7 digits; a chain that starts with centring loses none of them to a large mean.
     size = 3e-7 * np.abs(known).max()
     assert mean == pytest.approx(known.mean(), abs=size)
     assert deviation == pytest.approx(known.std(), abs=size)
@@ -211,7 +211,7 @@ def test_a_column_is_reduced_once_for_all_statistics(fit, monkeypatch: pytest.Mo
     assert statistics.null_counts([x, y.then("FILL", 0.0)]) == [0, 0]
 
 
-def test_what_happens_in_time(fit) -> None:
+def test_histories_over_time(fit) -> None:
     day = 86_400_000_000
     cases = {
         "midnights": ([3 * day, -5 * day, NAT, 0], (-5 * day, 3 * day), False),

@@ -59,7 +59,7 @@ def test_every_part_has_whole_rows(tmp_path_factory: pytest.TempPathFactory, row
 
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 20])
-def test_what_is_found_does_not_depend_on_the_blocks(
+def test_the_boundaries_do_not_depend_on_the_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     (tmp_path / "t.csv").write_text('a,"x\ny"\n"p""q",2\n3,4\n')
@@ -109,7 +109,7 @@ def pieces_of(source: Source, most: int) -> list[int]:
     return [len(cut.split_text(most) if cut.is_text else cut.chunks(most)) for cut in find_splittable_files(source)]
 
 
-def test_files_are_cut_where_that_is_safe(tmp_path: Path) -> None:
+def test_files_are_cut_at_safe_positions(tmp_path: Path) -> None:
     table = pa.table({"a": range(1_000), "b": ["x", "y"] * 500})
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=100)
     pq.write_table(table.append_column("c", [[b"x"] * 1_000]), tmp_path / "bytes.parquet", row_group_size=100)
@@ -149,14 +149,14 @@ def of_kinds(*kinds: pa.DataType, refused: tuple[pa.DataType, ...] = ()) -> list
         ([TEXT, pa.date32()], TEXT),
     ],
 )
-def test_pieces_agree_on_the_type_that_comes_last(kinds: list[pa.DataType], expected: pa.DataType) -> None:
+def test_chunks_agree_on_the_widest_type(kinds: list[pa.DataType], expected: pa.DataType) -> None:
     columns = agree_on_columns(of_kinds(*kinds), "csv", set(), [])
     assert columns.kinds == {"x": expected}
     again = [must_reread(piece, columns) for piece in of_kinds(*kinds)]
     assert again == [kind not in (expected, pa.null()) for kind in kinds]
 
 
-def test_what_a_piece_has_refused_is_not_asked_for_again() -> None:
+def test_a_type_refused_by_a_chunk_is_not_chosen() -> None:
     pieces = of_kinds(pa.bool_(), pa.int64(), refused=(pa.bool_(), pa.date32()))
     assert agree_on_columns(pieces, "csv", set(), []).kinds == {"x": pa.time32("s")}
     with pytest.raises(NoAgreement):
@@ -178,7 +178,7 @@ def test_a_column_is_reread_with_the_requested_type_or_refused(tmp_path: Path) -
     assert (facts.n_rows, facts.refused) == (0, {"a": frozenset([pa.bool_()])})
 
 
-def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_path: Path) -> None:
+def test_an_unreadable_chunk_of_a_text_file_causes_a_read_at_once(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4,5\n")
     source = Source(path=str(tmp_path / "t.csv"))
     (file,) = find_splittable_files(source)
@@ -188,7 +188,7 @@ def test_a_part_of_a_text_file_that_cannot_be_read_asks_for_the_whole_file(tmp_p
 
 
 @pytest.mark.parametrize("n_levels", [0, 1, 128, 129, 2**15, 2**15 + 1])
-def test_a_packed_table_is_unpacked_to_what_it_was(n_levels: int) -> None:
+def test_a_packed_table_is_unpacked_unchanged(n_levels: int) -> None:
     texts = pa.array([None, *map(str, range(n_levels))], pa.string()).dictionary_encode()
     table = pa.table({"t": texts, "n": range(n_levels + 1)})
     small = narrow_codes(table)

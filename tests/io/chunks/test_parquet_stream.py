@@ -152,7 +152,7 @@ def test_levels_of_filtered_rows_are_dropped(tmp_path: Path, backend: Backend, u
     assert encode_chunks(stream.tables, backend, 4).schema["x"].levels == ("c",)
 
 
-def test_notes_of_parts_are_those_of_all_rows(tmp_path: Path, backend: Backend) -> None:
+def test_notes_of_chunks_match_those_of_all_rows(tmp_path: Path, backend: Backend) -> None:
     late = 10**13  # seconds: in the year 318857
     table = pa.table(
         {
@@ -170,7 +170,7 @@ def test_notes_of_parts_are_those_of_all_rows(tmp_path: Path, backend: Backend) 
 
 
 @pytest.mark.data
-def test_every_arrow_type_comes_out_the_same_or_is_read_at_once(data_dir: Path, tmp_path: Path) -> None:
+def test_every_arrow_type_gives_the_same_table_or_is_read_at_once(data_dir: Path, tmp_path: Path) -> None:
     backend, seen = choose("cpu"), 0
     for file in sorted((data_dir / "parquet-types" / "data").glob("*.parquet")):
         path = tmp_path / file.name
@@ -202,7 +202,7 @@ def test_every_arrow_type_comes_out_the_same_or_is_read_at_once(data_dir: Path, 
         {"path": "plain.parquet", "prepare": "hook.py:clean"},
     ],
 )
-def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_unsplittable_files_are_not_read_in_chunks(tmp_path: Path, settings: dict[str, Any]) -> None:
     (tmp_path / "telco.csv").write_text("x\n1\n")
     (tmp_path / "hook.py").write_text("def clean(frame): return frame")
     rows = pa.table({"x": [1, 2, 3]})
@@ -220,7 +220,7 @@ def test_what_must_be_read_at_once_is_not_read_in_parts(tmp_path: Path, settings
     assert open_parquet_stream(Source.model_validate(settings), {}, 1) is None
 
 
-def test_what_fits_or_is_joined_is_read_at_once(churn: Path) -> None:
+def test_tables_that_fit_or_are_joined_are_read_at_once(churn: Path) -> None:
     source = Source(path=str(churn))
     assert open_parquet_stream(source, {}, 64 * GIB) is None
     joined = JoinedTable(path=str(churn), on="customerID", cardinality="many_to_one")
@@ -251,7 +251,7 @@ def test_a_run_reads_in_chunks_with_a_note_if_memory_is_short(churn: Path, tmp_p
     assert list(found.notes) == loaded.notes.lines()
 
 
-def test_the_plan_says_in_how_many_parts_and_counts_one_of_them(churn: Path, tmp_path: Path) -> None:
+def test_the_plan_reports_the_number_of_chunks_and_the_size_of_one(churn: Path, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false}}\nmodels: [gaussian_nb]\n")
     read = {}
@@ -306,7 +306,7 @@ DEVICE_SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", DEVICE_SETTINGS)
-def test_a_device_reads_in_parts_what_the_host_reads_at_once(churn: Path, tmp_path: Path, settings: str) -> None:
+def test_a_device_reads_in_chunks_the_same_as_the_host_at_once(churn: Path, tmp_path: Path, settings: str) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(f"source: {{path: {churn}, target: Churn, cache: false{settings}}}\n")
     loaded, device, backend = load_config(config), SmallDevice(), CpuBackend()
@@ -316,7 +316,7 @@ def test_a_device_reads_in_parts_what_the_host_reads_at_once(churn: Path, tmp_pa
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-def test_what_few_rows_hold_is_the_same_on_a_device(tmp_path: Path, rows: int) -> None:
+def test_rare_values_are_the_same_on_a_device(tmp_path: Path, rows: int) -> None:
     table = pa.table(
         {
             "z": ["n/a", "x", "NULL", "x", None, "y"],

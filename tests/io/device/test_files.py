@@ -78,7 +78,7 @@ def test_settings_mean_the_same(tmp_path: Path, backend: PandasBackend, options:
 @pytest.mark.parametrize(
     "contents", [["x\n1\n", "x\ntrue\n"], ["x,y\n1,1\n", "x,y\n2024-01-31,1\n"], ["x\ntrue\n", "x\n2024-01-31\n"]]
 )
-def test_types_that_nothing_holds_both_of_are_refused_alike(
+def test_types_without_a_common_type_are_refused_alike(
     tmp_path: Path, backend: PandasBackend, contents: list[str]
 ) -> None:
     source = source_of(tmp_path, contents)
@@ -153,12 +153,12 @@ def test_a_file_of_nothing_but_such_rows_has_no_rows(tmp_path: Path, backend: Pa
     compare(source, backend)
 
 
-def test_they_are_an_obstacle_where_they_are_errors(tmp_path: Path, backend: PandasBackend) -> None:
+def test_they_are_an_obstacle_if_they_are_errors(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(UnsupportedOnDevice, match="a wrong number of fields"):
         read_frame(source_of(tmp_path, ["x,y\n1,2\n", "x,y\n1\n2,3\n"], csv={"delimiter": ","}), backend)
 
 
-def test_texts_that_come_to_the_host_in_numbers_are_noted(tmp_path: Path, backend: PandasBackend) -> None:
+def test_many_texts_copied_to_the_host_are_noted(tmp_path: Path, backend: PandasBackend) -> None:
     rows = "\n".join(f"{i}e0" for i in range(20_000))
     found, said = on_device(source_of(tmp_path, [f"x\n{rows}\n"]), backend)
     assert found.schema["x"].kind == "numeric"

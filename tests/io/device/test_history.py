@@ -110,13 +110,13 @@ KEYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("keys", KEYS)
-def test_histories_are_those_of_the_host(tmp_path: Path, keys: str, kind: str) -> None:
+def test_histories_match_the_host(tmp_path: Path, keys: str, kind: str) -> None:
     written(tmp_path, random_tables(KEYS[keys]), kind)
     compare(configured(tmp_path, kind))
 
 
 @pytest.mark.parametrize("more", [{"as_of": "age"}, {"as_of": "sinse"}, {"time": "spend"}, {"time": "left"}])
-def test_what_does_not_fit_is_refused_in_the_same_words(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_invalid_histories_raise_the_same_errors(tmp_path: Path, more: dict[str, Any]) -> None:
     written(tmp_path, random_tables(KEYS["numbers"]), "parquet")
     compare(configured(tmp_path, ops=[{"aggregate": ORDERS | more}]))
 

@@ -424,7 +424,7 @@ def test_a_file_without_rows_is_refused_as_on_the_host(tmp_path: Path, backend: 
         read_frame(text_file(tmp_path, content), backend)
 
 
-def test_a_column_that_is_not_there_is_named_as_on_the_host(tmp_path: Path, backend: PandasBackend) -> None:
+def test_a_missing_column_is_reported_as_on_the_host(tmp_path: Path, backend: PandasBackend) -> None:
     with pytest.raises(SchemaError, match="no such column: z"):
         read_frame(text_file(tmp_path, "x,y\n1,2\n", columns=["x", "z"]), backend)
 

@@ -93,7 +93,7 @@ def test_every_awkward_file_is_read_or_refused_with_a_reason_and_none_crashes_th
 
 
 @pytest.mark.data
-def test_awkward_values_are_those_of_pyarrow(data_dir: Path) -> None:
+def test_awkward_values_match_pyarrow(data_dir: Path) -> None:
     folder = data_dir / "parquet-types" / "data"
 
     def column(name: str, column: str) -> list[object]:
@@ -204,7 +204,7 @@ def test_nested_columns_are_dropped_with_a_note_and_refused_if_requested(tmp_pat
             read_arrow(Source(path="t.parquet", **settings_))
 
 
-def test_the_words_for_missing_are_the_same_as_in_csv_and_said(tmp_path: Path) -> None:
+def test_missing_value_words_match_csv_and_are_noted(tmp_path: Path) -> None:
     write(tmp_path / "t.parquet", {"s": pa.array(["x", "", " NA ", None, " y"])})
     loaded = read_arrow(Source(path="t.parquet"))
     assert loaded.table.column("s").to_pylist() == ["x", None, None, None, " y"]
@@ -244,7 +244,7 @@ def test_a_file_other_than_parquet_is_one_clear_error(tmp_path: Path) -> None:
     texts=st.lists(st.one_of(st.none(), st.text(max_size=5).map(lambda text: "v" + text)), min_size=1, max_size=50),
     group=st.integers(1, 20),
 )
-def test_nullable_integers_and_texts_are_those_of_pandas(
+def test_nullable_integers_and_texts_match_pandas(
     tmp_path_factory: pytest.TempPathFactory, ints: list[int | None], texts: list[str | None], group: int
 ) -> None:
     n = min(len(ints), len(texts))

@@ -145,7 +145,7 @@ def test_the_target_goes_to_the_device_in_the_dtype_of_its_library(
 
 @pytest.mark.parametrize(("name", "task"), TWINS)
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
-def test_a_prediction_in_blocks_is_that_of_the_whole(
+def test_a_prediction_in_batches_equals_one_of_all_rows(
     name: str, task: str, device: StandIn, tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted = _fit(name, tables[task], device)
@@ -196,7 +196,7 @@ def test_rows_that_float32_distances_predict_otherwise_are_known(
 
 
 @pytest.mark.parametrize("name", ["hist_gradient_boosting", "linear_svc"])
-def test_a_model_without_a_twin_is_trained_on_the_host_or_refused(
+def test_a_model_without_a_device_version_is_trained_on_the_host_or_refused(
     name: str, device: StandIn, tables: dict[str, Any], tmp_path: Path
 ) -> None:
     data = tables["binary"]
@@ -277,7 +277,7 @@ def test_importances_are_those_that_the_device_measured(device: StandIn, tables:
 
 
 @pytest.mark.parametrize("device", ["forbid"], indirect=True)
-def test_a_forest_whose_trees_know_no_impurity_has_no_importances(device: StandIn, tables: dict[str, Any]) -> None:
+def test_a_forest_without_impurities_has_no_importances(device: StandIn, tables: dict[str, Any]) -> None:
     portable = _fit("random_forest", tables["binary"], device).portable()
     for tree in portable.estimator.estimators_:  # as treelite exports them
         tree.tree_.impurity[:] = np.nan

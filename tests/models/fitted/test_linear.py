@@ -15,7 +15,7 @@ from tests.models.folder_files import load_fitted
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_probabilities_are_those_of_logistic_regression(n_classes: int) -> None:
+def test_probabilities_match_logistic_regression(n_classes: int) -> None:
     rng = np.random.default_rng(n_classes)
     X = rng.normal(size=(400, 6)).astype(np.float32)
     y = (X @ rng.normal(size=(6, n_classes)) + rng.normal(size=(400, n_classes))).argmax(axis=1)
@@ -28,7 +28,7 @@ def test_probabilities_are_those_of_logistic_regression(n_classes: int) -> None:
     np.testing.assert_allclose(got, expected[:, 1] if n_classes == 2 else expected, atol=1e-12)
 
 
-def test_values_are_those_of_ridge_in_any_memory_order() -> None:
+def test_predictions_match_ridge_in_any_memory_order() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 3)).astype(np.float32)
     estimator = Ridge().fit(X, X @ [1.0, 2.0, 3.0] + 4.0)
@@ -52,7 +52,7 @@ def test_a_row_has_the_same_bits_whichever_rows_come_with_it(n_columns: int, n_o
         np.testing.assert_array_equal(part, whole[start:stop])
 
 
-def test_it_comes_back_from_its_file_bit_for_bit(tmp_path: Path) -> None:
+def test_it_is_read_back_from_its_file_bit_for_bit(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32)
     fitted = FittedLinear.of(Ridge().fit(X, X[:, 0]), "regression", ("a", "b"), 0, ())
     again = load_fitted(tmp_path, fitted.save(tmp_path))

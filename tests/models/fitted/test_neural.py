@@ -86,7 +86,7 @@ def test_a_row_predicts_the_same_alone_and_among_4096_up_to_rounding(kind: Kind)
 
 
 @torch.no_grad()
-def test_a_value_counts_for_the_share_of_each_bin_that_it_has_come_through() -> None:
+def test_a_value_contributes_the_fraction_of_each_bin_it_has_passed() -> None:
     embedding = fitted("mlp", "binary", n_numbers=1).estimator.network.numbers
     embedding.set_edges([torch.tensor([-1.0, 0.0, 4.0])])
     embedding.weight[0] = torch.eye(6, 8)  # the shares themselves
@@ -95,7 +95,7 @@ def test_a_value_counts_for_the_share_of_each_bin_that_it_has_come_through() -> 
     assert got.tolist() == [[0.0, 0.0], [0.75, 0.0], [1.0, 0.0], [1.0, 0.25], [1.0, 1.0]]
 
 
-def test_a_matrix_in_any_order_read_only_or_part_of_another_predicts_the_same_and_is_left_alone() -> None:
+def test_any_memory_layout_predicts_the_same_and_is_unchanged() -> None:
     model = fitted("mlp", "multiclass")
     X = rows(model, 300)
     expected = given(model, X)
@@ -109,7 +109,7 @@ def test_a_matrix_in_any_order_read_only_or_part_of_another_predicts_the_same_an
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_of_rows_predict_what_all_at_once_do(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_rows_predict_the_same_as_all_at_once(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(kind, "regression")
     X = rows(model, 100)
     whole = given(model, X)
@@ -160,7 +160,7 @@ def test_a_network_of_the_host_is_its_own_portable_form_and_has_no_importances()
 
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_comes_back_from_its_files_bit_for_bit(kind: Kind, task: Task, tmp_path: Path) -> None:
+def test_it_is_read_back_from_its_files_bit_for_bit(kind: Kind, task: Task, tmp_path: Path) -> None:
     model = fitted(kind, task)
     generator = torch.get_rng_state()
     again = load_fitted(tmp_path, save(model, tmp_path))
@@ -331,7 +331,7 @@ def test_a_changed_byte_gives_a_network_or_a_refusal(folder: Path, name: str, pl
         assert given(again, rows(model, 3)).shape == (3,)
 
 
-def test_the_architecture_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_the_architecture_is_read_back_unchanged(tmp_path: Path) -> None:
     model = fitted("ft_transformer", "multiclass")
     description = save(model, tmp_path)
     again = read_architecture((tmp_path / NAME).read_bytes(), NAME, Description.of(description))

@@ -26,7 +26,7 @@ np.save(folder + "/served.npy", model.predict(np.load(folder + "/X.npy")).probab
 """
 
 
-def test_a_model_predicts_where_scikit_learn_is_not_installed(tables: dict[str, Any], tmp_path: Path) -> None:
+def test_a_model_predicts_without_scikit_learn(tables: dict[str, Any], tmp_path: Path) -> None:
     data = tables["multiclass"]
     fitted = fit(MODELS.get("xgboost")(n_estimators=10), data.X, data.y, data.context)
     (tmp_path / "description.json").write_text(json.dumps(fitted.save(tmp_path)))
@@ -50,7 +50,7 @@ def test_early_stopping_keeps_the_best_round_through_save_and_load(tables: dict[
 
 @pytest.mark.parametrize("booster", ["gbtree", "dart"])
 @pytest.mark.parametrize(("task", "objective"), [(task, name) for task, names in OBJECTIVES.items() for name in names])
-def test_every_objective_comes_back_bit_for_bit(
+def test_every_objective_is_read_back_bit_for_bit(
     task: Any, objective: str, booster: str, tables: dict[str, Any], tmp_path: Path
 ) -> None:
     """Only checked fields reach XGBoost: they must be all that it predicts from, and all that it writes."""

@@ -45,7 +45,7 @@ def _checkpoint(folder: Path, resume: bool = True) -> Checkpoint:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("precision", ["float32", "fp16"])
-def test_an_interrupted_training_goes_on_to_the_same_bytes(small, tmp_path: Path, kind: str, precision: str) -> None:
+def test_an_interrupted_training_resumes_to_the_same_bytes(small, tmp_path: Path, kind: str, precision: str) -> None:
     small = small.but(kind=kind, dropout=0.2, epochs=5, precision=precision)
     whole, progress = small.run()
     _interrupted_at(19, lambda: small.run(checkpoint=_checkpoint(tmp_path)))  # of 8 steps an epoch

@@ -47,7 +47,7 @@ def _until(condition: Callable[[], Any], seconds: float = 120) -> Any:
     return found
 
 
-def test_two_processes_learn_what_one_does_with_batches_of_both(small, curve, tmp_path: Path) -> None:
+def test_two_processes_learn_the_same_as_one_with_both_batches(small, curve, tmp_path: Path) -> None:
     weight = torch.rand(300, generator=torch.Generator().manual_seed(0))
     jobs = [small.but(kind=kind, epochs=4) for kind in ("mlp", "resnet", "ft_transformer")]
     jobs.append(small.but(batch_size=48).on(rows=replace(small.rows, weight=weight)))  # a ragged last step
@@ -142,7 +142,7 @@ def _listening(pid: int) -> list[str]:
     return [line[1] for line in lines if line[3] == "0A" and line[9] in sockets]
 
 
-def test_a_group_of_the_user_is_left_alone() -> None:
+def test_a_process_group_of_the_user_is_kept() -> None:
     store = dist.HashStore()  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:

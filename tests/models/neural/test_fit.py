@@ -80,7 +80,7 @@ def test_a_matrix_that_is_read_only_can_be_learned_from() -> None:
 
 
 @pytest.mark.parametrize("kind", [Mlp, ResNet])
-def test_hard_columns_spoil_nothing(kind: type) -> None:
+def test_difficult_columns_do_not_prevent_learning(kind: type) -> None:
     X, y = _rows(400)
     most = np.finfo(np.float32).max
     wild = np.where(np.arange(400) % 50 == 0, most, np.where(np.arange(400) % 50 == 1, -most, X[:, 1]))
@@ -133,7 +133,7 @@ def test_few_rows_are_enough_for_a_model(n: int) -> None:
     assert np.isfinite(fitted.predict(X).output).all()
 
 
-def test_rows_that_weigh_nothing_are_as_if_they_were_not_there() -> None:
+def test_rows_with_zero_weight_have_no_effect() -> None:
     X, y = _rows()
     weight = (np.arange(200) >= 40).astype(float)
     context = _context(X, categorical={3: 5, 4: 5})

@@ -64,7 +64,7 @@ def one(write: Callable[[str], Saved]) -> Saved:
     return write("mlp, two classes")
 
 
-def test_the_file_computes_what_pytorch_does_and_the_description_says_how_exactly(saved: Saved) -> None:
+def test_the_file_matches_pytorch_within_the_recorded_tolerance(saved: Saved) -> None:
     assert saved.description["files"] == ["estimator.safetensors", "architecture.json", NAME]
     assert sorted(saved.description["files"]) == sorted(path.name for path in saved.folder.iterdir())
     said = saved.description["onnx"]
@@ -222,7 +222,7 @@ def texts(model: Any) -> None:
         (texts, "a tensor of the non-numeric type 8"),
     ],
 )
-def test_a_file_with_what_no_network_has_is_refused_before_onnx_runtime_reads_it(
+def test_a_file_with_unexpected_operators_is_refused_before_onnx_runtime_reads_it(
     change: Callable[[Any], None], message: str, one: Saved
 ) -> None:
     model = onnx.load(one.folder / NAME)

@@ -34,7 +34,7 @@ def _numbers_in_bins(numbers, edges):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_one_step_is_that_of_plain_pytorch(small, weighted: bool) -> None:
+def test_one_step_matches_plain_pytorch(small, weighted: bool) -> None:
     weight = torch.rand(300, generator=torch.Generator().manual_seed(0)) if weighted else None
     small = small.on(rows=replace(small.rows, weight=weight))
     clip, rate, decay = 0.05, 0.01, 0.1
@@ -57,11 +57,11 @@ def test_one_step_is_that_of_plain_pytorch(small, weighted: bool) -> None:
     loss = (losses * weights).sum() / weights.sum()
     gradients = torch.autograd.grad(loss, list(begun.values()))
     norm = torch.stack([(g**2).sum() for g in gradients]).sum().sqrt()
-    assert norm > clip  # or the step would not show that gradients are clipped
+    assert norm > clip  # otherwise the step would not show that gradients are clipped
     for (name, value), gradient in zip(begun.items(), gradients, strict=True):
         pulled = decay if name in ("body.1.weight", "head.weight") else 0.0
         g = gradient * clip / norm
-        # Of the first step of Adam the corrected moments are the gradient and its square.
+        # In Adam's first step the corrected moments are the gradient and its square.
         expected = value * (1 - rate * pulled) - rate * g / (g.abs() + 1e-8)
         torch.testing.assert_close(trained.get_parameter(name).double(), expected, atol=2e-4, rtol=0)
     assert progress.epochs[0].training == pytest.approx(loss.item(), rel=1e-5)
@@ -156,7 +156,7 @@ def test_the_weights_of_the_best_epoch_are_kept_and_patience_ends_the_training(s
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_learns_what_float32_does(small, precision: str) -> None:
+def test_half_precision_learns_as_well_as_float32(small, precision: str) -> None:
     full, half = small.but(epochs=8).run()[1], small.but(epochs=8, precision=precision).run()[1]
     assert half.epochs[-1].validation == pytest.approx(full.epochs[-1].validation, abs=0.03)
     assert half.epochs[-1].validation < half.epochs[0].validation

@@ -59,7 +59,7 @@ def test_damaged_inputs_keep_the_promises_of_the_command_line(tmp_path: Path) ->
     found = json.loads(done.stdout)
     assert {name: tally["failures"] for name, tally in found.items() if tally["failures"]} == {}
     assert done.returncode == 0
-    for name in CASES:  # what is refused without a look at it, or does no harm, would prove nothing
+    for name in CASES:  # inputs that are rejected unread, or harmless, would prove nothing
         codes = found[name]["codes"]
         assert codes["0"] and (name in ("run", "cache") or codes["2" if name == "config" else "5"])
 
@@ -123,7 +123,7 @@ def test_a_table_is_compared_with_another_reader(tmp_path: Path) -> None:
     ("mine", "other"),
     [(1, "2"), ("a", "b"), (None, "a"), ("a", "NA"), (1.5, "1.25"), (True, "false"), (None, 1), (2, 1)],
 )
-def test_another_value_is_another_value(mine: object, other: object) -> None:
+def test_different_values_are_distinguished(mine: object, other: object) -> None:
     assert not is_same(mine, other)
 
 

@@ -112,7 +112,7 @@ def test_an_error_is_found_and_located(error: str, api: Api) -> None:
     assert problem in found[0].removeprefix("file.py:")
 
 
-def test_right_code_raises_no_alarm(api: Api) -> None:
+def test_correct_code_has_no_findings(api: Api) -> None:
     assert check_text(RIGHT, "file.py", api) == []
 
 

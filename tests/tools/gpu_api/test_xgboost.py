@@ -37,11 +37,11 @@ def test_the_constructor_has_the_parameters_of_the_table_and_the_device(name: st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fit_has_the_keywords_that_it_is_called_with(name: str) -> None:
+def test_fit_accepts_the_keywords_that_we_pass(name: str) -> None:
     assert {"sample_weight", "eval_set", "sample_weight_eval_set", "verbose"} <= keywords_of_fit()
     assert keywords_of_fit() <= set(inspect.signature(getattr(xgboost.dask, name).fit).parameters)
 
 
-def test_the_pool_of_the_driver_is_a_setting_of_xgboost() -> None:
+def test_xgboost_has_the_setting_for_the_pool_of_the_driver() -> None:
     """`gpupipe.backends.gpu.memory.share_with_xgboost` leaves an XGBoost without it alone."""
     assert "use_cuda_async_pool" in xgboost.get_config()

@@ -64,7 +64,7 @@ def test_a_public_table_is_the_same(data_dir: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.data
-def test_a_messy_file_is_the_same_or_is_left_to_the_host_by_every_size(
+def test_a_messy_file_gives_the_same_table_or_falls_back_for_every_chunk_size(
     data_dir: Path, backend: PandasBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n_same = 0

@@ -111,7 +111,7 @@ def test_names_come_in_the_order_in_which_they_first_appear(
     ],
     ids=str,
 )  # fmt: skip
-def test_lines_that_are_not_plain_are_left_to_the_host(backend: PandasBackend, content: str | bytes, why: str) -> None:
+def test_lines_that_are_not_plain_fall_back_to_the_host(backend: PandasBackend, content: str | bytes, why: str) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         plain_lines((content if isinstance(content, bytes) else content.encode()) + b"\n", backend)
 
@@ -172,7 +172,7 @@ def test_files_are_put_together_as_on_the_host(
 
 
 @pytest.mark.parametrize("other", ['"a"', "true", '"2024-01-31"'])
-def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, backend: PandasBackend, other: str) -> None:
+def test_types_without_a_common_type_are_refused_alike(tmp_path: Path, backend: PandasBackend, other: str) -> None:
     source = source_of(tmp_path, lines("1"), lines(other))
     with pytest.raises(SchemaError) as expected:
         on_host(source, backend)
@@ -182,7 +182,7 @@ def test_types_that_nothing_holds_both_of_are_refused_alike(tmp_path: Path, back
 
 
 @pytest.mark.parametrize("options", [{"columns": ["z"]}, {"columns": ["x", "z"]}])
-def test_a_column_that_is_not_there_is_named_as_on_the_host(
+def test_a_missing_column_is_reported_as_on_the_host(
     tmp_path: Path, backend: PandasBackend, options: dict[str, Any]
 ) -> None:
     source = source_of(tmp_path, lines("1"), **options)
@@ -223,7 +223,7 @@ def test_generated_customers_are_the_same(tmp_path: Path, backend: PandasBackend
     assert compare(Source(path=str(tmp_path / "t.jsonl")), backend).n_rows == 2_000
 
 
-# A text, or null; or another word, of which nothing is proven but where it stands.
+# A text or null, or another word, of which only the position is checked.
 WORDS = r'("(?:[^"\\]|\\.)*"|null(?![a-z0-9]))|[a-z0-9]+'
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00", exclude_categories=["Cs"]), max_size=4)
 NUMBERS = st.integers(-(2**70), 2**70) | st.floats(width=64) | st.sampled_from([0, 1, -1, 0.5, 1e22])
@@ -307,8 +307,6 @@ class OtherReader(PandasBackend):
         ("values", "2 rows with 2 values from the device reader, found 2 with 1"),
     ],
 )
-def test_a_reader_that_loses_rows_or_values_of_plain_lines_is_not_believed(
-    tmp_path: Path, loses: str, why: str
-) -> None:
+def test_lost_rows_or_values_of_plain_lines_are_detected(tmp_path: Path, loses: str, why: str) -> None:
     with pytest.raises(UnsupportedOnDevice, match=why):
         on_device(source_of(tmp_path, lines("1") + "{}"), OtherReader(loses))

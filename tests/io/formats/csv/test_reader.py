@@ -69,7 +69,7 @@ def test_further_words_for_missing_count_whatever_blanks_are_around_them(tmp_pat
     assert table.column("s").to_pylist() == [None, "x", None]
 
 
-def test_blanks_around_text_are_trimmed_unless_told_otherwise(tmp_path: Path) -> None:
+def test_blanks_around_text_are_trimmed_by_default(tmp_path: Path) -> None:
     content = "a,b\n1, x\n2,x \n3,x\n"
     assert read(tmp_path, content).table.column("b").unify_dictionaries().chunk(0).dictionary.to_pylist() == ["x"]
     assert read(tmp_path, content, csv={"strip": False}).table.column("b").to_pylist() == [" x", "x ", "x"]
@@ -81,7 +81,7 @@ def test_a_column_declared_categorical_keeps_its_leading_zeros(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_found_out(tmp_path: Path, delimiter: str) -> None:
+def test_the_delimiter_is_detected(tmp_path: Path, delimiter: str) -> None:
     rows = [["name", "note", "n"], ["a", "one; two", "1"], ["b", "x | y", "2"], ["c", "three, four", "3"]]
     content = "\n".join(delimiter.join(f'"{cell}"' for cell in row) for row in rows)
     table = read(tmp_path, content).table
@@ -103,20 +103,20 @@ def test_without_a_quotation_mark_quotes_are_text(tmp_path: Path) -> None:
     assert read(tmp_path, 'a,b\n1,"x\n2,y"\n', csv={"quote": None}).table.column("b").to_pylist() == ['"x', 'y"']
 
 
-def test_a_file_without_a_header_gets_the_names_that_are_stated(tmp_path: Path) -> None:
+def test_a_file_without_a_header_gets_the_given_names(tmp_path: Path) -> None:
     table = read(tmp_path, "1,x\n2,y\n", csv={"names": ["n", "s"]}).table
     assert table.column_names == ["n", "s"] and table.num_rows == 2
     with pytest.raises(DataError, match=r"csv.names has 3 names, but the rows have 2 fields"):
         read(tmp_path, "1,x\n2,y\n", csv={"names": ["a", "b", "c"]})
 
 
-def test_blank_names_are_numbered_and_said(tmp_path: Path) -> None:
+def test_blank_names_are_numbered_with_a_note(tmp_path: Path) -> None:
     loaded = read(tmp_path, ",a, \n1,2,3\n")
     assert loaded.table.column_names == ["column_1", "a", "column_3"]
     assert any("column 3 has no name" in note for note in loaded.notes)
 
 
-def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"duplicate column names in the header: 'a'") as caught:
         read(tmp_path, "a,b,a\n1,2,3\n")
     assert "t.csv" in caught.value.where
@@ -224,7 +224,7 @@ def test_only_selected_columns_are_converted(tmp_path: Path) -> None:
     assert loaded.table.column_names == ["a", "b"]
 
 
-def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
+def test_a_missing_column_is_reported_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no such column: tenre") as caught:
         read(tmp_path, "tenure,b\n1,2\n", drop=["tenre"])
     assert "did you mean 'tenure'?" in caught.value.fix
@@ -241,7 +241,7 @@ CELLS = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_charac
         max_size=40,
     )
 )
-def test_what_pandas_writes_is_read_as_pandas_reads_it(
+def test_files_written_by_pandas_are_read_as_by_pandas(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int | None, str | None, float]]
 ) -> None:
     folder = tmp_path_factory.mktemp("csv")
