@@ -1,5 +1,5 @@
-# The words of daily work. They use the environment that `make setup` makes. Another one: make test BIN=/path/to/bin/; the
-# one that is active: make test BIN=
+# Commands for development, run in the environment that `make setup` creates. For another environment:
+# make test BIN=/path/to/bin/; for the active one: make test BIN=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-gpu check format test test-fast test-gpu coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
@@ -7,15 +7,15 @@ BIN ?= .venv/bin/
 help:    ## print this list
 	@sed -n 's/^\([a-z-]*\): *## /  make \1\t/p' Makefile | expand -t 18
 
-setup:   ## make .venv with gpupipe (editable) and every tool
+setup:   ## create .venv with gpupipe (editable) and all tools
 	python3 -m venv .venv
 	$(BIN)pip install -e '.[dev]'
 
-setup-gpu: ## the same for the tests on a machine with an NVIDIA GPU and a driver for CUDA 13
+setup-gpu: ## create .venv for the tests on a machine with an NVIDIA GPU and a driver for CUDA 13
 	python3 -m venv .venv
 	$(BIN)pip install -e '.[cuda13,cluster,torch]' hypothesis pytest pytest-xdist
 
-check:   ## style, prose, types and layers; changes nothing
+check:   ## check style, prose, types and layers, without changes
 	$(BIN)python -m tools.prose
 	$(BIN)ruff check
 	$(BIN)ruff format --check
@@ -26,25 +26,25 @@ format:  ## format the code
 	$(BIN)ruff check --fix
 	$(BIN)ruff format
 
-test:    ## all tests; GPUPIPE_DATA=<folder> adds those on public tables
+test:    ## run all tests; GPUPIPE_DATA=<folder> adds those on public tables
 	$(BIN)pytest -n auto --dist worksteal
 
-test-fast: ## the tests to run after every edit: two cases of each, no processes, about a minute
+test-fast: ## run the tests for every edit: two cases of each, no child processes, about a minute
 	$(BIN)pytest --fast -n auto --dist worksteal
 
-test-gpu: ## the tests on a GPU; a machine without one fails
+test-gpu: ## run the GPU tests; fails on a machine without a GPU
 	$(BIN)pytest -m gpu --require-gpu -n 6 --dist worksteal tests/gpu
 
-coverage: ## all tests with branch coverage; the page is build/coverage/index.html
+coverage: ## run all tests with branch coverage; writes build/coverage/index.html
 	$(BIN)pytest -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered
 
-docs:    ## build the documentation into build/docs: warnings are errors, and the gallery is run
+docs:    ## build the documentation into build/docs and run the gallery; warnings are errors
 	$(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
 
 docs-fast: ## build the documentation without running the gallery
 	GPUPIPE_DOCS_GALLERY=0 $(BIN)sphinx-build -W --keep-going -q -j 2 -d build/doctrees docs build/docs
 
-bench:   ## measure the main job, steady and in a fresh process
+bench:   ## benchmark configs/churn.yaml, steady and in a fresh process
 	$(BIN)gpupipe bench configs/churn.yaml
 
 dist:    ## build the wheel and the source archive into dist/

@@ -1,16 +1,17 @@
-"""Programs that measure gpupipe, run from the checkout as ``python -m benchmarks.<name>``; not in the wheel.
+"""Benchmarks of gpupipe, run from the checkout as ``python -m benchmarks.<name>``; not part of the wheel.
 
-``batches``    mini-batches beside PyTorch's loaders
-``cluster``    features by several processes beside dask.dataframe, under a memory limit, and with killed workers
-``device``     everything worth measuring on a GPU machine
+``batches``    mini-batches compared with PyTorch's loaders
+``cluster``    features computed by several processes: compared with dask.dataframe, under a memory limit, and with
+               killed workers
+``device``     all measurements on a GPU machine
 ``encodings``  gradient boosting on one-hot columns and on integer codes
-``faults``     what runs leave behind when killed, when the disk fills up, or when they run concurrently
-``floor``      features beside the bandwidth of the memory
+``faults``     the files of runs that are killed, run out of disk space or run concurrently
+``floor``      features compared with the memory bandwidth
 ``isolation``  the cost of ``isolate: true``
-``keyed``      keyed features beside pandas and polars
-``starter``    the scores of ``gpupipe init`` beside plain scikit-learn
-``peers``      the hand-written implementations that several of them compare with
+``keyed``      keyed features compared with pandas and polars
+``starter``    scores of ``gpupipe init`` compared with plain scikit-learn
+``peers``      hand-written implementations for the comparisons
 
-`gpupipe.bench` provides what they share with ``gpupipe bench``: the clock, child processes and the machine's
-description.
+`gpupipe.bench` provides the code shared with ``gpupipe bench``: the clock, child processes and the description of the
+machine.
 """

@@ -1,9 +1,9 @@
-"""Histogram gradient boosting on one-hot columns and on integer codes of the same rows.
+"""Comparison of histogram gradient boosting on one-hot columns and on integer codes of the same rows.
 
     python -m benchmarks.encodings CONFIG [--set PATH=VALUE ...] [--repeat N] [--json FILE]
 
-The two are trained in turn in this process, with the parameters that CONFIG gives the model, if it has it. The figures
-are medians.
+The two are trained in turn in this process, with CONFIG's parameters for the model, if it lists the model. Results are
+medians.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPEAT = 5
 
 
 class OneHotBoosting(HistGradientBoosting):
-    """The same model on the columns that linear models are given."""
+    """The same model on the columns of linear models."""
 
     view = "dense"  # type: ignore[assignment]  # mypy takes the parent's value for its type
 
@@ -78,7 +78,7 @@ def _fit_and_score(split: SplitTable, entry: ModelEntry) -> dict[str, float]:
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures as a table, and the ratio, or the reason why there is nothing to compare."""
+    """Return the results as a table with the ratio, or the reason that there is nothing to compare."""
     metric, views = figures["metric"], figures["views"]
     lines = [
         f"{figures['model']}, {figures['rows']:,} training rows",
@@ -90,7 +90,7 @@ def text_of(figures: Mapping[str, Any]) -> str:
     if not views[CODES]["native_categories"]:
         lines.append(
             "No column reaches the trees as codes: the configuration fixes the encoding (one_hot, target_encode). "
-            "Leave it to `encode` to compare."
+            "Use `encode` to compare."
         )
     else:
         lines.append(f"The fit on codes takes {figures['fit_ratio']:.2f} of the time on one-hot columns.")
@@ -98,7 +98,7 @@ def text_of(figures: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures; return the exit code."""
+    """Print the results, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.encodings",
         description=__doc__,
@@ -106,8 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("config", type=Path)
     parser.add_argument("--set", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
-    parser.add_argument("--repeat", type=int, default=REPEAT, help="runs of each (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    parser.add_argument("--repeat", type=int, default=REPEAT, help="runs per encoding (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this JSON file")
     options = parser.parse_args(arguments)
     try:
         figures = run_encodings(load_config(options.config, options.overrides), options.repeat)

@@ -1,8 +1,8 @@
-"""Features beside the bandwidth of the memory: ``python -m benchmarks.floor CONFIG [--rows N ...]``.
+"""Features compared with the memory bandwidth: ``python -m benchmarks.floor CONFIG [--rows N ...]``.
 
-A transform has to read each source column once and to write each cell of the matrix once; a fit has to read. What that
-takes at least, at the bandwidth measured between the very runs, is the floor. CONFIG is one whose ``CHURN_FILE`` the
-generator's customers can stand in for, as ``configs/bench_churn.yaml``.
+A transform has to read each source column once and write each cell of the matrix once; a fit has to read. The floor is
+the minimal time for this traffic, at the bandwidth measured between the runs. CONFIG must read a file of generated
+customers named by ``CHURN_FILE``, like ``configs/bench_churn.yaml``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Operations = Mapping[str, Callable[[], object]]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes per row that an operation has to move.
+    """Minimal bytes per row that an operation moves.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Traffic:
     written: int
 
     def floor(self, n_rows: int, read: float, fill: float) -> float:
-        """Return the least seconds for `n_rows` rows, given the seconds to read and to fill a byte."""
+        """Return the minimal seconds for `n_rows` rows, given the seconds to read and to fill a byte."""
         return n_rows * (self.read * read + self.written * fill)
 
 
@@ -62,7 +62,7 @@ def traffic(program: Program) -> Traffic:
 
 
 def bandwidth_operations(cells: Array, n_threads: int) -> Operations:
-    """Return the operations that read and fill float32 cells sequentially, with NumPy on threads."""
+    """Return operations that read and fill float32 cells sequentially, with NumPy on several threads."""
     import numpy as np
 
     from gpupipe_kernels.threads import run_blocks
@@ -77,7 +77,7 @@ def bandwidth_operations(cells: Array, n_threads: int) -> Operations:
 
 
 def interleaved(operations: Operations, rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Return the seconds of each operation per round; in turns, so that other load affects all of them."""
+    """Return the seconds of each operation per round, run in turns so that other load affects all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in operations}
     for _ in range(rounds):
         for name, run in operations.items():
@@ -88,7 +88,7 @@ def interleaved(operations: Operations, rounds: int = ROUNDS) -> dict[str, list[
 
 
 def measure(config: Path, n_rows: int) -> dict[str, Any]:
-    """Return the figures of one size: nanoseconds per row and multiples of the floor, medians over all rounds."""
+    """Return the results for one size: nanoseconds per row and multiples of the floor, medians over all rounds."""
     from gpupipe.bench.clock import StageClock
     from gpupipe.bench.stages import read_and_split
     from gpupipe.config import load_config
@@ -102,14 +102,14 @@ def measure(config: Path, n_rows: int) -> dict[str, Any]:
 
 
 class OneEngine(CpuBackend):
-    """The host with one implementation of everything, however many rows there are: ``"numpy"`` or ``"numba"``."""
+    """Host backend with a fixed engine, ``"numpy"`` or ``"numba"``, for any number of rows."""
 
     def __init__(self, engine: str) -> None:
         super().__init__()
         self.engine = engine
 
     def interpreter(self, program: Program) -> str:
-        """Return the engine; some columns are computed before they can be reduced."""
+        """Return the engine; some columns are computed before they are reduced."""
         return self.engine
 
 
@@ -143,7 +143,7 @@ def _figures(split: SplitTable) -> dict[str, Any]:
         return lambda: interpreter.run(program, table.blocks, matrices[order], None, backend.n_threads)
 
     def fit(engine: str) -> Callable[[], object]:
-        kept = OneEngine(engine)  # its threads are started once
+        kept = OneEngine(engine)  # start its threads once
         return lambda: fit_with(kept, split, table)
 
     needed = traffic(program)
@@ -174,7 +174,7 @@ def _figures(split: SplitTable) -> dict[str, Any]:
 def _multiple(
     name: str, moved: Traffic, n_rows: int, n_bytes: int, seconds: Mapping[str, Sequence[float]]
 ) -> dict[str, float]:
-    """Return the time of an operation, and its multiple of the floor of its round."""
+    """Return the time of an operation, and its ratio to the floor of the same round."""
     rounds = zip(seconds[name], seconds["read"], seconds["fill"], strict=True)
     multiples = [took / moved.floor(n_rows, read / n_bytes, fill / n_bytes) for took, read, fill in rounds]
     least = moved.floor(n_rows, min(seconds["read"]) / n_bytes, min(seconds["fill"]) / n_bytes)
@@ -186,7 +186,7 @@ def _multiple(
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures of one size as lines."""
+    """Return the results for one size as lines of text."""
     head = (
         f"{figures['rows']:,} rows, {figures['columns']} columns, {figures['threads']} threads, "
         f"load {figures['load']:.1f}: "
@@ -202,10 +202,12 @@ def text_of(figures: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the figures of every size."""
+    """Print the results for every size."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.floor", description=__doc__)
     parser.add_argument("config", type=Path)
-    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="customers (default: 1 and 5 million)")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=ROWS, help="numbers of customers (default: 1 and 5 million)"
+    )
     options = parser.parse_args(arguments)
     for n_rows in options.rows:
         print(text_of(measure(options.config, n_rows)), flush=True)

@@ -1,8 +1,8 @@
 """Cost of ``isolate: true``: ``python -m benchmarks.isolation [--rows N ...] [--files N ...] [--rounds N]``.
 
-Reads the generator's customers in every format with and without isolation, in turns, and prints the medians and the
-median ratio. A round without isolation is one reading; with it, the start of the child process, its reading of every
-file, and the same reading.
+Reads generated customers in every format with and without isolation, in turns, and prints the medians and the median
+ratio. A round without isolation is one read; with isolation, it is the start of the child process, its read of every
+file, and the same read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ ROWS, FILES, ROUNDS = (10_000, 300_000), (1, 100), 5
 
 
 def main() -> None:
-    """Measure, and print one line for each format, number of rows and number of files."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.isolation", description="Cost of isolate: true.")
-    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="rows of all files together")
+    """Measure and print one line for each format, number of rows and number of files."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.isolation", description="Measure the cost of isolate: true."
+    )
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="total rows of all files")
     parser.add_argument("--files", type=int, nargs="+", default=FILES)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()
@@ -38,7 +40,7 @@ def main() -> None:
 
 
 def _measure(folder: str, rounds: int) -> tuple[list[float], list[float]]:
-    """Return the seconds of each round, without and with isolation; the first round of each is dropped."""
+    """Return the seconds of each round without and with isolation; the first round of each is dropped."""
     from gpupipe.io import isolation as trial
     from gpupipe.io.settings import TableSource
     from gpupipe.io.source_reader import read_arrow

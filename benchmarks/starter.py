@@ -1,11 +1,11 @@
-"""Score of ``gpupipe init`` followed by ``gpupipe run``, beside plain scikit-learn models on the same folds.
+"""Scores of ``gpupipe init`` followed by ``gpupipe run``, compared with plain scikit-learn models on the same folds.
 
     python -m benchmarks.starter TABLES.csv [NAME ...] --output results.csv
 
 ``TABLES.csv`` has the columns ``name``, ``path``, ``target``, ``drop`` and ``task``. ``drop`` lists the columns that a
-careful user would drop (identifiers, columns that restate the target), separated by ``|``: only the references are
-given it, while ``init`` gets the path and the target. ``task``, if stated, is ``classification`` or ``regression``. The
-references are those of a first attempt: logistic regression or ridge on one-hot, imputed and standardized columns, and
+careful user would drop (identifiers, columns that restate the target), separated by ``|``; it applies to the references
+only, while ``init`` gets the path and the target. ``task``, if given, is ``classification`` or ``regression``. The
+references are typical first attempts: logistic regression or ridge on one-hot, imputed and standardized columns, and
 histogram gradient boosting with scikit-learn's defaults, on one-hot columns and with native categories.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 from gpupipe.children import child_environment, python_command
 
 FOLDS = 5
-WIDEST = 500  # one-hot columns of a reference; with more, only native categories are measured
+WIDEST = 500  # limit of one-hot columns; above it, only native categories are measured
 METRICS = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "r2"}
 SCORES = ("linear", "hgb_onehot", "hgb_native", "init")
 FIELDS = ("name", "rows", "task", "metric", *SCORES, "best", "gain", "seconds")
@@ -36,9 +36,14 @@ FIELDS = ("name", "rows", "task", "metric", *SCORES, "best", "gain", "seconds")
 @click.command
 @click.argument("tables", type=click.Path(exists=True, path_type=Path))
 @click.argument("names", nargs=-1)
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="A CSV file; known tables are skipped.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="CSV file of results; tables already in it are skipped.",
+)
 def main(tables: Path, names: Sequence[str], output: Path) -> None:
-    """Measure the tables listed in TABLES, or those called NAMES, and print the results as Markdown."""
+    """Measure the tables listed in TABLES, or only NAMES, and print the results as Markdown."""
     entries = [entry for entry in _rows(tables) if not names or entry["name"] in names]
     known = {row["name"] for row in _rows(output)} if output.exists() else set()
     for entry in entries:
@@ -58,7 +63,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def measure(entry: dict[str, str]) -> dict[str, Any]:
-    """Return the scores of one table: the references, and the best model of the starter."""
+    """Return the scores of one table: the references and the starter's best model."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "starter.yaml"
         started = time.perf_counter()
@@ -98,7 +103,7 @@ def _gpupipe(*words: str) -> str:
 
 
 def _table(config: Path, entry: dict[str, str]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the inputs and the target as the starter's reader has them, and what the starter makes of the target."""
+    """Return the inputs and the target as the starter reads them, and the starter's task."""
     from gpupipe.config import load_config
     from gpupipe.io.settings import TableSource
     from gpupipe.io.source_reader import read_arrow
@@ -120,7 +125,7 @@ def _table(config: Path, entry: dict[str, str]) -> tuple[Any, Any, dict[str, Any
 
 
 def references(frame: Any, y: Any, task: str, stratify: bool) -> Iterator[tuple[str, float]]:
-    """Yield the name and the mean score over the folds of each plain model."""
+    """Yield the name and the mean score over the folds for each plain model."""
     import pandas as pd
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -130,7 +135,7 @@ def references(frame: Any, y: Any, task: str, stratify: bool) -> Iterator[tuple[
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import LabelEncoder, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-    frame = frame.dropna(axis=1, thresh=20)  # scikit-learn cannot bin a column without values in some fold
+    frame = frame.dropna(axis=1, thresh=20)  # scikit-learn cannot bin a column that has no values in some fold
     is_number = {name: pd.api.types.is_numeric_dtype(frame[name]) for name in frame}
     numbers = [name for name in frame if is_number[name]]
     texts = [name for name in frame if not is_number[name]]
@@ -162,7 +167,7 @@ def references(frame: Any, y: Any, task: str, stratify: bool) -> Iterator[tuple[
 
 
 def render(rows: Sequence[dict[str, str]]) -> str:
-    """Return the results as a Markdown table, with the mean gain and the worst."""
+    """Return the results as a Markdown table, with the mean and the worst gain."""
     lines = [
         "| table | rows | metric | linear | boosting, one-hot | boosting, native | init | its model | gain |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: |",

@@ -1,20 +1,20 @@
-# gpupipe with RAPIDS, for NVIDIA GPUs of compute capability 7.5 and up and drivers for CUDA 13 (580 and newer).
-# CUDA's libraries come as wheels with the extra, so the base image only has to make `--gpus all` work. Versions:
-# versions.env.
+# gpupipe with RAPIDS, for NVIDIA GPUs with compute capability 7.5 or higher and drivers for CUDA 13 (580 or newer).
+# The extra installs CUDA's libraries as wheels, so the base image only has to support `--gpus all`.
+# Versions: versions.env.
 ARG CUDA_VERSION
 ARG UBUNTU_RELEASE
 FROM nvidia/cuda:${CUDA_VERSION}-base-ubuntu${UBUNTU_RELEASE}
 ARG PYTHON_VERSION
 ARG CUDA_EXTRA
 
-# Ubuntu keeps one build of a release's Python: a pinned one is gone with its next security fix
+# not pinned: Ubuntu removes a Python build with the next security fix
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends "python${PYTHON_VERSION}" "python${PYTHON_VERSION}-venv" \
     && rm -rf /var/lib/apt/lists/*
 ENV PATH=/opt/gpupipe/bin:$PATH
 
-# what is installed (gigabytes), before what changes daily
+# dependencies first (gigabytes): the code changes more often
 COPY pyproject.toml docker/requirements.py /src/
 RUN "python${PYTHON_VERSION}" -m venv /opt/gpupipe \
     && python /src/requirements.py /src/pyproject.toml "$CUDA_EXTRA" > /src/requirements.txt \
@@ -26,14 +26,14 @@ COPY kernels /src/kernels
 COPY gpupipe /src/gpupipe
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /src
 
-# any user may run the image (docker run --user), also one without a home: each gets a copy of what root compiled
+# any user can run the image (docker run --user), even without a home folder: each gets a copy of root's compiled kernels
 ENV MPLCONFIGDIR=/tmp/matplotlib NUMBA_CACHE_DIR=/var/cache/gpupipe
-# The host's side, for the kind of processor that builds the image. An image is built without a GPU, so the device's
-# side is compiled when it first runs; a volume at NUMBA_CACHE_DIR keeps it.
+# CPU kernels, for the processor type that builds the image. The build has no GPU, so GPU kernels are compiled on the first
+# run; a volume at NUMBA_CACHE_DIR keeps them.
 RUN gpupipe kernels warm && chmod --recursive go=rX "$NUMBA_CACHE_DIR" && chmod 1777 "$NUMBA_CACHE_DIR"
 USER 10001
 WORKDIR /data
-# a hint, not a cure: 4 where the driver, the wheels or the GPU are not what the image needs
+# exits with 4 if the driver, the wheels or the GPU do not fit the image
 HEALTHCHECK --interval=30m --timeout=2m --retries=1 CMD ["gpupipe", "doctor"]
 ENTRYPOINT ["gpupipe"]
 CMD ["--help"]

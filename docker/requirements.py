@@ -1,6 +1,6 @@
-"""Print what pip must install for some extras: ``python requirements.py pyproject.toml cpu cluster``.
+"""Requirements of some extras, printed for pip: ``python requirements.py pyproject.toml cpu cluster``.
 
-An image installs it before the package is copied, so that a change of the code does not download CUDA anew.
+An image installs them before the package is copied, so that a change of the code does not download CUDA again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def requirements(pyproject: Path, extras: list[str]) -> list[str]:
-    """Return the requirements of the core and of the extras, and of what builds the package."""
+    """Return the requirements of the core, the extras and the build backend."""
     document = tomllib.loads(pyproject.read_text(encoding="utf8"))
     project = document["project"]
     of_extras = [line for extra in extras for line in project["optional-dependencies"][extra]]

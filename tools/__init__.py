@@ -1,1 +1,1 @@
-"""Tools for people who work on gpupipe; not in the wheel."""
+"""Developer tools; not part of the wheel."""

@@ -1,4 +1,5 @@
-"""Rows per second of mini-batches beside PyTorch's own loaders: ``python -m benchmarks.batches``.
+"""Rows per second of mini-batches, compared with PyTorch's loaders: ``python -m benchmarks.batches``.
 
-``loaders`` has the implementations, ``idle_time`` the share of its time that a GPU waits between training steps.
+``loaders`` contains the implementations; ``idle_time`` measures the share of its time that a GPU waits between training
+steps.
 """

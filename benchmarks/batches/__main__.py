@@ -1,17 +1,18 @@
-"""Rows per second of mini-batches beside PyTorch's own loaders: ``python -m benchmarks.batches``.
+"""Rows per second of mini-batches, compared with PyTorch's loaders: ``python -m benchmarks.batches``.
 
 A matrix of float32 columns and a target of class codes feed an identity model in shuffled batches. The implementations
-run one after the other in one process, in several turns; a turn is an epoch, or as much of one as `--seconds` allow. It
-includes drawing the order of the rows. The figure is the median of the turns. The data that an implementation keeps in
-memory is prepared before; for gpupipe that is a row-major copy, whose time is printed.
+run one after the other in one process, in several turns; a turn is an epoch, or the part of one that fits into
+`--seconds`. It includes drawing the order of the rows. The result is the median of the turns. Data that an
+implementation keeps in memory is prepared beforehand; for gpupipe that is a row-major copy, whose time is printed.
 
-``gpupipe``                  column-major data, copied once to rows; one gather a batch
-``permutation and index``    torch.randperm and X[rows], by hand
-``DataLoader``               of a TensorDataset: rows one by one, put together by collate
-``DataLoader, BatchSampler`` a batch of rows by one index, the documentation's way for batched reading
-``DataLoader, pandas rows``  of a Dataset that takes frame.iloc[row]
+``gpupipe``                  column-major data, copied once to row-major; one gather per batch
+``permutation and index``    hand-written torch.randperm and X[rows]
+``DataLoader``               of a TensorDataset: single rows, combined by collate
+``DataLoader, BatchSampler`` a batch of rows per index, as documented for batched reading
+``DataLoader, pandas rows``  of a Dataset that reads frame.iloc[row]
 
-With a GPU the batches go there; then it is also measured what share of its time the GPU spends between training steps.
+With a GPU, the batches are moved to it, and the share of its time that it spends between training steps is measured
+too.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ def compare(
     device: str,
     save: Callable[[Mapping[str, Any]], None] = lambda figures: None,
 ) -> dict[str, Any]:
-    """Return the rows per second of all implementations, and gpupipe's multiple of each.
+    """Return the rows per second of all implementations, and gpupipe's speed relative to each.
 
-    `save` is called with the figures after each turn.
+    `save` is called with the results after each turn.
     """
-    # Else PyTorch's idle threads spin, and what it does by index or collates is many times slower on a busy machine.
+    # Otherwise PyTorch's idle threads spin, which makes indexing and collating many times slower on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
@@ -82,7 +83,7 @@ def compare(
 
 
 def rows_per_second(loader: Iterable[tuple[Any, Any]], seconds: float, device: str) -> float:
-    """Return the rows per second that reach an identity model, over an epoch or `seconds`."""
+    """Return the rows per second that an identity model receives, over an epoch or `seconds`."""
     import torch
 
     model, rows = torch.nn.Identity(), 0
@@ -97,7 +98,7 @@ def rows_per_second(loader: Iterable[tuple[Any, Any]], seconds: float, device: s
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures as a table."""
+    """Return the results as a table."""
     load = figures["machine"]["load_average"][0]
     head = (
         f"{figures['rows']:,} rows, {figures['columns']} columns, batches of {figures['batch_size']:,}, "
@@ -123,9 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--columns", type=int, default=COLUMNS, help=f"(default: {COLUMNS})")
     parser.add_argument("--batch-size", type=int, default=BATCH_SIZE, help=f"(default: {BATCH_SIZE})")
     parser.add_argument("--turns", type=int, default=TURNS, help=f"(default: {TURNS})")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"of a turn, at most (default: {SECONDS})")
-    parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda where PyTorch finds it)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"time limit of a turn (default: {SECONDS})")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="(default: cuda if PyTorch finds it, else cpu)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this JSON file")
     options = parser.parse_args(arguments)
     device = options.device or _device()
     figures = compare(options.rows, options.columns, options.batch_size, options.turns, options.seconds, device)

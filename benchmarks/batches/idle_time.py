@@ -1,4 +1,4 @@
-"""The share of its time that a GPU spends between training steps, idle or preparing the next batch."""
+"""Share of its time that a GPU spends between training steps, idle or preparing the next batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ WIDTH, STEPS, WARM_UP = 512, 200, 10
 def share_between_steps(loader: Iterable[Pair], n_columns: int) -> float:
     """Return the share of the device's time from the end of a step to the start of the next.
 
-    A step is forward, backward and update of a perceptron with two hidden layers of `WIDTH`. Events on the device's
-    stream mark its ends; the gather of a batch on the device falls between them.
+    A step is the forward pass, backward pass and update of a perceptron with two hidden layers of width `WIDTH`. CUDA
+    events mark its start and end; the gather of a batch on the device falls between steps.
     """
     step = _step(n_columns)
     marks = []

@@ -1,4 +1,4 @@
-"""The implementations of the comparison: iterables of mini-batches (features, target)."""
+"""Implementations of the comparison: iterables of mini-batches (features, target)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNSHUFFLED, PLAIN_UNSHUFFLED = "gpupipe, unshuffled", "DataLoader, unshuffled"
 
 
 class GpupipeBatches:
-    """gpupipe's batches as pairs; through a `DataLoader` of PyTorch if there are workers."""
+    """gpupipe's batches as pairs, through PyTorch's `DataLoader` if there are workers."""
 
     def __init__(self, batches: Batches, workers: int = 0) -> None:
         self._batches = DataLoader(batches, batch_size=None, num_workers=workers) if workers else batches
@@ -33,7 +33,7 @@ class GpupipeBatches:
 
 
 class IndexedBatches:
-    """The hand-written alternative to a slow `DataLoader`: a permutation, and rows by index."""
+    """Hand-written alternative to a slow `DataLoader`: a permutation, and rows by index."""
 
     def __init__(self, X: Tensor, y: Tensor, batch_size: int, device: str = "cpu") -> None:
         self._X, self._y, self._batch_size = X.to(device), y.to(device), batch_size
@@ -46,7 +46,7 @@ class IndexedBatches:
 
 
 class FrameRows(Dataset[Pair]):
-    """Rows of a pandas frame, one by one, as tutorials have them."""
+    """Single rows of a pandas frame, as in many tutorials."""
 
     def __init__(self, X: Array, y: Array) -> None:
         import pandas as pd
@@ -61,7 +61,7 @@ class FrameRows(Dataset[Pair]):
 
 
 class ToDevice:
-    """Pairs of a loader, sent to a device as its documentation says: from pinned memory, without waiting."""
+    """Pairs of a loader, moved to a device as documented: from pinned memory, asynchronously."""
 
     def __init__(self, loader: Iterable[Pair], device: str) -> None:
         self._loader, self._device = loader, device
@@ -72,14 +72,14 @@ class ToDevice:
 
 
 def table(n_rows: int, n_columns: int) -> Pair:
-    """Return a feature matrix as gpupipe makes it, column-major float32, and a target of two classes."""
+    """Return a column-major float32 matrix, as gpupipe writes it, and a target with two classes."""
     rng = np.random.default_rng(0)
     X = rng.random((n_columns, n_rows), dtype=np.float32).T
     return X, (X[:, 0] > 0.5).astype(np.int64)
 
 
 def on_host(X: Array, y: Array, batch_size: int) -> Loaders:
-    """Return the implementations; the data that each keeps in memory is prepared here and not timed."""
+    """Return the implementations; data that they keep in memory is prepared here and not timed."""
     rows, target = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y)
     data = TensorDataset(rows, target)
     load = partial(DataLoader[Any], data)
@@ -100,7 +100,7 @@ def on_host(X: Array, y: Array, batch_size: int) -> Loaders:
 
 
 def on_device(X: Array, y: Array, batch_size: int) -> Loaders:
-    """Return the implementations whose batches are to be on a CUDA device."""
+    """Return the implementations for batches on a CUDA device."""
     rows, target = torch.from_numpy(np.ascontiguousarray(X)), torch.from_numpy(y)
     load = partial(DataLoader[Any], TensorDataset(rows, target), batch_size=batch_size, shuffle=True, pin_memory=True)
     return {

@@ -1,7 +1,7 @@
-"""Features by several processes, under a memory limit, and with killed workers: ``python -m benchmarks.cluster``.
+"""Features computed by several processes, with a memory limit or killed workers: ``python -m benchmarks.cluster``.
 
-``workload``           the features, and a summary that tells one matrix from another
-``child``              the process that makes them once, with gpupipe or with the peer
+``workload``           the features, and a summary of a matrix for comparisons
+``child``              the process that computes them once, with gpupipe or with the peer
 ``gpupipe_features``   gpupipe, in one process and on workers; the peer is `benchmarks.peers.features_dask`
-``kills``              runs of which a worker is killed
+``kills``              runs with a killed worker
 """

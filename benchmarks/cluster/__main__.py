@@ -1,19 +1,20 @@
-"""Several processes of one machine: ``python -m benchmarks.cluster [--rows N | --memory SIZE | --kills N]``.
+"""Several processes on one machine: ``python -m benchmarks.cluster [--rows N | --memory SIZE | --kills N]``.
 
-By default, features of the churn generator's customers, from a CSV file to matrices. The implementations:
+By default, compute features of the generated customers, from a CSV file to matrices. The implementations:
 
-``gpupipe, workers``      workers of one thread each: what ``--cluster local`` does
-``gpupipe, one process``  the same on one machine, on all its threads
-``dask.dataframe``        the same features by hand, on as many workers
+``gpupipe, workers``      workers with one thread each, as with ``--cluster local``
+``gpupipe, one process``  the same in one process, on all threads
+``dask.dataframe``        the same features written by hand, on the same number of workers
 
-Each runs in its own process, in turn. The start of workers is not counted; their imports are. Figures are medians. The
-exit code is 1 if the two matrices of gpupipe differ in a bit, or the mean of a column of the peer differs by more than
-another split explains (its split and its hashes, and so its bits, are different).
+Each runs in its own process, in turn. The times include the workers' imports, but not their start. Results are medians.
+The exit code is 1 if the two matrices of gpupipe differ in a bit, or if the mean of a column of the peer differs by
+more than its different split and hashes explain.
 
-``--memory 2GiB``  the workers alone, under a limit for each: the most that each process has held as the kernel counts
-                   it (VmHWM), and what has gone to the disk
-``--kills 20``     runs of which a worker is killed at a random moment: how many end right, with a clear error, wrong or
-                   not at all; exit code 1 unless all are of the first two kinds
+``--memory 2GiB``  only the workers, with a limit for each: the peak memory of each process (VmHWM), and the bytes
+spilled
+                   to disk
+``--kills 20``     runs with a worker killed at a random moment: how many end with the right result, with a clear error,
+                   with a wrong result, or hang; exit code 1 unless all end in one of the first two ways
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import MIB
 
 ROWS, KILL_ROWS, TURNS, WORKERS = 1_000_000, 600_000, 3, 2
-LEAST_TOLERANCE, DEVIATIONS = 0.005, 3.0  # of the mean of a column over the rows of another split
+LEAST_TOLERANCE, DEVIATIONS = 0.005, 3.0  # tolerance of a column's mean over the rows of another split
 
 
 def compare(file: Path, turns: int, n_workers: int) -> dict[str, Any]:
-    """Return the seconds of all implementations, gpupipe's ratio to each, and the columns that differ."""
+    """Return the seconds of all implementations, their ratios to gpupipe, and the columns that differ."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in IMPLEMENTATIONS}
     for turn in range(turns):
         for name in IMPLEMENTATIONS:
@@ -65,22 +66,22 @@ def _run_child(file: Path, name: str, n_workers: int, memory: str | None = None)
 
 
 def unequal(shared: Mapping[str, Any], alone: Mapping[str, Any], peer: Mapping[str, Any]) -> list[str]:
-    """Return the differences: gpupipe's two matrices by their bits, the peer's by the means of its columns."""
+    """Return the differences between gpupipe's two matrices, bit by bit, and to the peer's column means."""
     names = alone["names"]
     differ = [name for name, a, b in zip(names, shared["marks"], alone["marks"], strict=True) if a != b]
     if shared["rows"] != alone["rows"] or len(names) != N_FEATURES or len(peer["means"]) != N_FEATURES:
-        return ["the matrices have other shapes"]
+        return ["the shapes of the matrices differ"]
     tolerance = max(LEAST_TOLERANCE, DEVIATIONS / alone["rows"] ** 0.5)
     far = [
         f"{names[j]}: mean {peer['means'][j]:.4f} in {DASK}, {alone['means'][j]:.4f} in gpupipe"
         for j in range(N_FEATURES)
         if j not in OF_BUCKETS and not abs(peer["means"][j] - alone["means"][j]) <= tolerance
     ]
-    return [f"{name}: other bits on workers" for name in differ] + far
+    return [f"{name}: bits differ on workers" for name in differ] + far
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures of any of the three measurements as a table."""
+    """Return the results of any of the three measurements as a table."""
     head = f"{figures['rows']:,} rows, {figures['workers']} workers, load {figures['machine']['load_average'][0]:.1f}"
     if "kills" in figures:
         return "\n".join([head, *_kills(figures["kills"])])
@@ -93,12 +94,12 @@ def text_of(figures: Mapping[str, Any]) -> str:
         cells = "".join(f"{took[stage]:12.2f}" for stage in stages)
         lines.append(f"{name:<24}{cells}" + (f"{ratio:14.2f} x" if ratio is not None else ""))
     verdict = [f"not equal: {what}" for what in figures["unequal"]]
-    return "\n".join([head, *lines, *(verdict or ["equal: gpupipe to the last bit, the peer by its means"])])
+    return "\n".join([head, *lines, *(verdict or ["equal: gpupipe bit for bit, the peer by its means"])])
 
 
 def _memory(found: Mapping[str, Any]) -> list[str]:
     stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in found["seconds"].items())
-    lines = [f"{'':<28}{'most held':>12}{'on the disk':>14}{'tasks':>8}"]
+    lines = [f"{'':<28}{'peak':>12}{'spilled':>14}{'tasks':>8}"]
     for use in found["workers"]:
         held, spilled = use["peak_bytes"] / MIB, use["bytes_spilled"] / MIB
         lines.append(f"{use['address']:<28}{held:8,.0f} MiB{spilled:10,.0f} MiB{use['tasks']:8}")
@@ -113,11 +114,11 @@ def _kills(found: Mapping[str, Any]) -> list[str]:
         lines.append(f"{i:<6}{moment:>10}  {run['stage']:<34}{run['outcome']:<10}{run['seconds']:9.1f}")
         lines += [f"        {line}" for line in run["said"].splitlines()]
     counts = ", ".join(f"{n} {outcome}" for outcome, n in found["counts"].items())
-    return [*lines, f"{found['runs']} runs: {counts}; {found['left_behind']} processes remaining"]
+    return [*lines, f"{found['runs']} runs: {counts}; {found['left_behind']} leftover processes"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; return 1 if something differs or went wrong."""
+    """Print the table; return 1 if results differ or a run failed."""
     options = _parse(arguments)
     rows = options.rows or (KILL_ROWS if options.kills else ROWS)
     figures: dict[str, Any] = {"rows": rows, "workers": options.workers, "machine": describe_machine()}
@@ -158,14 +159,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--rows", type=int, help=f"(default: {ROWS}; with --kills {KILL_ROWS})")
-    parser.add_argument("--format", choices=["csv", "parquet"], default="csv", help="of the file (default: csv)")
+    parser.add_argument("--format", choices=["csv", "parquet"], default="csv", help="format of the file (default: csv)")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"(default: {WORKERS})")
-    parser.add_argument("--turns", type=int, default=TURNS, help=f"processes of each implementation (default: {TURNS})")
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"processes per implementation (default: {TURNS})")
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--memory", metavar="SIZE", help="limit of each worker, as in 2GiB; only the workers are measured")
-    one.add_argument("--kills", type=int, metavar="N", help="runs of which a worker is killed, two workers each")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments of --kills (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    one.add_argument(
+        "--memory", metavar="SIZE", help="memory limit of each worker, such as 2GiB; measures only the workers"
+    )
+    one.add_argument("--kills", type=int, metavar="N", help="number of runs with two workers, one of which is killed")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random moments of --kills (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this JSON file")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Child process that makes the features once: ``python -m benchmarks.cluster.child FILE NAME --json OUT``."""
+"""Child process that computes the features once: ``python -m benchmarks.cluster.child FILE NAME --json OUT``."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpupipe.bench.child import write_document
 from gpupipe.bench.clock import StageClock
 
 SHARED, ALONE, DASK = "gpupipe, workers", "gpupipe, one process", "dask.dataframe"
-# name -> module and function: a child imports the libraries of its own implementation only
+# name → module and function: a child imports only the libraries of its implementation
 IMPLEMENTATIONS = {
     SHARED: ("benchmarks.cluster.gpupipe_features", "shared"),
     ALONE: ("benchmarks.cluster.gpupipe_features", "alone"),
     DASK: ("benchmarks.peers.features_dask", "features"),
 }
-START = "start"  # of the workers: not counted, since a cluster outlives a job
+START = "start"  # start of the workers; not counted, since a cluster outlives a job
 
 
 def make_features(file: Path, name: str, n_workers: int, memory: str | None) -> dict[str, Any]:
-    """Make the features of a file once, and return the measurements.
+    """Compute the features of a file once, and return the measurements.
 
     Returns
     -------
     dict
         ``seconds`` of each stage and their ``total`` without the start of the workers; ``rows``, ``means`` and
-        ``marks`` of the training matrix; of gpupipe's workers, the memory that each held.
+        ``marks`` of the training matrix; for gpupipe's workers, the peak memory of each.
     """
     module, function = IMPLEMENTATIONS[name]
     clock = StageClock()
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("name", choices=list(IMPLEMENTATIONS))
     parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--memory", metavar="SIZE", help="limit of each worker")
+    parser.add_argument("--memory", metavar="SIZE", help="memory limit of each worker")
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args(arguments)
     return write_document(

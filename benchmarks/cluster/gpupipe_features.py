@@ -1,4 +1,4 @@
-"""The features in gpupipe: in this process alone, or on workers."""
+"""The features in gpupipe, computed in one process or on workers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from gpupipe.typing import Array
 
 
 def alone(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
-    """Make the features in one process, on all its threads."""
+    """Compute the features in one process, on all threads."""
     return _features(_config(file), clock, None)
 
 
 def shared(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
-    """Make the features on workers of one thread each, and report the memory that each held."""
+    """Compute the features on workers with one thread each, and report the peak memory of each."""
     given = {"scheduler": "local", "workers": n_workers, "threads": 1}
     settings = ClusterSettings.model_validate(given | ({"memory_limit": memory} if memory else {}))
     with ExitStack() as stack:

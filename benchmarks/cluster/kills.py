@@ -1,8 +1,9 @@
-"""Runs of which a worker is killed at a random moment: each must succeed, or end with a clear error in time.
+"""Runs with a worker killed at a random moment: each must succeed, or end with a clear error in time.
 
-A run is ``gpupipe run`` on two workers, a process of its own. The moment is drawn from the time that the same run takes
-undisturbed, from when its workers are there; the worker is drawn too. Right is what that run gave: the metrics of the
-linear model to the last bit, those of XGBoost within `TOLERANCE`, since its sketches depend on who is left.
+A run is a ``gpupipe run`` process with two workers. The worker to kill and the moment are random; the moment is within
+the duration of an undisturbed run, counted from when its workers have connected. A result is right if it equals that of
+the undisturbed run: the metrics of the linear model bit for bit, those of XGBoost within `TOLERANCE`, since its
+sketches depend on the remaining workers.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from gpupipe.children import child_environment, python_command
 from gpupipe.errors import GpupipeError
 
 RIGHT, REFUSED, WRONG, HUNG = "right", "refused", "wrong", "hung"
-REFUSALS = (3, 4)  # exit codes of errors that say what was lost
+REFUSALS = (3, 4)  # exit codes of errors that name the lost workers
 TOLERANCE = 0.002
-DEADLINE = 60.0  # cluster.deadline: after it a run that stands still ends
-SPARE = 2.0  # times what an undisturbed run takes: what may be computed again
+DEADLINE = 60.0  # cluster.deadline, after which a run without progress ends
+SPARE = 2.0  # limit as a multiple of an undisturbed run, because work may be repeated
 LOOK_SECONDS, LEAVE_SECONDS = 0.02, 5.0
 
 CONFIG = """\
@@ -45,23 +46,23 @@ Metrics = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class KilledRun:
-    """How a run ended.
+    """Outcome of a run.
 
     Attributes
     ----------
     outcome : {"right", "refused", "wrong", "hung"}
     moment : float
-        Seconds from when the workers were there until one was killed.
+        Seconds from when the workers had connected until one was killed.
     stage : str
-        What had been done by then: the last stage that the run said to be done.
+        The last stage that the run had reported as finished by then.
     seconds : float
-        From when the workers were there to the end.
+        From when the workers had connected to the end.
     killed : bool
-        False if the run was done before.
+        False if the run finished first.
     left : int
-        Processes that it did not end.
+        Number of leftover processes.
     said : str
-        The last lines on stderr, of a run that did not end right.
+        The last lines on stderr, if the outcome is not "right".
     """
 
     outcome: str
@@ -74,7 +75,7 @@ class KilledRun:
 
 
 def run_with_kills(data: Path, n_runs: int, seed: int, folder: Path, told: Callable[[str], None]) -> dict[str, Any]:
-    """Run once undisturbed and `n_runs` times with a worker killed; return how each ended.
+    """Run once undisturbed and `n_runs` times with a killed worker; return the outcomes.
 
     Raises
     ------
@@ -100,7 +101,7 @@ def run_with_kills(data: Path, n_runs: int, seed: int, folder: Path, told: Calla
 
 @dataclass
 class _RunningJob:
-    """A run: its process, and the files of what it prints; `began` is when its workers were there."""
+    """A run: its process and the files of its output; `began` is the time when its workers had connected."""
 
     process: subprocess.Popen[bytes]
     out: Path
@@ -112,22 +113,22 @@ class _RunningJob:
         return "\n".join(self.err.read_text(encoding="utf8", errors="replace").strip().splitlines()[-6:])
 
     def stage(self) -> str:
-        """Return the last stage that is done."""
+        """Return the last finished stage."""
         lines = self.err.read_text(encoding="utf8", errors="replace").splitlines()
         done = [line[2:40].strip() for line in lines if line.startswith("✓ ")]
         return done[-1] if done else ""
 
     def metrics(self) -> Metrics:
-        """Return the metrics that a run has printed."""
+        """Return the printed metrics."""
         found: Metrics = json.loads(self.out.read_text(encoding="utf8"))["models"]
         return found
 
     def workers(self) -> list[int]:
-        """Return the process numbers of the workers."""
+        """Return the process IDs of the workers."""
         return sorted(pid for pid, command in _processes(self.process.pid).items() if "spawn_main" in command)
 
     def left(self) -> list[int]:
-        """Return the processes that outlive the run by more than a moment, except Python's resource tracker."""
+        """Return the processes that outlive the run, except Python's resource tracker."""
         end = time.monotonic() + LEAVE_SECONDS
         while found := [p for p, c in _processes(self.process.pid).items() if "resource_tracker" not in c]:
             if time.monotonic() > end:
@@ -138,7 +139,7 @@ class _RunningJob:
 
 @contextmanager
 def _started(config: Path, output: Path) -> Iterator[_RunningJob]:
-    """Start a run in its own session; kill what is left of it on exit."""
+    """Start a run in its own session; kill its remaining processes on exit."""
     sets = ["cluster.scheduler=local", "cluster.workers=2", "cluster.threads=1", f"cluster.deadline={DEADLINE:g}"]
     command = python_command("-m", "gpupipe", "run", str(config), "--json", "--device", "cpu")
     out, err = output.with_suffix(".json"), output.with_suffix(".txt")
@@ -177,7 +178,7 @@ def _disturbed(config: Path, output: Path, expected: Metrics, seconds: float, dr
 
 
 def _wait(run: _RunningJob, until: float | None) -> float | None:
-    """Wait until a run ends, for at most `until` seconds; return its seconds, None if it is still running."""
+    """Wait at most `until` seconds for a run to end; return its seconds, or None if it is still running."""
     try:
         run.process.wait(None if until is None else max(0.0, run.began + until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -196,10 +197,10 @@ def _outcome(run: _RunningJob, expected: Metrics) -> str:
 
 
 def _processes(session: int) -> dict[int, str]:
-    """Return the processes of a session that are not zombies, with their command lines, from /proc."""
+    """Return the processes of a session except zombies, with their command lines, from /proc."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended in the meantime
             state, _, _, own, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(own) == session and state != "Z":
                 found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")

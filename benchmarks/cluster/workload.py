@@ -1,8 +1,8 @@
-"""The features that every implementation makes of the generated customers, and a summary of a matrix.
+"""Features that every implementation computes from the generated customers, and a summary of a matrix.
 
-57 float32 columns: 6 numbers with the median for nulls, logarithms of 2 of them, all scaled; 44 levels of 15
-categories; the churn rate of cities and of pairs hashed to 1,024 buckets, out of fold; the frequency of such pairs; the
-hour and the weekday on circles. Statistics are those of the training rows, 80 % of all.
+57 float32 columns: 6 numbers, median-imputed and scaled, 2 of them after a logarithm; 44 levels of 15 categories; the
+out-of-fold churn rate of cities and of pairs hashed to 1,024 buckets; the frequency of such pairs; cyclic hour and
+weekday. Statistics come from the training rows, 80 % of all.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ CATEGORIES = (
     "OnlineSecurity", "OnlineBackup", "DeviceProtection", "TechSupport", "StreamingTV", "Contract", "PaymentMethod",
     "Region",
 )  # fmt: skip
-CROSSES = {"city_contract": "Contract", "city_payment": "PaymentMethod"}  # of the city with another column
+CROSSES = {"city_contract": "Contract", "city_payment": "PaymentMethod"}  # pairs of the city and another column
 BUCKETS = 1024
-N_FEATURES, OF_BUCKETS = 57, (51, 52)  # columns that depend on how a library hashes pairs
+N_FEATURES, OF_BUCKETS = 57, (51, 52)  # columns that depend on a library's hash of pairs
 
 CONFIG = f"""\
 name: features
@@ -43,11 +43,11 @@ features:
   - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
 """
 
-Summary = tuple[int, list[float], list[int]]  # rows; of each column its sum, and a number that every bit changes
+Summary = tuple[int, list[float], list[int]]  # number of rows; per column its sum and a hash
 
 
 def summary(X: Array, first_row: int) -> Summary:
-    """Return a summary of rows of a matrix (float32, shape (n, k)) that adds up over its parts."""
+    """Return a summary of rows of a matrix (float32, shape (n, k)) that is additive over partitions."""
     import numpy as np
 
     place = (2 * np.arange(first_row, first_row + len(X)) + 1).astype("uint64")
@@ -57,7 +57,7 @@ def summary(X: Array, first_row: int) -> Summary:
 
 
 def document(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """Return the rows, and the mean and the mark of each column, of a matrix in parts."""
+    """Return the number of rows, and the mean and the mark of each column, of a partitioned matrix."""
     n_rows = sum(n for n, _, _ in summaries)
     totals = [sum(parts) for parts in zip(*(sums for _, sums, _ in summaries), strict=True)]
     marks = [sum(parts) % 2**64 for parts in zip(*(marks for _, _, marks in summaries), strict=True)]

@@ -1,9 +1,10 @@
-"""Measurements for a GPU machine, the most valuable first: ``python -m benchmarks.device``.
+"""Measurements on a GPU machine, the most valuable first: ``python -m benchmarks.device``.
 
-``steps``        the steps and their time limits; ``processes``: their child processes; ``results``: what they write
-``program``      one fused launch beside the copy bandwidth; ``keyed``: keyed features beside cuDF's
-``comparisons``  features and models beside the CPU's, made by ``parity``; ``cpu_metrics``: the CPU's half in advance,
-``recorded_metrics`` reads it
-``suite``        the tests that need a GPU; ``cluster``: workers beside one process
-``end_to_end``   the ``workload`` from end to end: gpupipe beside `benchmarks.peers`
+``steps``        the steps and their time limits; ``processes``: their child processes; ``results``: their output files
+``program``      one fused launch relative to the copy bandwidth; ``keyed``: keyed features compared with cuDF's
+``comparisons``  features and models compared with the CPU's, computed by ``parity``; ``cpu_metrics``: the CPU's
+metrics,
+                 computed in advance and read by ``recorded_metrics``
+``suite``        the tests that need a GPU; ``cluster``: workers compared with one process
+``end_to_end``   the ``workload`` from end to end: gpupipe compared with `benchmarks.peers`
 """

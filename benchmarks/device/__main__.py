@@ -1,11 +1,12 @@
-"""Measure gpupipe on a GPU machine: ``python -m benchmarks.device --out DIR``.
+"""Measurements of gpupipe on a GPU machine: ``python -m benchmarks.device --out DIR``.
 
-The steps run in the order of their value per second: the machine and its doctor; the copy bandwidth, and one launch for
-20 columns as a share of it; every kernel against its reference; reading, features and XGBoost from end to end beside a
-hand-written script and the host; features and models beside the CPU's; keyed features beside cuDF's; mini-batches; the
-tests that need a GPU, those of networks, those of a cluster; scripts for the host under the accelerators. Each step has
-a process and a time limit of its own (``--list``), and DIR holds results.json and results.md after each of them, a step
-that was cut off included. Without a GPU the exit code is 4; if a step failed or was cut off, 1.
+The steps run in order of value per second: a description of the machine and the doctor's findings; the copy bandwidth,
+and one launch for 20 columns as a share of it; every kernel compared with its reference; reading, features and XGBoost
+from end to end, compared with a hand-written script and the host; features and models compared with the CPU's; keyed
+features compared with cuDF's; mini-batches; the tests that need a GPU, those of networks, those of a cluster; host
+scripts under cudf.pandas and cuml.accel. Each step has its own process and time limit (``--list``). DIR contains
+results.json and results.md, updated after each step, including steps that timed out. The exit code is 4 without a GPU,
+and 1 if a step failed or timed out.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from gpupipe.report.text import last_lines
 
 ROWS = 50_000_000
 EVENTS = 10_000_000
-LEAST_SECONDS = 5  # a step does not start with less
+LEAST_SECONDS = 5  # remaining time that a step needs to start
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the steps, print and write what they find; return the exit code."""
+    """Run the steps, print and write their results; return the exit code."""
     options = _parse(arguments)
     if options.list:
         total = sum(step.seconds for step in STEPS.values())
         print("\n".join(f"{name:<14}{step.seconds:>5} s  {step.title}" for name, step in STEPS.items()))
-        print(f"{'all of them':<14}{total:>5} s  at most")
+        print(f"{'all':<14}{total:>5} s  at most")
         return 0
     try:
         names = chosen(options.steps)
@@ -56,43 +57,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.device", description=__doc__)
     parser.add_argument("--out", type=Path, metavar="DIR", default=Path("gpu-results"), help="default: %(default)s")
-    parser.add_argument("--steps", metavar="A,B", help="run only these; DIR keeps the earlier results of others")
+    parser.add_argument("--steps", metavar="A,B", help="run only these steps; earlier results of others stay in DIR")
     parser.add_argument("--list", action="store_true", help="list the steps and their time limits")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="limit of all steps together")
-    parser.add_argument("--rows", type=int, default=ROWS, help="of the tables (default: %(default)s)")
-    parser.add_argument("--events", type=int, default=EVENTS, help="of the keyed features (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit of all steps together")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the tables (default: %(default)s)")
     parser.add_argument(
-        "--skip-tests", default="", metavar="WORDS", help="tests that match WORDS (pytest -k) do not run"
+        "--events", type=int, default=EVENTS, help="events of the keyed features (default: %(default)s)"
     )
+    parser.add_argument("--skip-tests", default="", metavar="WORDS", help="skip tests that match WORDS (pytest -k)")
     return parser.parse_args(arguments)
 
 
 def chosen(steps: str | None) -> list[str]:
-    """Return the names in ``a,b``, in the order of `STEPS`; all names if None.
+    """Return the names in a list such as ``a,b`` in the order of `STEPS`; all names if None.
 
     Raises
     ------
     ConfigError
-        If there is no such step.
+        If a step does not exist.
     """
     names = list(STEPS) if steps is None else [name.strip() for name in steps.split(",")]
     for name in names:
         if name not in STEPS:
             fix = did_you_mean(name, STEPS) or f"one of {', '.join(STEPS)}"
-            raise ConfigError(f"there is no step {name!r}", where="--steps", fix=fix)
+            raise ConfigError(f"unknown step {name!r}", where="--steps", fix=fix)
     return [name for name in STEPS if name in names]
 
 
 def _require_gpu() -> None:
     gpu = device_report().gpu
     if not gpu.usable:
-        raise DeviceError(f"there is no GPU to measure: {gpu.reason}", fix="run it where there is one")
+        raise DeviceError(
+            f"no usable GPU: {gpu.reason}", fix="run this on a machine with a GPU; gpupipe doctor finds problems"
+        )
 
 
 def run(
     names: Sequence[str], steps: Mapping[str, DeviceStep], options: argparse.Namespace, results: StepResults
 ) -> int:
-    """Run the steps called `names`; return 1 if one did not end well, 0 if all did or were skipped."""
+    """Run the steps `names`; return 1 if one failed, 0 if all succeeded or were skipped."""
     deadline, ended = time.monotonic() + options.seconds, []
     for name in names:
         print(f"{name}: {steps[name].title} ...", flush=True)
@@ -115,7 +118,7 @@ def _run(name: str, step: DeviceStep, options: argparse.Namespace, seconds_left:
     if obstacle := step.obstacle():
         return StepResult(name, step.title, "skipped", reason=obstacle)
     if seconds_left < LEAST_SECONDS:
-        return StepResult(name, step.title, "skipped", reason="the time given by --seconds is up")
+        return StepResult(name, step.title, "skipped", reason="the time limit --seconds was reached")
     with tempfile.TemporaryDirectory(prefix="gpupipe-bench-") as folder:
         out = Path(folder) / "step.json"
         start = time.monotonic()
@@ -134,17 +137,17 @@ def _result(
     status: Status = "failed" if failed else "done"
     reason = "; ".join(failed)
     if code is None:
-        status, reason = "timed out", f"not done after {seconds:.0f} s"
+        status, reason = "timed out", f"timed out after {seconds:.0f} s"
     elif not has_ended:
         status, reason = "broken", f"exit code {code}: {said}"
     return StepResult(name, step.title, status, round(seconds, 1), reason, lines, document)
 
 
 def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int | None, str]:
-    """Run `benchmarks.device.steps`; return its exit code, None if it took too long, and the end of its stderr.
+    """Run `benchmarks.device.steps`; return its exit code, None if it timed out, and the end of its stderr.
 
-    It leads a process group, so that its children end with it. Its temporary files are in `folder`, since a killed
-    process removes none.
+    It runs in its own process group, so that its children can be killed with it. Its temporary files are in `folder`,
+    because a killed process does not remove them.
     """
     command = python_command("-m", "benchmarks.device.steps", *arguments)
     environment = {**processes.environment(), "TMPDIR": folder}

@@ -1,4 +1,4 @@
-"""Features by a cluster of this machine and by one process: the same bits, and the seconds of both."""
+"""Comparison of features computed by a local cluster and by one process: bits and seconds."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.tasks import View
 
-TIMES = 2  # the first time compiles
+TIMES = 2  # the first one includes compilation
 VIEW: View = "dense"
 
 
 def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str, Any]:
-    """Compare the features that both make of `config`, and their seconds.
+    """Compare the features that both compute for `config`, and their seconds.
 
     Returns
     -------
     dict
-        ``workers``; ``seconds`` of the ``cluster`` (once it is started) and of one process, ``alone``;
-        ``differences``: in words, empty if every bit is the same.
+        ``workers``; ``seconds`` of the ``cluster`` (without its start) and of one process, ``alone``; ``differences``
+        as text, empty if every bit is equal.
     """
     config = config_for(config, device)
-    # The cluster first: one process may set device memory aside, which the workers would not have.
+    # The cluster runs first, because this process may reserve device memory that the workers need.
     with connect(settings, device, config.device_options) as workers:
         n_workers = workers.n_workers
         shared, of_cluster = _timed(lambda: open_job(config, choose("cpu"), Timeline(), workers))
@@ -40,7 +40,7 @@ def compare(config: Config, device: str, settings: ClusterSettings) -> dict[str,
 
 
 def differences(shared: FeatureMatrices, alone: FeatureMatrices) -> list[str]:
-    """Return the differences of two fits, as text."""
+    """Return the differences between two fits, as text."""
     pairs = {
         "schema": (shared.features.schema, alone.features.schema),
         "features": (shared.features.features, alone.features.features),
@@ -53,7 +53,7 @@ def differences(shared: FeatureMatrices, alone: FeatureMatrices) -> list[str]:
 
 def line_of(found: Mapping[str, Any]) -> str:
     """Return the comparison as a line of text."""
-    same = "; ".join(found["differences"]) or "the same bits"
+    same = "; ".join(found["differences"]) or "equal bits"
     cluster, alone = found["seconds"]["cluster"], found["seconds"]["alone"]
     return f"{found['workers']} workers: {cluster:.2f} s, one process: {alone:.2f} s; {same}"
 

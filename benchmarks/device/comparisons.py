@@ -1,4 +1,4 @@
-"""The steps that compare the GPU with the CPU: matrices op by op, and metrics model by model."""
+"""Steps that compare the GPU with the CPU: matrices by op, and metrics by model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.device.processes import ROOT
 from gpupipe.config import Config, ModelEntry, load_config
 
 GENERATED_ROWS = 100_000
-FEATURE_TOLERANCE = 2e-5  # of a cell, as a share of 1 + its value
+FEATURE_TOLERANCE = 2e-5  # largest error of a cell, relative to 1 + its value
 METRIC_TOLERANCE = 0.003
 PUBLIC = ("telco", "adult")
 MODELS = ("logistic_regression", "random_forest", "xgboost", "knn", "gaussian_nb")
@@ -22,9 +22,9 @@ Save = Callable[[Mapping[str, Any]], None]
 
 
 def compare_features(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the largest difference between the matrices of both devices, for each op.
+    """Return op to the largest difference between the matrices of both devices.
 
-    The CPU's matrices are made here, not in advance: all of them take seconds, and have 60 MiB.
+    The CPU's matrices are not computed in advance: they take seconds and 60 MiB.
     """
     document: dict[str, Any] = {"lines": [], "failed": without_tables(), "ops": {}}
     for name, config in [*_public(), ("churn", _generated())]:
@@ -35,7 +35,7 @@ def compare_features(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def compare_models(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the metrics of models on both devices; the CPU's are those computed in advance, where there are any."""
+    """Return the metrics of models on both devices; the CPU's are those computed in advance, if available."""
     from benchmarks.device.recorded_metrics import version_differences
 
     document: dict[str, Any] = {"lines": version_differences(), "failed": without_tables(), "models": {}}
@@ -48,22 +48,22 @@ def compare_models(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 @contextmanager
 def _noted(title: str, document: dict[str, Any]) -> Iterator[None]:
-    """Note an error as a failure of the step: the other comparisons are still worth having."""
+    """Record an error as a failure of the step, so that the other comparisons still run."""
     try:
         yield
-    except Exception as error:  # of any library
+    except Exception as error:  # from any library
         document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def without_tables() -> list[str]:
-    """Return why the public tables are not compared, as the failures of a step; empty if they are there."""
+    """Return the reason that the public tables are not compared, as failures; empty if they are available."""
     if not (folder := os.environ.get("GPUPIPE_DATA")):
         return ["GPUPIPE_DATA is not set: no public table was compared"]
     return [] if Path(folder).is_dir() else [f"GPUPIPE_DATA={folder} is not a folder: no public table was compared"]
 
 
 def model_configurations() -> Iterator[tuple[str, Config]]:
-    """Yield title and configuration of each model that `compare_models` compares; none without public tables."""
+    """Yield title and configuration of each model that `compare_models` compares."""
     for name, config in _public():
         for model in MODELS:
             entry = next((e for e in config.models if e.name == model), None) or ModelEntry(name=model)
@@ -90,7 +90,7 @@ def _compare_features(name: str, config: Config, document: dict[str, Any]) -> No
         for op, error in errors.items():
             document["lines"].append(f"{name}, {view}, {op}: largest error {error:.1e}")
             if error > FEATURE_TOLERANCE:
-                document["failed"].append(f"{name}: {op} is off by {error:.1e}")
+                document["failed"].append(f"{name}: the largest error of {op} is {error:.1e}")
 
 
 def _compare_model(title: str, config: Config, document: dict[str, Any]) -> None:

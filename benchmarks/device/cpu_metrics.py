@@ -1,9 +1,9 @@
-"""CPU metrics computed in advance: the host's half of the model comparisons, in a file that travels to the GPU machine.
+"""Computation of the CPU's metrics for the model comparisons in advance, in a file to take to the GPU machine.
 
-``python -m benchmarks.device.cpu_metrics --out FILE``, from the checkout, with ``GPUPIPE_DATA`` set, trains on the
-CPU every model that a step or a test compares with its GPU twin. Where the environment variable ``GPUPIPE_CPU_METRICS``
-names that file, `benchmarks.device.parity.metrics_of` reads the CPU's metrics from it, and the time on the GPU
-machine pays for GPU work alone. Entries that FILE already has are kept, so that an interrupted call can be repeated.
+``python -m benchmarks.device.cpu_metrics --out FILE``, run from the checkout with ``GPUPIPE_DATA`` set, trains on the
+CPU every model that a step or a test compares with its GPU version. If the environment variable ``GPUPIPE_CPU_METRICS``
+names that file, `benchmarks.device.parity.metrics_of` reads the CPU's metrics from it, and the time on the GPU machine
+is spent on GPU work only. Existing entries of FILE are kept, so an interrupted call can be repeated.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.pipeline.jsonfile import dumps
 from gpupipe.pipeline.libraries import libraries
 
-LEARNERS = "tests.gpu.learners"  # the configurations of the tests
+LEARNERS = "tests.gpu.learners"  # configurations of the tests
 
 
 def record(path: Path, configurations: Iterator[tuple[str, Config]]) -> int:
-    """Compute the CPU metrics that `path` lacks, and write the file after each of them.
+    """Compute the CPU metrics missing in `path`, and write the file after each of them.
 
     Returns
     -------
     int
-        How many entries the file has for `configurations`.
+        Number of entries in the file for `configurations`.
     """
     found: dict[str, Any] = {}
     if path.exists():
@@ -63,7 +63,7 @@ def configurations() -> Iterator[tuple[str, Config]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file of CPU metrics; return the exit code."""
+    """Write the file of CPU metrics, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.device.cpu_metrics", description=(__doc__ or "").partition("\n")[0]
     )
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if not os.environ.get("GPUPIPE_DATA"):
-            raise ConfigError("GPUPIPE_DATA is not set", fix="set it to the folder of public tables")
+            raise ConfigError("GPUPIPE_DATA is not set", fix="set it to the folder of the public tables")
         n = record(options.out, configurations())
     except GpupipeError as error:
         print(f"{error.title}: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Reading, features and XGBoost from end to end: gpupipe on the GPU, a hand-written GPU script, and the host's best.
+"""Reading, features and XGBoost from end to end: gpupipe on the GPU, a hand-written GPU script, and host scripts.
 
 Each implementation runs in its own process. The first run includes lazy imports and kernel compilation; the second
 does not.
@@ -24,9 +24,9 @@ from gpupipe.report.text import last_lines
 GPUPIPE, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
 PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
 SCIKIT_LEARN, CUML_ACCEL = "pandas + scikit-learn", "the same under cuml.accel"
-SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # what is aimed at: of the fastest on the host, and of the hand-written script
-SLOW_SECONDS = 180  # limit of one implementation
-AUC_GAP = 0.005  # splits and folds are drawn differently
+SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # targets: over the fastest on the host, of the hand-written script's time
+SLOW_SECONDS = 180  # time limit of one implementation
+AUC_GAP = 0.005  # tolerance, since splits and folds are drawn differently
 PEERS = Path(__file__).parents[1] / "peers"
 
 Save = Callable[[Mapping[str, Any]], None]
@@ -40,11 +40,11 @@ class Implementation:
     ----------
     name : str
     arguments : tuple of str
-        Arguments of Python; `{data}` and `{config}` stand for the folder of files and our configuration.
+        Arguments of Python; `{data}` and `{config}` stand for the folder of files and gpupipe's configuration.
     repeat : int
-        Repetitions in one process.
+        Number of repetitions in one process.
     packages : tuple of str
-        Modules that it needs; without them it is skipped.
+        Required modules; the implementation is skipped if one is missing.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Implementation:
     packages: tuple[str, ...] = ()
 
     def obstacle(self) -> str:
-        """Return why it cannot run here, or ``""``."""
+        """Return the reason that it cannot run here, or ``""``."""
         missing = [name for name in self.packages if find_spec(name) is None]
         return f"not installed: {', '.join(missing)}" if missing else ""
 
@@ -92,13 +92,13 @@ def compare(implementations: Sequence[Implementation], n_rows: int, save: Save) 
     implementations : sequence of Implementation
     n_rows : int
     save : callable
-        Given the document after each of them.
+        Called with the document after each of them.
 
     Returns
     -------
     dict
-        ``rows``, and ``implementations``: name to its samples, to the end of its stderr if it failed, or to the
-        reason why it was skipped.
+        ``rows``, and ``implementations``: name to its samples, to the end of its stderr if it failed, or to the reason
+        that it was skipped.
     """
     found: dict[str, Any] = {}
     document = {"rows": n_rows, "implementations": found}
@@ -122,7 +122,7 @@ def _run(implementation: Implementation, data: Path, config: Path, out: Path) ->
     command = python_command(*arguments, "--repeat", str(implementation.repeat), "--json", str(out))
     environment = {
         **processes.environment(),
-        "CUDF_PANDAS_RMM_MODE": "pool",  # its default, managed memory, can take more than the device has
+        "CUDF_PANDAS_RMM_MODE": "pool",  # the default, managed memory, can exceed the device's memory
     }
     out.unlink(missing_ok=True)
     try:
@@ -137,19 +137,19 @@ def _run(implementation: Implementation, data: Path, config: Path, out: Path) ->
         )
         said = f"exit code {done.returncode}: " + last_lines(done.stderr)
     except subprocess.TimeoutExpired:
-        said = f"not done after {SLOW_SECONDS} seconds"
+        said = f"timed out after {SLOW_SECONDS} s"
     document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}
     return {"samples": document["samples"]} if "samples" in document else {"error": str(document.get("error", said))}
 
 
 def seconds(document: Mapping[str, Any], name: str) -> float | None:
-    """Return the least seconds of an implementation from end to end; None where it did not finish once."""
+    """Return the least seconds of an implementation from end to end; None if it never finished."""
     samples = document["implementations"].get(name, {}).get("samples", [])
     return min((sample["total_s"] for sample in samples), default=None)
 
 
 def lines_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the document as lines of text: each implementation, and the ratios of those that finished."""
+    """Return the document as lines of text: each implementation, and ratios for those that finished."""
     lines = [f"{document['rows']:,} rows"]
     for name, found in document["implementations"].items():
         if "error" in found:
@@ -172,18 +172,20 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def shortfalls(document: Mapping[str, Any]) -> list[str]:
-    """Return the targets that were missed, and results that disagree."""
+    """Return the missed targets, and results that disagree."""
     found = [f"{name} did not finish" for name, one in document["implementations"].items() if "error" in one]
     ours, by_hand = seconds(document, GPUPIPE), seconds(document, BY_HAND)
     host = [s for name in (POLARS, OURS_ON_CPU) if (s := seconds(document, name)) is not None]
     if ours is not None and host and min(host) / ours < SPEED_UP:
-        found.append(f"{min(host) / ours:.1f} times as fast as the fastest on the host, not {SPEED_UP:.0f}")
+        found.append(
+            f"expected {SPEED_UP:.0f} times the speed of the fastest on the host, found {min(host) / ours:.1f}"
+        )
     if ours is not None and by_hand is not None and ours / by_hand > SHARE_OF_BY_HAND:
-        found.append(f"{ours / by_hand:.2f} of the time of the hand-written script, not {SHARE_OF_BY_HAND}")
+        found.append(f"expected {SHARE_OF_BY_HAND} of the hand-written script's time, found {ours / by_hand:.2f}")
     scores = {name: _auc(one["samples"][-1]) for name, one in document["implementations"].items() if "samples" in one}
     trees = [score for name, score in scores.items() if name not in (SCIKIT_LEARN, CUML_ACCEL)]
     if trees and max(trees) - min(trees) > AUC_GAP:
-        found.append(f"the ROC-AUC of XGBoost is {min(trees):.4f} to {max(trees):.4f}: the workloads differ")
+        found.append(f"the ROC-AUC of XGBoost ranges from {min(trees):.4f} to {max(trees):.4f}: the workloads differ")
     return found
 
 

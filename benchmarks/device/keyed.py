@@ -1,4 +1,4 @@
-"""Keyed features beside cuDF's own groupby and rolling, on the device: same events, same results, sorting counted."""
+"""Keyed features compared with cuDF's groupby and rolling on the same events; times include sorting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Theirs = Callable[["cudf.DataFrame"], "cudf.Series"]
 
 
 def compare(n_events: int) -> Iterator[dict[str, Any]]:
-    """Yield for each feature what `beside` found."""
+    """Yield the result of `compare_runs` for each feature."""
     import cudf
 
     key, when, value = _events(n_events)
@@ -38,7 +38,7 @@ def compare(n_events: int) -> Iterator[dict[str, Any]]:
 
 
 def line_of(row: Mapping[str, Any]) -> str:
-    """Return a feature's figures as people read them."""
+    """Return a feature's results as a line of text."""
     if "error" in row:
         ours = f"{row['gpupipe_seconds'] * 1e3:.2f} ms, " if "gpupipe_seconds" in row else ""
         return f"{row['feature']}: {ours}{row['error']}"
@@ -49,19 +49,19 @@ def line_of(row: Mapping[str, Any]) -> str:
 
 
 def failure_of(row: Mapping[str, Any]) -> str:
-    """Return what is not as it should be, or ``""``."""
+    """Return the problem of a result, or ``""``."""
     if "error" in row:
         return f"{row['feature']}: {row['error']}"
-    return "" if row["equal"] else f"{row['feature']} is not what cuDF has"
+    return "" if row["equal"] else f"{row['feature']} differs from cuDF's result"
 
 
-def beside(
+def compare_runs(
     run_ours: Callable[[], Any],
     run_theirs: Callable[[], Any],
     are_equal: Callable[[Any, Any], bool],
     seconds_of: Callable[[Callable[[], Any]], float],
 ) -> dict[str, Any]:
-    """Return the seconds of both, and whether they agree; or what there is by then, and in ``error`` what failed."""
+    """Return the seconds of both and whether they agree; after an error, partial results and ``error``."""
     row: dict[str, Any] = {}
     side = "gpupipe"
     try:
@@ -72,13 +72,13 @@ def beside(
         row["cudf_seconds"] = seconds_of(run_theirs)
         side = "the comparison"
         row |= {"ratio": row["cudf_seconds"] / row["gpupipe_seconds"], "equal": are_equal(made, expected)}
-    except Exception as error:  # of any library: the figures of the other features are still to be had
+    except Exception as error:  # from any library; the other features are still measured
         row["error"] = f"{side} failed: {type(error).__name__}: {error}"
     return row
 
 
 def _events(n: int) -> tuple[Array, Array, Array]:
-    """Return (key, time, value): half of the events are of one key; times are all different, and in no order."""
+    """Return (key, time, value): half of the events have one key; times are distinct and unordered."""
     import cupy
 
     rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def _one(ours: Ours, theirs: Theirs, events: tuple[Any, ...], frame: cudf.DataFr
         others = expected.to_cupy(dtype="float64", na_value=np.nan)
         return bool(cupy.allclose(cupy.asarray(values)[order], others, rtol=1e-5, atol=1e-4, equal_nan=True))
 
-    return beside(run_ours, run_theirs, are_equal, _seconds_of)
+    return compare_runs(run_ours, run_theirs, are_equal, _seconds_of)
 
 
 def _seconds_of(function: Callable[[], object]) -> float:
@@ -144,5 +144,5 @@ FEATURES: dict[str, tuple[Ours, Theirs]] = {
     f"sum of the last {ROWS} events": (_sum_of_last_events, keyed_cudf.sum_of_last_events),
     f"mean of the last {DAYS} days": (_mean_of_last_days, keyed_cudf.mean_of_last_days),
     "running sum": (_running_sum, keyed_cudf.running_sum),
-    "value of the event before": (_value_of_event_before, keyed_cudf.value_of_event_before),
+    "value of the previous event": (_value_of_event_before, keyed_cudf.value_of_event_before),
 }

@@ -1,6 +1,6 @@
-"""One configuration on the CPU and on the GPU: both matrices and both sets of metrics.
+"""Results of one configuration on the CPU and on the GPU: both matrices and both sets of metrics.
 
-Tolerances are the caller's.
+The caller applies the tolerances.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from gpupipe.tasks import View
 from gpupipe.typing import Array
 
 DEVICES = ("cpu", "gpu")
-# Stages that run on the host for every device; of reading, if the configuration allows it.
+# Stages that run on the host for every device; reading does if the configuration allows it.
 OF_THE_HOST = ("read", "split", "export", "report")
 
 
 @dataclass(frozen=True)
 class FeatureMatrices:
-    """The matrices that one device made of a configuration, copied to the host.
+    """Matrices that one device computed for a configuration, copied to the host.
 
     Attributes
     ----------
     features : FittedFeatures
     training, served : array of float32, shape (rows, columns)
-        The matrices of the training rows and of the test rows.
+        Matrices of the training rows and of the test rows.
     """
 
     features: FittedFeatures
@@ -51,7 +51,7 @@ class FeatureMatrices:
 
 
 def config_for(config: Config, device: str) -> Config:
-    """Return the configuration for a device, where nothing falls back unless the configuration allows it."""
+    """Return the configuration for a device; nothing falls back unless the configuration allows it."""
     return config.model_copy(update={"device": device, "fallback": config.fallback or "forbid"})
 
 
@@ -92,7 +92,7 @@ def column_errors(host: FeatureMatrices, device: FeatureMatrices) -> dict[str, f
 
 
 def errors_by_op(host: FeatureMatrices, device: FeatureMatrices) -> dict[str, float]:
-    """Return the worst of `column_errors` for each op that made columns."""
+    """Return the largest of `column_errors` for each op."""
     errors = column_errors(host, device)
     worst: dict[str, float] = {}
     for feature in host.features.features:
@@ -103,19 +103,22 @@ def errors_by_op(host: FeatureMatrices, device: FeatureMatrices) -> dict[str, fl
 def metrics_of(config: Config, devices: Sequence[str] = DEVICES) -> dict[str, Mapping[str, float]]:
     """Return the metrics of the best model of `config`, on each device.
 
-    Those of the CPU come from the file that ``GPUPIPE_CPU_METRICS`` names, if it has them (`recorded_metrics`). Where
-    the variable is set and the file lacks them, they are computed, with a warning.
+    Those of the CPU are read from the file that ``GPUPIPE_CPU_METRICS`` names (`recorded_metrics`). If the variable is
+    set and the file lacks them, they are computed, with a warning.
 
     Raises
     ------
     GpupipeError
-        If a stage ran on another device than it should.
+        If a stage ran on the wrong device.
     """
     found: dict[str, Mapping[str, float]] = {}
     for device in devices:
         in_advance = recorded_metrics.recorded(config) if device == "cpu" else None
         if in_advance is None and device == "cpu" and os.environ.get(recorded_metrics.VARIABLE):
-            warnings.warn(f"{config.name}: no CPU metrics in the file of {recorded_metrics.VARIABLE}", stacklevel=2)
+            warnings.warn(
+                f"{config.name}: no CPU metrics in the file named by {recorded_metrics.VARIABLE}",
+                stacklevel=2,
+            )
         found[device] = compute_metrics(config, device) if in_advance is None else in_advance
     return found
 
@@ -153,6 +156,6 @@ def run_on(config: Config, device: str, output: Path) -> Run:
 
 
 def metric_gap(metrics: Mapping[str, Mapping[str, float]], name: str) -> float:
-    """Return the difference of a metric between the devices, relative to the host's if that is above 1."""
+    """Return the difference of a metric between the devices, relative to the host's if that exceeds 1."""
     host, device = metrics["cpu"][name], metrics["gpu"][name]
     return abs(host - device) / max(1.0, abs(host))

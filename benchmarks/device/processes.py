@@ -1,4 +1,4 @@
-"""Child processes of the steps: Python with the gpupipe of this process, its output read line by line."""
+"""Child processes of the steps: Python with this process's gpupipe, and output read line by line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in the checkout and return what it wrote."""
+    """Run Python in the checkout and return its output."""
     return subprocess.run(
         python_command(*arguments), env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -23,7 +23,7 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int, str]:
     """Run Python in the checkout and pass on each line of its stdout as it is written.
 
-    A step that is killed while its child runs keeps what `on_line` has saved by then.
+    If a step is killed while its child runs, the results that `on_line` saved so far remain.
 
     Returns
     -------

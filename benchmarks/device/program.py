@@ -1,4 +1,4 @@
-"""All features in one launch on a device: 20 columns of a matrix, as a share of the copy bandwidth there."""
+"""All features in one launch on a device: 20 columns of a matrix, as a share of the copy bandwidth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDERS = {"column-major": "F", "row-major": "C"}
 
 
 def copy_bandwidth(n_bytes: int) -> float:
-    """Return bytes read and written per second by a copy from the device's memory to itself."""
+    """Return bytes read and written per second by a device-to-device copy."""
     import numpy as np
     from numba import cuda
 
@@ -28,7 +28,7 @@ def copy_bandwidth(n_bytes: int) -> float:
 
 
 def run_program(program: Program, n_rows: int, order: str, specialised: bool = False) -> dict[str, Any]:
-    """Return the figures of one launch for all columns.
+    """Return the measurements of one launch for all columns.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
     order : str
         Memory order of the matrix: a key of `ORDERS`.
     specialised : bool
-        Whether a kernel that is compiled for the program runs it, instead of the interpreter.
+        Whether to run a kernel compiled for the program instead of the interpreter.
     """
     import numpy as np
     from numba import cuda
@@ -58,7 +58,7 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
 
 
 def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """Return blocks of `n_rows` on the device, the given rows over and over."""
+    """Return blocks of `n_rows` on the device, which repeat the given rows."""
     from numba import cuda
 
     made = {}
@@ -72,7 +72,7 @@ def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
 
 
 def seconds_of(function: Callable[[], object]) -> float:
-    """Return the seconds of one call: the median of batches, each of several calls that the device is waited for."""
+    """Return the seconds of one call: the median of batches of several calls, each followed by a synchronization."""
     from numba import cuda
 
     function()
@@ -88,7 +88,7 @@ def seconds_of(function: Callable[[], object]) -> float:
 
 
 def program_line(row: Mapping[str, Any]) -> str:
-    """Return the figures of `run_program`, and their share of the copy bandwidth, as people read them."""
+    """Return the result of `run_program`, and its share of the copy bandwidth, as a line of text."""
     return (
         f"{row['order']}, {row['kernel']}: {row['rows']:,} rows x {row['columns']} columns in "
         f"{row['seconds'] * 1e3:.2f} ms (first call {row['first_seconds']:.1f} s), "

@@ -1,9 +1,9 @@
-"""CPU metrics that were computed in advance, from the file that ``GPUPIPE_CPU_METRICS`` names.
+"""Reader of CPU metrics computed in advance, from the file that ``GPUPIPE_CPU_METRICS`` names.
 
-An entry is found by what determines the metrics: the resolved configuration, the contents of its tables, the version of
-gpupipe. Library versions and the hash of gpupipe's sources are recorded beside the entries and compared with those of
-the machine that reads them (`version_differences`): they are reported, and do not invalidate an entry, because the GPU
-machine has other versions by nature, and a fix of the GPU path must not cost the CPU's metrics.
+The key of an entry is what determines the metrics: the resolved configuration, the contents of its tables, and the
+version of gpupipe. Library versions and the hash of gpupipe's sources are recorded with the entries. Differences from
+the machine that reads them are reported (`version_differences`) but do not invalidate an entry: the GPU machine
+naturally has other versions, and a fix of the GPU path must not discard the CPU's metrics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpupipe.pipeline.checkpoints.keys import code_digest, digest
 from gpupipe.pipeline.libraries import libraries
 
 VARIABLE = "GPUPIPE_CPU_METRICS"
-# Sections that do not change a metric; tables are identified by their contents instead of their paths.
+# Sections that do not affect metrics; tables are identified by their contents instead of their paths.
 IRRELEVANT = {"name", "device", "fallback", "gpu", "cluster", "limits", "report", "output"}
 
 
@@ -43,7 +43,7 @@ def key_of(config: Config) -> str:
     for section, source in sections:
         section["path"] = [_identity(file.path, file.size) for file in input_files(source)]
         section.pop("cache", None)
-        if source.prepare:  # the file with the function is among the input files
+        if source.prepare:  # the file that contains the function is one of the input files
             section["prepare"] = source.prepare.rpartition(":")[2]
     return digest([__version__, document])
 
@@ -54,7 +54,7 @@ def _identity(path: str, size: int) -> str:
 
 
 def recorded(config: Config) -> Mapping[str, float] | None:
-    """Return the CPU metrics of `config` in the file that ``GPUPIPE_CPU_METRICS`` names; None if it has none.
+    """Return the CPU metrics of `config` from the file that ``GPUPIPE_CPU_METRICS`` names, or None.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def recorded(config: Config) -> Mapping[str, float] | None:
 
 
 def version_differences() -> list[str]:
-    """Return where the libraries or sources here differ from those that the recorded metrics were computed with."""
+    """Return the differences between the libraries and sources here and those of the recorded metrics."""
     if not (name := os.environ.get(VARIABLE)):
         return []
     document, here = load(Path(name)), libraries()
@@ -79,13 +79,15 @@ def version_differences() -> list[str]:
         if here.get(library) != version
     ]
     if document["sources"] != sources():
-        lines.append("CPU metrics: recorded with other sources of gpupipe; record them again if a CPU result changed")
+        lines.append(
+            "CPU metrics: recorded with different sources of gpupipe; record them again if a CPU result changed"
+        )
     return lines
 
 
 @cache
 def load(path: Path) -> dict[str, Any]:
-    """Return the document in a file of CPU metrics.
+    """Return the parsed file of CPU metrics.
 
     Raises
     ------
@@ -102,5 +104,5 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def sources() -> str:
-    """Return the hash of the sources that decide a metric."""
+    """Return the hash of the sources that determine a metric."""
     return code_digest()

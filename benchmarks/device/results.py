@@ -32,17 +32,17 @@ class StepResult:
     ----------
     name, title : str
     status : {"done", "failed", "timed out", "broken", "skipped"}
-        failed: it ran to its end and something is not as it should be. broken: its process ended with an error.
+        failed: it finished, and a result is wrong. broken: its process ended with an error.
     seconds : float
         Wall time.
     reason : str
-        Why it is not done, in words.
+        Why it is not "done", as text.
     lines : list of str
-        The figures as people read them.
+        The results as text.
     figures : dict
-        Everything that was measured; of a step that was cut off, what it had by then.
+        All measurements; for a step that timed out, those made until then.
     ended : str
-        When, in UTC.
+        Time of its end, in UTC.
     """
 
     name: str
@@ -56,19 +56,19 @@ class StepResult:
 
 
 class StepResults:
-    """The results in a folder, in the order of the steps; those of an earlier call are kept until a step runs again.
+    """Results in a folder, in the order of the steps; those of an earlier call are kept until a step runs again.
 
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if it does not exist.
     order : sequence of str
         The names of all steps.
 
     Raises
     ------
     DataError
-        If the folder holds a results.json of something else.
+        If the folder contains an unrelated results.json.
     """
 
     def __init__(self, folder: Path, order: Sequence[str]) -> None:
@@ -90,7 +90,9 @@ def _load(path: Path) -> dict[str, StepResult]:
     try:
         return {row["name"]: StepResult(**row) for row in json.loads(path.read_text(encoding="utf8"))}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"not a valid results file: {error}", where=str(path), fix="choose another --out") from None
+        raise DataError(
+            f"not a results file of this benchmark: {error}", where=str(path), fix="choose another --out"
+        ) from None
 
 
 def replace(path: Path, text: str) -> None:
@@ -107,11 +109,11 @@ def markdown(results: Sequence[StepResult]) -> str:
     ]
     table = ["| step | | time | ended (UTC) | |", "| --- | --- | --- | --- | --- |", *rows]
     parts = [part for one in results for part in _part(one)]
-    return "\n".join(["# StepResults on a GPU", "", *table, *parts]) + "\n"
+    return "\n".join(["# Results on a GPU", "", *table, *parts]) + "\n"
 
 
 def _part(result: StepResult) -> list[str]:
-    """Return the section of a step: its lines, and its whole error."""
+    """Return the section of a step: its lines, and its complete error."""
     why = result.reason.splitlines() if result.status not in ("done", "skipped") else []
     if not result.lines and not why:
         return []
@@ -119,11 +121,11 @@ def _part(result: StepResult) -> list[str]:
 
 
 def _cell(result: StepResult) -> str:
-    """Return one line of the reason; of a traceback, the error."""
+    """Return one line of the reason; for a traceback, the error."""
     lines = [line for line in result.reason.splitlines() if any(map(str.isalnum, line))]
     return (lines[-1] if lines else "").replace("|", "\\|")
 
 
 def summary(results: Sequence[StepResult]) -> Mapping[str, int]:
-    """Return how many steps ended in each way."""
+    """Return the number of steps by status."""
     return {status: n for status in MARKS if (n := sum(one.status == status for one in results))}

@@ -1,7 +1,7 @@
-"""The steps of `benchmarks.device`, each run in its own process.
+"""Steps of `benchmarks.device`, each run in its own process.
 
-``python -m benchmarks.device.steps NAME --rows N --events N --json FILE`` runs one. FILE is written as it goes, so a
-step that is killed at its time limit leaves what it had found by then.
+``python -m benchmarks.device.steps NAME --rows N --events N --json FILE`` runs one. FILE is updated during the step, so
+a step that is killed at its time limit leaves partial results.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from benchmarks.device.suite import run_network_tests, run_tests
 from gpupipe.errors import GpupipeError
 from gpupipe.pipeline.jsonfile import dumps
 
-KERNEL_ROWS = 10_000  # the references of keyed kernels are loops in Python
-ACCELERATOR_SHARE = 10  # of the rows, the part that scripts for the host are given
-CLUSTER_SHARE = 10  # of the rows, the part that is shared by a cluster: they are generated on the host
+KERNEL_ROWS = 10_000  # few, because the references of keyed kernels are Python loops
+ACCELERATOR_SHARE = 10  # host scripts get rows // ACCELERATOR_SHARE rows
+CLUSTER_SHARE = 10  # a cluster gets rows // CLUSTER_SHARE rows, because they are generated on the host
 BATCHES_TIMES, BATCHES_TURNS, BATCHES_SECONDS = 10, 3, 2.0
 
 Save = Callable[[Mapping[str, Any]], None]
@@ -39,13 +39,13 @@ class DeviceStep:
     Attributes
     ----------
     title : str
-        What it measures, for people.
+        What it measures.
     run : callable
-        ``(options, save) -> document``; ``lines`` of it are for people, ``failed`` holds what is not as it should be.
+        ``(options, save) -> document``, with ``lines`` of text and a list of problems, ``failed``.
     seconds : int
         Time limit.
     packages : tuple of str
-        Modules that it needs.
+        Required modules.
     """
 
     title: str
@@ -54,13 +54,13 @@ class DeviceStep:
     packages: tuple[str, ...] = ()
 
     def obstacle(self) -> str:
-        """Return the reason why the step cannot run here, or ``""``."""
+        """Return the reason that the step cannot run here, or ``""``."""
         missing = [name for name in self.packages if find_spec(name) is None]
         return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the description of the machine and the findings of the doctor."""
+    """Return the description of the machine and the doctor's findings."""
     from gpupipe.backends import device_report
     from gpupipe.bench.machine import describe_machine
 
@@ -82,7 +82,7 @@ def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def kernels(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare every kernel with its reference, on the CPU and on the GPU; save after each kernel."""
+    """Compare every kernel with its reference on the CPU and on the GPU; save after each kernel."""
     rows: list[dict[str, Any]] = []
 
     def on_line(line: str) -> None:
@@ -115,7 +115,7 @@ def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the share of the copy bandwidth of one launch for 20 columns: both orders, interpreter and own kernel."""
+    """Return one launch's share of the copy bandwidth for 20 columns: both orders, interpreter and compiled kernel."""
     from benchmarks.device.program import ORDERS, bytes_per_row, program_line, run_program, twenty_columns
     from gpupipe.backends import device_report
 
@@ -165,20 +165,24 @@ def cluster(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare reading, features and XGBoost from end to end: gpupipe, by hand, and all cores of the host."""
+    """Compare reading, features and XGBoost from end to end: gpupipe, hand-written, and all cores of the host."""
     from benchmarks.device.end_to_end import END_TO_END
 
     return _compare_end_to_end(END_TO_END, options.rows, save)
 
 
 def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare mini-batches with PyTorch's loaders, and return the time that the device waits between steps."""
+    """Compare mini-batches with PyTorch's loaders, and return the share of time between training steps."""
     from benchmarks.batches.__main__ import BATCH_SIZE, COLUMNS, ROWS, compare, text_of
 
     def told(figures: Mapping[str, Any]) -> dict[str, Any]:
         times = figures["ours_times"].get("DataLoader")
         slow = times is not None and times < BATCHES_TIMES
-        failed = [f"{times:.1f} times PyTorch's DataLoader; {BATCHES_TIMES} are wanted"] if slow else []
+        failed = (
+            [f"expected at least {BATCHES_TIMES} times the rows per second of PyTorch's DataLoader, found {times:.1f}"]
+            if slow
+            else []
+        )
         return {"lines": text_of(figures).splitlines(), "failed": failed, **figures}
 
     shape = ROWS, COLUMNS, BATCH_SIZE
@@ -186,7 +190,7 @@ def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def accelerators(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare a script for the host under cudf.pandas and cuml.accel."""
+    """Measure host scripts under cudf.pandas and cuml.accel."""
     from benchmarks.device.end_to_end import ACCELERATORS
 
     return _compare_end_to_end(ACCELERATORS, max(1, options.rows // ACCELERATOR_SHARE), save)
@@ -203,24 +207,24 @@ def _compare_end_to_end(implementations: Sequence[Any], n_rows: int, save: Save)
 
 RAPIDS = ("cudf", "cuml", "cupy", "rmm")
 NUMBA = ("numba_cuda",)
-# The most valuable evidence for its seconds first. The limits add up to 28 of the 30 minutes of a first day.
+# In order of value per second. The limits add up to 28 minutes, of 30 available.
 STEPS: dict[str, DeviceStep] = {
-    "environment": DeviceStep("The machine, and what the doctor says", environment, 40),
+    "environment": DeviceStep("Machine and doctor's findings", environment, 40),
     "copy": DeviceStep("Copy bandwidth of the device", copy, 20, NUMBA),
     "program": DeviceStep("20 columns in one launch", program, 60, NUMBA),
-    "kernels": DeviceStep("Every kernel against its reference", kernels, 120, NUMBA),
+    "kernels": DeviceStep("Every kernel compared with its reference", kernels, 120, NUMBA),
     "end_to_end": DeviceStep("Reading, features and XGBoost from end to end", end_to_end, 360, ("xgboost", *RAPIDS)),
-    "features": DeviceStep("Features, GPU beside CPU", compare_features, 80, (*NUMBA, *RAPIDS)),
-    "models": DeviceStep("Models, GPU beside CPU", compare_models, 150, (*NUMBA, "xgboost", *RAPIDS)),
-    "keyed": DeviceStep("Keyed features beside cuDF's", keyed, 70, (*NUMBA, "cudf", "cupy")),
-    "batches": DeviceStep("Mini-batches beside PyTorch's loaders", batches, 60, ("torch",)),
-    "suite": DeviceStep("The tests that need a GPU", run_tests, 270, ("pytest", "xdist", *RAPIDS)),
-    "networks": DeviceStep("The tests of networks", run_network_tests, 150, ("pytest", "xdist", "torch", *RAPIDS)),
+    "features": DeviceStep("Features, GPU compared with CPU", compare_features, 80, (*NUMBA, *RAPIDS)),
+    "models": DeviceStep("Models, GPU compared with CPU", compare_models, 150, (*NUMBA, "xgboost", *RAPIDS)),
+    "keyed": DeviceStep("Keyed features compared with cuDF's", keyed, 70, (*NUMBA, "cudf", "cupy")),
+    "batches": DeviceStep("Mini-batches compared with PyTorch's loaders", batches, 60, ("torch",)),
+    "suite": DeviceStep("Tests that need a GPU", run_tests, 270, ("pytest", "xdist", *RAPIDS)),
+    "networks": DeviceStep("Tests of networks", run_network_tests, 150, ("pytest", "xdist", "torch", *RAPIDS)),
     "cluster": DeviceStep(
-        "A cluster of this machine", cluster, 180, ("pytest", "xdist", *NUMBA, "distributed", "dask_cuda", *RAPIDS)
+        "Local cluster", cluster, 180, ("pytest", "xdist", *NUMBA, "distributed", "dask_cuda", *RAPIDS)
     ),
     "accelerators": DeviceStep(
-        "Scripts for the host under cudf.pandas and cuml.accel", accelerators, 120, ("xgboost", *RAPIDS)
+        "Host scripts under cudf.pandas and cuml.accel", accelerators, 120, ("xgboost", *RAPIDS)
     ),
 }
 

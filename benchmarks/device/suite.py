@@ -1,4 +1,4 @@
-"""The steps that run tests/gpu; failures and skips are saved test by test."""
+"""Steps that run tests/gpu; failures and skips are saved test by test."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 from benchmarks.device.processes import ROOT, stream_python
 
 SUITE = ROOT / "tests" / "gpu"
-PROCESSES = 6  # they share one GPU; most of a test is imports and work of the host
+PROCESSES = 6  # processes share one GPU; most of a test's time is imports and host work
 CLUSTER_TESTS = SUITE / "test_cluster.py"
 OUTCOMES = ("PASSED", "FAILED", "ERROR", "SKIPPED", "XFAIL", "XPASS")
 OUTPUT_CHARACTERS = 100_000
-FAILURE = "failure: "  # tests/gpu/conftest.py begins such a line with it, when a test fails
+FAILURE = "failure: "  # prefix of the line that tests/gpu/conftest.py prints for a failed test
 
 Save = Callable[[Mapping[str, Any]], None]
 
 
 def networks() -> list[str]:
-    """Return the names of the neural models: their tests take longer than all others together."""
+    """Return the names of the neural models, whose tests take longer than all others together."""
     from gpupipe.models import MODELS
 
     return [name for name, model in MODELS.items() if model.__module__.startswith("gpupipe.models.neural.")]
 
 
 def run_tests(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the outcome of the GPU tests, except those of networks and of clusters."""
+    """Return the outcome of the GPU tests, without those of networks and clusters."""
     return _run_pytest(f"not ({' or '.join(networks())})", [f"--ignore={CLUSTER_TESTS}", str(SUITE)], options, save)
 
 
@@ -37,14 +37,14 @@ def run_network_tests(options: argparse.Namespace, save: Save) -> dict[str, Any]
 
 
 def run_cluster_tests(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the outcome of the tests of a cluster, one after the other: each starts workers on the same GPU."""
+    """Return the outcome of the cluster tests, run sequentially because each starts workers on the same GPU."""
     return _run_pytest("", [str(CLUSTER_TESTS)], options, save, n_processes=0)
 
 
 def _run_pytest(
     words: str, arguments: Sequence[str], options: argparse.Namespace, save: Save, n_processes: int = PROCESSES
 ) -> dict[str, Any]:
-    """Run pytest; no test may be skipped because there is no GPU or no public table."""
+    """Run pytest; tests fail instead of being skipped without a GPU or public tables."""
     lines: list[str] = []
     left_out = [f"not run: tests that match {options.skip_tests!r}"] if options.skip_tests else []
     if options.skip_tests:
@@ -66,10 +66,12 @@ def _run_pytest(
 
 
 def _document(lines: Sequence[str], left_out: Sequence[str]) -> dict[str, Any]:
-    """Return what pytest has written so far: counts by outcome, each failure and skip, and the last line."""
+    """Return pytest's output so far: counts by outcome, failures and skips, and the last line."""
     counts = Counter(outcome for line in lines for outcome in OUTCOMES if f" {outcome} " in f"{line} " and "::" in line)
     reasons = [line for line in lines if line.startswith((FAILURE, "SKIPPED"))]
-    reasons += [line for line in lines if line.startswith("ERROR") and "::" not in line]  # of a file, not of a test
+    reasons += [
+        line for line in lines if line.startswith("ERROR") and "::" not in line
+    ]  # skip of a file, not of a test
     said = ", ".join(f"{n} {outcome.lower()}" for outcome, n in counts.items())
     output = "\n".join(lines)[-OUTPUT_CHARACTERS:]
     return {

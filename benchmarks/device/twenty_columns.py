@@ -1,4 +1,4 @@
-"""A program of twenty columns, of the kinds that tables of customers have: what kernels are measured by."""
+"""Program of twenty columns, as in typical customer tables, for measurements of kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ N_NUMBERS, N_LOGARITHMS, N_CODES, N_LEVELS = 10, 2, 2, 1000
 
 
 def twenty_columns() -> Program:
-    """Return the program: 10 numbers imputed and scaled, 2 logarithms, 4 one-hot, 2 looked up, 2 cyclic ones."""
+    """Return the program: 10 imputed and scaled, 2 logarithmic, 4 one-hot, 2 lookup and 2 cyclic columns."""
     i8, i16, _, f32, _, i64 = range(len(BLOCKS))
     rows: list[tuple[int, ...]] = []
     for i in range(N_NUMBERS):
@@ -36,7 +36,7 @@ def twenty_columns() -> Program:
 
 
 def bytes_per_row(program: Program) -> int:
-    """Return what has to be read and written for a row: each source column once, each cell of the matrix once."""
+    """Return the bytes to read and write per row: each source column once, each cell of the matrix once."""
     return sum(np.dtype(BLOCKS[block]).itemsize for block, _ in program.sources) + 4 * program.n_columns
 
 

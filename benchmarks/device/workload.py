@@ -1,9 +1,9 @@
-"""The workload of the comparison from end to end, and the report of an implementation.
+"""Workload of the end-to-end comparison, and the report of an implementation.
 
-20 columns of the churn generator are read from Parquet (a folder of files); 23 float32 columns are made of them: 6
-numbers with the median for nulls, logarithms of 2 of them, all scaled; 12 categories as codes; the churn rate of the
-city, out of fold; the hour and the weekday on circles. XGBoost learns from 80 % of the rows and is judged on the rest.
-What is learned is learned from the training rows alone.
+20 columns of generated customers are read from a folder of Parquet files and turned into 23 float32 columns: 6 numbers,
+median-imputed and scaled, 2 of them after a logarithm; 12 categories as codes; the out-of-fold churn rate of the city;
+cyclic hour and weekday. XGBoost is trained on 80 % of the rows and evaluated on the other 20 %. All statistics come
+from the training rows.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ def write_config(folder: Path, data: Path) -> Path:
 
 
 def write_data(folder: Path, n_rows: int, n_processes: int) -> None:
-    """Write `n_rows` customers as Parquet files of up to `FILE_ROWS` each, several at a time."""
+    """Write `n_rows` customers as Parquet files of up to `FILE_ROWS` rows each, several at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     starts = range(0, n_rows, FILE_ROWS)
     jobs = [(str(folder / f"{i:04d}.parquet"), start, min(FILE_ROWS, n_rows - start)) for i, start in enumerate(starts)]
-    # Spawned: the caller may hold a device, whose context does not survive a fork.
+    # Spawned, because the caller may use a device, whose context does not survive a fork.
     with ProcessPoolExecutor(min(n_processes, len(jobs)), get_context("spawn")) as pool:
         list(pool.map(_write_file, jobs))
 
@@ -91,7 +91,7 @@ RunWorkload = Callable[[list[str], StageClock, argparse.Namespace], float]
 
 
 def report(run: RunWorkload) -> None:
-    """Call `run` as often as the command line asks, and write ``{"samples": [...]}`` after each call.
+    """Call `run` as often as the command line requests, and write ``{"samples": [...]}`` after each call.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def report(run: RunWorkload) -> None:
         ``(files, clock, options) -> ROC-AUC of the test rows``.
     """
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True, help="the folder of Parquet files")
+    parser.add_argument("--data", type=Path, required=True, help="folder of Parquet files")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--model", choices=["xgboost", "logistic_regression"], default="xgboost")
     parser.add_argument("--json", type=Path, required=True)

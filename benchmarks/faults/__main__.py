@@ -1,15 +1,15 @@
-"""Runs that are killed, run out of disk space or run concurrently.
+"""Checks of runs that are killed, run out of disk space or run concurrently.
 
     python -m benchmarks.faults --kills 50 --full 20 --concurrent 4
 
-``--kills N``       runs that are killed (SIGKILL) at random moments
-``--full N``        runs whose disk fills up: a small tmpfs, or a limit of file sizes where nothing can be mounted
-``--concurrent N``  runs at once in one folder, every second one under the same name
+``--kills N``       runs killed (SIGKILL) at random moments
+``--full N``        runs whose disk fills up: a small tmpfs, or a limit of file sizes if mounting is not permitted
+``--concurrent N``  concurrent runs in one folder, half of them under the same name
 ``--read-only``     a run into a folder that cannot be written to
 
-After each, the final name must hold the old result or the new one, never a mixture; the same command with ``--resume``
-must end with the metrics of an undisturbed run, to the last digit, and leave nothing else behind. Otherwise the exit
-code is 1.
+After each run, the final name must contain the complete old result or the complete new one; the same command with
+``--resume`` must end with the metrics of an undisturbed run, to the last digit, and leave no other files. Otherwise the
+exit code is 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[FaultOu
 
 
 def text_of(found: Mapping[str, Sequence[FaultOutcome]]) -> str:
-    """Return the outcomes as lines of text, with the problems below."""
+    """Return the outcomes as lines of text, followed by the problems."""
     lines = []
     for name, runs in found.items():
         right = sum(run.outcome == RIGHT for run in runs)
@@ -62,7 +62,7 @@ def text_of(found: Mapping[str, Sequence[FaultOutcome]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the outcomes; return 1 if a run ended wrong."""
+    """Print the outcomes; return 1 if a run failed a check."""
     options = _parse(arguments)
     try:
         with tempfile.TemporaryDirectory() as name:
@@ -87,8 +87,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, default=0, metavar="N", help="see above")
     parser.add_argument("--read-only", action="store_true", help="see above")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"(default: {ROWS})")
-    parser.add_argument("--seed", type=int, default=0, help="of moments and sizes (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random moments and sizes (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this JSON file")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Faults of runs: a SIGKILL at a random moment, a full disk, a read-only folder, concurrent runs."""
+"""Injected faults: a SIGKILL at a random moment, a full disk, a read-only folder, concurrent runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gpupipe.units import KIB, MIB
 
 Told = Callable[[str], None]
 ROOM_TO_RESUME = 64 * MIB
-FULL_AT_LEAST = 16 * KIB  # bytes: no room for anything but the first lines of the log
+FULL_AT_LEAST = 16 * KIB  # bytes: room for only the first lines of the log
 
 
 def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Kill `n` runs at random moments of the time of an undisturbed run; every second one replaces an old run."""
+    """Kill `n` runs at random moments of an undisturbed run's duration; every second one replaces an old run."""
     draw, ended = random.Random(seed), []
     for i in range(n):
         here, moment = folder / f"kill {i}", draw.uniform(0.0, reference.seconds)
@@ -49,7 +49,7 @@ def kills(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) 
 
 
 def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Fill up the disk in `n` runs: a tmpfs of random size, or a file size limit if none can be mounted."""
+    """Fill the disk in `n` runs: a tmpfs of random size, or a file size limit if mounting is not permitted."""
     draw, ended = random.Random(seed), []
     needed = 3 * sum((reference.run / name).stat().st_size for name in names(reference.run))
     for i in range(n):
@@ -76,12 +76,12 @@ def full_disks(reference: ReferenceRun, n: int, seed: int, folder: Path, told: T
 
 
 def read_only(reference: ReferenceRun, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Run into a read-only folder, which is refused before anything is read. Needs the right to mount."""
+    """Run into a read-only folder, which must be rejected before any input is read; requires mount permission."""
     here = folder / "read-only"
     here.mkdir()
     with _tmpfs(here) as resize:
         if resize is None:
-            told("read-only: not tried, since nothing can be mounted here")
+            told("read-only: skipped, mounting is not permitted")
             return []
         old = reference.place_old(here / "run")
         subprocess.run(["mount", "-o", "remount,ro", str(here)], check=True)
@@ -94,7 +94,7 @@ def read_only(reference: ReferenceRun, folder: Path, told: Told) -> list[FaultOu
 
 
 def concurrent(reference: ReferenceRun, n: int, folder: Path, told: Told) -> list[FaultOutcome]:
-    """Run `n` times at once in one folder, every second run under the same name."""
+    """Run `n` times concurrently in one folder, every second run under the same name."""
     here = folder / "concurrent"
     here.mkdir()
     finals = [here / ("shared" if i % 2 else f"own {i}") for i in range(n)]
@@ -104,10 +104,10 @@ def concurrent(reference: ReferenceRun, n: int, folder: Path, told: Told) -> lis
         said = process.communicate(timeout=MOST_SECONDS)[1]
         problems = problems_of_error(process.returncode, said, (0,))
         left, more = reference.left(final, "")
-        ended.append(_ended(f"one of {n} at once", process.returncode, left, 0, problems + more))
+        ended.append(_ended(f"one of {n} concurrent runs", process.returncode, left, 0, problems + more))
         told(f"concurrent {i + 1} of {n}: {ended[-1].outcome}")
-    beside = sorted({path.name for path in here.iterdir()} - {final.name for final in finals})
-    return [*ended, _ended("what they leave", 0, "new", 0, [f"left behind: {', '.join(beside)}"] if beside else [])]
+    extra = sorted({path.name for path in here.iterdir()} - {final.name for final in finals})
+    return [*ended, _ended("leftover files", 0, "new", 0, [f"unexpected files: {', '.join(extra)}"] if extra else [])]
 
 
 def _ended(what: str, code: int, left: str, taken: int, problems: list[str]) -> FaultOutcome:
@@ -116,7 +116,7 @@ def _ended(what: str, code: int, left: str, taken: int, problems: list[str]) -> 
 
 @contextmanager
 def _tmpfs(folder: Path) -> Iterator[Callable[[int], None] | None]:
-    """Mount a tmpfs at `folder` and yield a function that resizes it; None if it cannot be mounted."""
+    """Mount a tmpfs at `folder` and yield a function that resizes it; yield None if mounting is not permitted."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM_TO_RESUME}", "tmpfs", str(folder)],
                              capture_output=True, check=False)  # fmt: skip
     if mounted.returncode:

@@ -1,4 +1,4 @@
-"""Disturbed runs of the command line, and checks that they leave the old result or the new one."""
+"""Disturbed runs of the command line, and checks that the old result or the new one remains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
 from gpupipe.pipeline.rundir import write_run_file
 
 RIGHT, WRONG = "right", "wrong"
-MOST_LINES = 12  # of an error
+MOST_LINES = 12  # lines of an error
 LOOK_SECONDS, MOST_SECONDS = 0.01, 600.0
 
 CONFIG = """\
@@ -38,19 +38,19 @@ report: {{enabled: false}}
 
 @dataclass(frozen=True)
 class FaultOutcome:
-    """The outcome of a disturbed run, and of the run with --resume after it.
+    """Outcome of a disturbed run and of the subsequent run with --resume.
 
     Attributes
     ----------
     what : str
-        The fault.
+        Description of the fault.
     outcome : {"right", "wrong"}
     code : int
-        Its exit code; below 0 where a signal ended it.
+        Its exit code; negative if a signal ended it.
     left : {"old", "new", "nothing"}
-        What the final name held then.
+        Content of the final name after it.
     taken_up : int
-        Stages that the next run, with --resume, took from its checkpoints.
+        Number of stages that the run with --resume took from checkpoints.
     problems : tuple of str
     """
 
@@ -71,7 +71,7 @@ class ReferenceRun:
     config : Path
     run : Path
     seconds : float
-        From when it had begun, its libraries loaded, to its end.
+        From its start, after loading libraries, to its end.
     """
 
     config: Path
@@ -80,17 +80,17 @@ class ReferenceRun:
 
     @property
     def metrics(self) -> bytes:
-        """The content of metrics.json."""
+        """Content of metrics.json."""
         return (self.run / "metrics.json").read_bytes()
 
     @classmethod
     def of(cls, folder: Path, rows: int) -> ReferenceRun:
-        """Run undisturbed in `folder`, twice: the first run loads files that the others find in memory.
+        """Run undisturbed in `folder`, twice, because the first run fills the page cache.
 
         Raises
         ------
         GpupipeError
-            If that fails.
+            If the run fails.
         """
         config = folder / "faults.yaml"
         config.write_text(CONFIG.format(rows=rows), encoding="utf8")
@@ -104,23 +104,23 @@ class ReferenceRun:
         return cls(config, folder / "undisturbed", seconds)
 
     def place_old(self, final: Path) -> str:
-        """Copy the reference run to where another will be; return the mark of its files."""
+        """Copy the reference run to the final name of another run; return the hash of its files."""
         shutil.copytree(self.run, final)
         (final / "log.jsonl").write_text("of the earlier run\n", encoding="utf8")
         write_run_file(final)
         return mark(final)
 
     def left(self, final: Path, old: str) -> tuple[str, list[str]]:
-        """Return what the final name holds, and its problems."""
+        """Return the content of the final name, and its problems."""
         if not final.exists():
-            return "nothing", ["the earlier run is gone"] if old else []
+            return "nothing", ["the earlier run is missing"] if old else []
         if mark(final) == old:
             return "old", []
         is_whole = sorted(names(final)) == sorted(names(self.run)) and self.is_same(final)
-        return "new", [] if is_whole else ["what is under the final name is neither the old run nor the new one"]
+        return "new", [] if is_whole else ["the directory under the final name is neither the old run nor the new one"]
 
     def is_same(self, run: Path) -> bool:
-        """Return whether a run has the metrics of the undisturbed one, to the last digit."""
+        """Return whether a run has exactly the metrics of the undisturbed one."""
         return (run / "metrics.json").read_bytes() == self.metrics
 
     def resumed(self, final: Path) -> tuple[int, list[str]]:
@@ -129,18 +129,18 @@ class ReferenceRun:
         said = process.communicate(timeout=MOST_SECONDS)[1]
         if process.returncode:
             return 0, [f"--resume ended with exit code {process.returncode}: {said[-500:]}"]
-        problems = [] if self.is_same(final) else ["--resume gave other metrics"]
-        beside = sorted(path.name for path in final.parent.iterdir() if path != final)
-        problems += [f"left behind: {', '.join(beside)}"] if beside else []
+        problems = [] if self.is_same(final) else ["the metrics after --resume differ"]
+        extra = sorted(path.name for path in final.parent.iterdir() if path != final)
+        problems += [f"unexpected files: {', '.join(extra)}"] if extra else []
         stages = json.loads((final / "timeline.json").read_text(encoding="utf8"))["stages"]
         return sum(RESUMED in stage["notes"] for stage in stages), problems
 
 
 def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: int | None = None) -> Any:
-    """Start a run; `most_bytes` limits the size of its files."""
+    """Start a run; `most_bytes` limits the size of each of its files."""
     environment = child_environment({"PYTHONIOENCODING": "utf8"})
     if most_bytes is not None:
-        environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not see that a compiled module was cut short
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python does not notice a truncated compiled module
     command = python_command("-m", "gpupipe", "run", str(config), "--quiet", "--device", "cpu")
 
     def limit() -> None:
@@ -154,26 +154,26 @@ def start(config: Path, output: Path, options: Sequence[str] = (), most_bytes: i
 
 
 def until_begun(process: Any, folder: Path) -> float:
-    """Wait until a run has its hidden directory in `folder`; return the time."""
+    """Wait until a run has created its hidden directory in `folder`; return the time."""
     while process.poll() is None and not any(".tmp-" in path.name for path in folder.iterdir()):
         time.sleep(LOOK_SECONDS)
     return time.monotonic()
 
 
 def problems_of_error(code: int, said: str, allowed: Sequence[int]) -> list[str]:
-    """Return the problems of an ended run: another exit code, a traceback, more than a screen."""
+    """Return the problems of a finished run: an unexpected exit code, a traceback, or more than a screen of errors."""
     problems = [] if code in allowed else [f"exit code {code}: {said[-500:]}"]
     problems += ["a traceback"] if "Traceback" in said else []
-    return problems + (["more than a screen"] if len(said.splitlines()) > MOST_LINES else [])
+    return problems + (["an error of more than a screen"] if len(said.splitlines()) > MOST_LINES else [])
 
 
 def names(folder: Path) -> list[str]:
-    """Return the files below a folder."""
+    """Return the files in a folder and its subfolders."""
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
 
 
 def mark(folder: Path) -> str:
-    """Return a hash of all files below a folder, and of their names."""
+    """Return a hash of the names and contents of all files in a folder."""
     found = hashlib.sha256()
     for name in sorted(names(folder)):
         found.update(f"{name}\0".encode() + (folder / name).read_bytes() + b"\0")

@@ -1,20 +1,20 @@
-"""Keyed features beside the best pandas and polars code for the same columns: ``python -m benchmarks.keyed``.
+"""Keyed features compared with the best pandas and polars code for the same columns: ``python -m benchmarks.keyed``.
 
-The log is online-retail (``GPUPIPE_DATA``), copied to ``--events`` lines with customers of their own in each copy. From
-it come ten running columns, a value for each line of what its customer had done up to and with it; two windows of 30
-days; and, joined back, seven columns of each customer before a cut-off. What each may do:
+The log is online-retail (``GPUPIPE_DATA``), repeated up to ``--events`` events with distinct customers in each copy.
+The features are ten running columns, with a value for each event over its customer's events up to and including it; two
+windows of 30 days; and seven aggregates of each customer before a cut-off. The implementations:
 
-``gpupipe``                arrays; sorts by customer once, for all groups
-``pandas``                 a frame, anything vectorised in pandas and NumPy; sorts for the windows only, and marks the
-                           first line of each customer and article once, for two groups
+``gpupipe``                on arrays; sorts by customer once for all groups
+``pandas``                 on a frame, with any vectorized pandas and NumPy code; sorts for the windows only, and marks
+                           the first event of each customer and article once for two groups
 ``pandas, as documented``  ``groupby().rolling("30D")`` for the windows, ``groupby().agg()`` with "nunique"
-``polars``                 a frame, lazy queries on all threads; sorts once for lines, and not for customers
+``polars``                 on a frame, with lazy queries on all threads; sorts once for events, and not for customers
 
-All start from the same columns in memory and know that lines stand in the order of time. All give a value for each line
-in that order, peers for lines with a customer only. Making the frames is not counted; sorting is, and so is bringing
-results back into the order of the lines. Each runs in processes of its own, in turn, after a warm-up in each. Medians.
+All start from the same columns in memory and may rely on events being sorted by time. All return a value for each event
+in that order; the peers skip events without a customer. The times include sorting and restoring the order of the
+events, but not creating the frames. Each runs in its own processes, in turn, after a warm-up. Results are medians.
 
-Exit code 1: a column of a peer differs from gpupipe's by more than 1e-5 of max(1, |value|).
+The exit code is 1 if a column of a peer differs from gpupipe's by more than 1e-5 of max(1, |value|).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Samples = dict[str, list[dict[str, float]]]
 
 
 def compare(n_events: int, turns: int, repeat: int) -> dict[str, Any]:
-    """Return the seconds of all implementations, their ratios to gpupipe's, and the columns that differ."""
+    """Return the seconds of all implementations, their ratios to gpupipe, and the columns that differ."""
     data = os.environ.get("GPUPIPE_DATA")
     if not data:
         raise ConfigError("GPUPIPE_DATA is not set", where="environment", fix="see configs/README.md")
@@ -80,7 +80,7 @@ def _samples(folder: Path, turns: int, repeat: int) -> Samples:
 
 
 def _medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each stage, and of the sum for implementations that have all stages."""
+    """Return the median of each stage, and of the sum for implementations with all stages."""
     stages = {stage: statistics.median(sample[stage] for sample in samples) for stage in samples[0]}
     if "running" not in stages:
         return stages
@@ -88,7 +88,7 @@ def _medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _errors(folder: Path, name: str) -> dict[str, float]:
-    """Return the largest difference of each column from gpupipe's; infinite where only one of the two is null."""
+    """Return the largest difference of each column from gpupipe's; infinite if only one of the two is null."""
     import numpy as np
 
     errors = {}
@@ -104,10 +104,10 @@ def _errors(folder: Path, name: str) -> dict[str, float]:
 
 
 def text_of(figures: Mapping[str, Any]) -> str:
-    """Return the figures as a table: the seconds of each group, and their multiples of gpupipe's."""
+    """Return the results as a table: the seconds of each group, and their ratios to gpupipe's."""
     seconds, ratios = figures["seconds"], figures["ratios"]
     stages = list(seconds[GPUPIPE])
-    head = f"{figures['events']:,} lines, load {figures['load']:.1f}; seconds, and multiples of {GPUPIPE}"
+    head = f"{figures['events']:,} events, load {figures['load']:.1f}; seconds, and ratios to {GPUPIPE}"
     lines = [f"{'':<24}" + "".join(f"{stage:>16}" for stage in stages)]
     for name, took in seconds.items():
         cells = [f"{took[s]:.3f} {ratios[name][s]:6.1f} x" if s in took else "" for s in stages]
@@ -122,10 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.keyed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=int, default=EVENTS, help=f"lines of the log (default: {EVENTS})")
-    parser.add_argument("--turns", type=int, default=TURNS, help=f"processes of each implementation (default: {TURNS})")
-    parser.add_argument("--repeat", type=int, default=REPEAT, help=f"measured runs of a process (default: {REPEAT})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
+    parser.add_argument("--events", type=int, default=EVENTS, help=f"number of events (default: {EVENTS})")
+    parser.add_argument("--turns", type=int, default=TURNS, help=f"processes per implementation (default: {TURNS})")
+    parser.add_argument("--repeat", type=int, default=REPEAT, help=f"measured runs per process (default: {REPEAT})")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all results to this JSON file")
     options = parser.parse_args(arguments)
     try:
         figures = compare(options.events, options.turns, options.repeat)

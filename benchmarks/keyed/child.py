@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.keyed.event_log import Columns
 
 GPUPIPE, PANDAS, DOCUMENTED, POLARS = "gpupipe", "pandas", "pandas, as documented", "polars"
-# name -> module and function: a child imports the libraries of its own implementation only
+# name → module and function: a child imports only the libraries of its implementation
 IMPLEMENTATIONS = {
     GPUPIPE: ("benchmarks.keyed.gpupipe_features", "compiled"),
     PANDAS: ("benchmarks.peers.keyed_pandas", "best"),
@@ -27,12 +27,12 @@ IMPLEMENTATIONS = {
 
 
 def make_columns(folder: Path, name: str, repeat: int) -> dict[str, Any]:
-    """Run an implementation once to warm up, and `repeat` times more; write the columns of the last run to `folder`.
+    """Run an implementation once as a warm-up, then `repeat` times; write the columns of the last run to `folder`.
 
     Returns
     -------
     dict
-        ``samples``: the seconds of the stages of each repetition.
+        ``samples``: the seconds of each stage per repetition.
     """
     module, function = IMPLEMENTATIONS[name]
     compute, events = getattr(import_module(module), function), read(folder)
@@ -46,7 +46,7 @@ def make_columns(folder: Path, name: str, repeat: int) -> dict[str, Any]:
 
 
 def _write(columns: Columns, events: EventLog, folder: Path) -> None:
-    """Write the columns as float32, those with a value per line without the lines that have no customer."""
+    """Write the columns as float32; columns with a value per event skip events without a customer."""
     import numpy as np
 
     known = events.key >= 0
@@ -58,9 +58,9 @@ def _write(columns: Columns, events: EventLog, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the seconds of one implementation; return the exit code."""
+    """Write the seconds of one implementation, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.keyed.child", description=__doc__)
-    parser.add_argument("folder", type=Path, help="the event log; the columns are written here too")
+    parser.add_argument("folder", type=Path, help="folder of the event log; the columns are written here too")
     parser.add_argument("name", choices=list(IMPLEMENTATIONS))
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", type=Path, required=True)

@@ -1,7 +1,7 @@
-"""A long log to compare keyed features on: the lines of online-retail, once for each copy of its customers.
+"""Long event log for the comparison of keyed features: copies of online-retail with distinct customers.
 
-Lines stand in the order of their time, as in a log, those of one minute as in the copies; a quarter of them have no
-customer. Every copy has customers of its own, so that a customer has as many lines as in the shop.
+Events are sorted by time; events of one minute stay in the order of the copies. A quarter of them have no customer.
+Every copy has its own customers, so a customer has the same number of events as in the shop.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from gpupipe.units import DAY_US
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
-    Columns = dict[str, dict[str, Array]]  # group -> name -> one value for each line, or each customer
+    Columns = dict[str, dict[str, Array]]  # group → name → one value per event or per customer
 
 FILE = Path("online-retail") / "online_retail.csv.gz"
 
-SPAN = 30 * DAY_US  # the window, and the half-life
+SPAN = 30 * DAY_US  # length of the window, and half-life
 CUT_OFF = 1_315_612_800_000_000  # 2011-09-10
 
 
 @dataclass(frozen=True)
 class EventLog:
-    """The columns of the log, one value for each line.
+    """Columns of the log, one value per event.
 
     Attributes
     ----------
     key : ndarray of int32
-        The customer, from 0; -1 for none.
+        Code of the customer, from 0; -1 for none.
     time : ndarray of int64
         Microseconds, ascending.
     spend : ndarray of float64
     stock : ndarray of int32
-        The code of the article, from 1.
+        Code of the article, from 1.
     """
 
     key: Array
@@ -51,25 +51,25 @@ class EventLog:
 
 
 def write(data: Path, n_events: int, folder: Path) -> None:
-    """Write the log into `folder`, one file a column.
+    """Write the log into `folder`, one file per column.
 
     Parameters
     ----------
     data : Path
-        The folder of the public tables.
+        Folder of the public tables.
     n_events : int
     folder : Path
 
     Raises
     ------
     ConfigError
-        If there is no online-retail in `data`.
+        If online-retail is missing in `data`.
     """
     import numpy as np
     import pandas as pd
 
     if not (data / FILE).is_file():
-        raise ConfigError(f"there is no file {data / FILE}", where="GPUPIPE_DATA", fix="see configs/README.md")
+        raise ConfigError(f"{data / FILE} does not exist", where="GPUPIPE_DATA", fix="see configs/README.md")
     shop = pd.read_csv(data / FILE, dtype={"InvoiceNo": str, "StockCode": str})
     key, customers = pd.factorize(shop["CustomerID"], sort=True)
     columns = {

@@ -1,4 +1,4 @@
-"""The keyed features in gpupipe's compiled kernels: arrays in, arrays out, one value per line or customer."""
+"""Keyed features with gpupipe's compiled kernels: arrays in, arrays out, one value per event or customer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _running(history: keyed.History, spend: keyed.KeyedColumn, stock: Array, see
         "min": keyed.aggregate(spend, seen, "min"),
         "max": keyed.aggregate(spend, seen, "max"),
         "std": keyed.aggregate(spend, seen, "std"),
-        "lag": keyed.lag(spend, seen, 2),  # 1 is the line itself
+        "lag": keyed.lag(spend, seen, 2),  # 1 is the event itself
         "decayed": keyed.decayed_sum(spend, seen, SPAN),
         "days since": keyed.time_since(keyed.queries_of_events(history), unit=DAY_US),
         "stock codes": keyed.aggregate_codes(stock, seen, "nunique"),

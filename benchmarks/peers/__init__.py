@@ -1,6 +1,6 @@
-"""Hand-written implementations of the workloads in other libraries, named WORKLOAD_LIBRARY.
+"""Hand-written implementations of the workloads in other libraries; modules are named WORKLOAD_LIBRARY.
 
-``churn_``     `benchmarks.device.workload` from end to end in pandas, polars and cuDF; scripts of their own
-``features_``  the features of `benchmarks.cluster.workload` in dask.dataframe
+``churn_``     `benchmarks.device.workload` from end to end in pandas, polars and cuDF, as standalone scripts
+``features_``  features of `benchmarks.cluster.workload` in dask.dataframe
 ``keyed_``     keyed features: those of `benchmarks.keyed` in pandas and polars, of `benchmarks.device.keyed` in cuDF
 """

@@ -1,9 +1,8 @@
-"""The workload of `benchmarks.device.workload`, written by hand for one GPU with cuDF, CuPy and XGBoost.
+"""Workload of `benchmarks.device.workload`, hand-written for one GPU with cuDF, CuPy and XGBoost.
 
-As fast as the functions of these libraries allow: one allocator with a pool, one `read_parquet`,
-categories as codes, one preallocated column-major matrix for all rows, target rates by `bincount` on codes, the ROC-AUC
-from one sort on the device, nothing on the host but paths. It does without cuML, so that it runs before cuML's
-libraries have arrived.
+As fast as the functions of these libraries allow: one pool allocator, one `read_parquet`, categories as codes, one
+preallocated column-major matrix for all rows, target rates by `bincount` on codes, the ROC-AUC from one sort on the
+device, and only paths on the host. It does not use cuML, so it can run before cuML's libraries have arrived.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the workload and write its JSON."""
+    """Run the workload and write its results as JSON."""
     import cupy
     import rmm
     from rmm.allocators.cupy import rmm_cupy_allocator
@@ -33,7 +32,7 @@ def main() -> None:
 
 
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
+    """Read, compute features, train, predict; return the ROC-AUC of the test rows."""
     import cudf
     import cupy
 
@@ -100,11 +99,11 @@ def _train(X: Array, y: Array) -> Any:
 
 
 def _roc_auc(y: Array, score: Array) -> float:
-    """Return the area under the ROC curve; rows of equal score are one point of it."""
+    """Return the area under the ROC curve; rows with equal scores form one point of the curve."""
     import cupy
 
     order = cupy.argsort(-score)
-    is_last = cupy.concatenate([cupy.diff(score[order]) != 0, cupy.ones(1, dtype=bool)])  # of its score
+    is_last = cupy.concatenate([cupy.diff(score[order]) != 0, cupy.ones(1, dtype=bool)])  # rows with this score
     last = cupy.flatnonzero(is_last)
     hits = cupy.cumsum(y[order], dtype="float64")[last]
     misses = last + 1 - hits

@@ -1,4 +1,4 @@
-"""The workload of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as in many notebooks.
+"""Workload of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as in many notebooks.
 
 ``python -m cudf.pandas`` and ``python -m cuml.accel`` run it unchanged.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
+    """Read, compute features, train, predict; return the ROC-AUC of the test rows."""
     import numpy as np
     import pandas as pd
 
@@ -55,7 +55,7 @@ def _features(frame: pd.DataFrame, y: Array, is_train: HostArray, fold: Array) -
 
 
 def train_and_score(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:
-    """Train on the training rows with all cores, and return the ROC-AUC of the others."""
+    """Train on the training rows with all cores, and return the ROC-AUC of the test rows."""
     from sklearn.metrics import roc_auc_score
 
     with clock("train"):

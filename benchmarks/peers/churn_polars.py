@@ -1,4 +1,4 @@
-"""The workload of `benchmarks.device.workload` on all cores of the host: polars, NumPy, XGBoost."""
+"""Workload of `benchmarks.device.workload` on all cores of the host, in polars, NumPy and XGBoost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> float:
-    """Read, make features, train, predict; return the ROC-AUC of the test rows."""
+    """Read, compute features, train, predict; return the ROC-AUC of the test rows."""
     import numpy as np
     import polars as pl
 

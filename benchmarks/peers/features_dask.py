@@ -1,7 +1,7 @@
-"""The features of `benchmarks.cluster.workload` in dask.dataframe: codes and lookup tables in each partition.
+"""Features of `benchmarks.cluster.workload` in dask.dataframe, with codes and lookup tables in each partition.
 
-Strings are read as categories, which Dask makes known once; what is used twice is kept on the workers. Medians are
-Dask's own, which are approximate; the split is its `random_split`, which is not stratified.
+Strings are read as categories, which Dask makes known once; results that are used twice are persisted on the workers.
+Medians are Dask's approximate ones; the split is its `random_split`, which is not stratified.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCK = "64MB"
 
 
 def features(file: Path, clock: StageClock, n_workers: int, memory: str | None) -> dict[str, Any]:
-    """Make the features with workers of one thread each."""
+    """Compute the features with workers of one thread each."""
     from distributed import Client, LocalCluster, wait
 
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def _read(file: Path) -> dd.DataFrame:
 
 
 def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
-    """Return a partition with its target as a number, folds, and the codes of the columns with target rates."""
+    """Return a partition with a numeric target, folds, and codes of the columns with target rates."""
     fold = pd.util.hash_array(np.arange(len(part)) + np.uint64(len(part))) % FOLDS
     made: dict[str, Any] = {name: _bucket(part, other) for name, other in CROSSES.items()}
     return part.assign(
@@ -85,7 +85,7 @@ def _with_codes(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bucket(part: pd.DataFrame, other: str) -> Array:
-    """Return the bucket of each row's pair of levels: pairs are hashed, not rows."""
+    """Return the bucket of each row's pair of levels; each distinct pair is hashed once."""
     first, second = part[CITY].cat, part[other].cat
     pairs = [f"{a}|{b}" for a in first.categories for b in second.categories]
     lookup = (pd.util.hash_array(np.array(pairs or [""], object)) % BUCKETS).astype("int32")
@@ -113,7 +113,7 @@ def _fit(train: dd.DataFrame) -> Fitted:
 
 
 def _rates(grouped: pd.DataFrame, n_levels: int) -> tuple[Array, Array]:
-    """Return the smoothed rate of each level without each fold, shape (folds, levels), and of all rows."""
+    """Return the smoothed rate of each level without each fold, shape (folds, levels), and over all rows."""
     every = pd.MultiIndex.from_product([range(FOLDS), range(n_levels)])
     table = grouped.reindex(every, fill_value=0)
     n, total = (table[name].to_numpy().reshape(FOLDS, n_levels) for name in ("count", "sum"))
@@ -122,7 +122,7 @@ def _rates(grouped: pd.DataFrame, n_levels: int) -> tuple[Array, Array]:
 
 
 def _matrix(part: pd.DataFrame, fitted: Fitted, own: bool) -> pd.DataFrame:
-    """Return the features of a partition; `own` for training rows, whose rates exclude their own fold."""
+    """Return the features of a partition; with `own`, for training rows, rates exclude the row's own fold."""
     names = _names(fitted["levels"])
     X, j = np.empty((len(part), len(names)), "float32", order="F"), 0
     for name, median, mean, deviation in fitted["numbers"]:

@@ -1,4 +1,4 @@
-"""The columns of `benchmarks.keyed` in pandas and NumPy: as fast as they allow, and as their documentation suggests."""
+"""Columns of `benchmarks.keyed` in pandas and NumPy: an optimized version, and one with the documented methods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def best(events: EventLog, clock: StageClock) -> Columns:
-    """Compute all columns. Running ones need no sorting, as lines are in the order of time; windows do."""
+    """Compute all columns. Events are sorted by time, so only the windows need another sort."""
     table = _table(events)
     with clock("ordering"):
         lines = table[table["key"] >= 0].reset_index(drop=True)
@@ -71,9 +71,9 @@ def _running(lines: pd.DataFrame) -> dict[str, Array]:
 
 
 def _windows(key: Array, time: Array, spend: Array) -> dict[str, Array]:
-    """Return the windows of lines in the order of key and time: sums up to the line, less those up to its window."""
+    """Return windows of events sorted by key and time: sums up to the event minus sums up to its window's start."""
     time = time - time.min()
-    place = key * np.int64(time.max() + SPAN + 1) + time  # windows of one key do not reach into another's
+    place = key * np.int64(time.max() + SPAN + 1) + time  # windows of one key do not extend into another key
     low = np.searchsorted(place, place - SPAN, side="right")
     sums = np.concatenate([[0.0], np.cumsum(spend)])
     return {"30 d sum": sums[1:] - sums[low], "30 d count": np.arange(1, len(low) + 1) - low}

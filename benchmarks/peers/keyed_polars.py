@@ -1,4 +1,4 @@
-"""The columns of `benchmarks.keyed` in polars: a lazy query per group, on all threads, sorted where that is faster."""
+"""Columns of `benchmarks.keyed` in polars: a lazy query per group, on all threads, sorted if that is faster."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _running(lines: pl.LazyFrame, start: int) -> pl.LazyFrame:
 
 
 def _windows(lines: pl.LazyFrame) -> pl.LazyFrame:
-    """Return sums up to the line less those up to its window, which polars' join to the nearest finds.
+    """Return sums up to the event minus sums up to its window's start, found by polars' asof join.
 
-    Its ``rolling_sum_by`` is as quick, but lets a line see all others of its minute: another result.
+    ``rolling_sum_by`` is equally fast, but includes all events of the same minute, which is a different result.
     """
     place = pl.col("key").cast(pl.Int64) * (TIME.max() - TIME.min() + SPAN + 1) + TIME - TIME.min()
     walked = lines.select(
@@ -83,7 +83,7 @@ def _joined_back(known: pl.LazyFrame, n_keys: int) -> pl.LazyFrame:
 
 
 def _placed(made: pl.LazyFrame, back: pl.Series) -> dict[str, Any]:
-    """Return the columns in the order of the lines, in float32 as in gpupipe, which moves fewer bytes."""
+    """Return the columns in the order of the events, as float32 like gpupipe, which moves fewer bytes."""
     narrow = made.select(pl.all().cast(pl.Float32)).collect()
     return _arrays(narrow.lazy().select(pl.all().gather(pl.lit(back))).collect())
 

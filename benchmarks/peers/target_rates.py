@@ -9,7 +9,7 @@ from gpupipe.typing import Array
 
 
 def smoothed_rates(n: Array, total: Array) -> tuple[Array, Array]:
-    """Return the rate of each level without the rows of each fold, shape (folds, levels), and of all rows.
+    """Return the rate of each level without the rows of each fold, shape (folds, levels), and over all rows.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def smoothed_rates(n: Array, total: Array) -> tuple[Array, Array]:
 
 
 def rate_of_rows(code: Array, y: Array, is_train: Array, fold: Array, xp: Any) -> Array:
-    """Return the rate of each row's level, for training rows without the rows of their own fold.
+    """Return the rate of each row's level; for training rows, without the rows of the same fold.
 
     Parameters
     ----------

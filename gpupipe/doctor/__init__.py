@@ -1,7 +1,7 @@
-"""Findings on why the GPU is not used, each with its fix, in the order in which they should be fixed.
+"""Diagnosis of a machine: why the GPU is not used, as findings with fixes, in the order in which to apply them.
 
-Written for machines where everything is broken: no library that computes is imported into this process (each is tried
-in a process of its own, for an import may abort), and metadata that cannot be read is a finding like any other.
+Works on machines where everything is broken: compute libraries are imported only in child processes, because an import
+can abort, and unreadable metadata is a finding like any other.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = ["Finding", "Level", "diagnose", "exit_code"]
 
-SECONDS_TO_IMPORT = 120.0  # cuML takes 15 s where nothing is cached; a library that hangs never ends
+SECONDS_TO_IMPORT = 120.0  # cuML takes 15 s with cold caches; a library that hangs never returns
 
 
 def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
-    """Return what was found on this machine; never raises.
+    """Return the findings on this machine; never raises.
 
     Parameters
     ----------
     timeout_seconds : float
-        How long a library may take to import before that is a finding.
+        Time limit of each import; a library that exceeds it is reported as a finding.
     """
     installed, gpus, around = read_distributions(), probe_gpus(), read_host_environment()
     return [
@@ -49,16 +49,16 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """Return 4 if something is broken, else 0: a machine without a GPU is not."""
+    """Return 4 if any finding is an error, else 0; a missing GPU is not an error."""
     return DeviceError.exit_code if any(finding.level == "error" for finding in findings) else 0
 
 
 def _auto(gpu: GpuProbe, installed: Distributions) -> list[Finding]:
-    """Say where a run would compute."""
+    """Report the device that ``--device auto`` selects."""
     try:
         obstacle = device_report().gpu_obstacle
-    except ConfigError:  # of GPUPIPE_THREADS, with which every run stops: said of the threads
+    except ConfigError:  # invalid GPUPIPE_THREADS: the "threads" finding reports it
         return []
     if not obstacle:
-        return [Finding("ok", "--device auto", f"computes on the GPU: {gpu.reason}")]
-    return [Finding("warning" if gpu.usable else "ok", "--device auto", f"computes on the CPU: {obstacle}")]
+        return [Finding("ok", "--device auto", f"selects the GPU: {gpu.reason}")]
+    return [Finding("warning" if gpu.usable else "ok", "--device auto", f"selects the CPU: {obstacle}")]

@@ -1,4 +1,4 @@
-"""Installed distributions, from their metadata (nothing is imported), and commands that install what suits here."""
+"""Installed distributions, read from metadata without importing them, and pip commands that repair them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpupipe.backends.probe import GpuProbe
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-# import name → names of the distributions that may hold it; without a suffix: conda's, or for any CUDA
+# import name → distributions that may provide it; names without a suffix are conda's, or fit any CUDA
 GPU_DISTRIBUTIONS = {
     "cudf": ("cudf-cu13", "cudf-cu12", "cudf"),
     "cuml": ("cuml-cu13", "cuml-cu12", "cuml"),
@@ -26,22 +26,22 @@ GPU_DISTRIBUTIONS = {
     "torch": ("torch",),
 }
 OWN = "gpupipe"
-# NVIDIA's own libraries are left out: those of two CUDA versions lie in folders of their own, and PyTorch brings some.
+# NVIDIA's libraries are not listed: those of two CUDA versions use separate folders, and PyTorch installs some itself.
 OF_CUDA = re.compile(r"(?!nvidia-).+-cu(?:da)?(?P<major>\d\d)x?")
 
 
 @dataclass(frozen=True)
 class Distributions:
-    """The distributions on the import path.
+    """Distributions on the import path.
 
     Attributes
     ----------
     versions : dict of str to str
-        By normalised name (``cudf-cu13``).
+        Version by normalised name (``cudf-cu13``).
     requirements : dict of str to list of str
-        What each distribution asks for, as its metadata has it.
+        Requirements of each distribution, as written in its metadata.
     unreadable : list of str
-        Metadata folders that say neither name nor version.
+        Metadata folders without a name or a version.
     """
 
     versions: dict[str, str] = field(default_factory=dict)
@@ -49,11 +49,11 @@ class Distributions:
     unreadable: list[str] = field(default_factory=list)
 
     def of(self, module: str) -> list[str]:
-        """Return the installed distributions that hold the GPU package `module`."""
+        """Return the installed distributions that provide the GPU package `module`."""
         return [name for name in GPU_DISTRIBUTIONS[module] if name in self.versions]
 
     def cuda_majors(self) -> dict[int, list[str]]:
-        """Return the distributions that are built for one CUDA, by that."""
+        """Return CUDA major version to the distributions built for it."""
         majors: dict[int, list[str]] = {}
         for name in sorted(self.versions):
             if match := OF_CUDA.fullmatch(name):
@@ -61,11 +61,11 @@ class Distributions:
         return majors
 
     def has_gpu_packages(self) -> bool:
-        """Return whether somebody wants a GPU here: RAPIDS or CuPy is installed."""
+        """Return whether RAPIDS or CuPy is installed, that is, whether a GPU is wanted."""
         return any(self.of(module) for module in ("cudf", "cuml", "cupy", "rmm"))
 
     def asked(self, name: str, extra: str = "") -> Iterator[Requirement]:
-        """Yield what distribution `name` asks for: of all, or only under its `extra`; nothing without packaging."""
+        """Yield the requirements of distribution `name` or of its `extra`; none if packaging is not installed."""
         try:
             from packaging.requirements import InvalidRequirement, Requirement
         except ImportError:
@@ -82,13 +82,13 @@ class Distributions:
 
 
 def read_distributions() -> Distributions:
-    """Return what is installed; of two of a name the first on the path counts, as for imports."""
+    """Return the installed distributions; of two with one name, the first on the path counts, as for imports."""
     installed = Distributions()
     for distribution in distributions():
         try:
             name, version = normalise_name(distribution.metadata["Name"]), distribution.metadata["Version"]
             requirements = distribution.requires or []
-        except Exception:  # half of a folder, another encoding: whatever is wrong with it, it is a finding
+        except Exception:  # a partly deleted folder, a wrong encoding: any error is a finding
             name, version = "", ""
         if not name or not version:
             installed.unreadable.append(_folder(distribution))
@@ -98,12 +98,12 @@ def read_distributions() -> Distributions:
 
 
 def normalise_name(name: str) -> str:
-    """Return a distribution's name as pip compares it: ``Cudf_cu13`` is ``cudf-cu13``."""
+    """Return a distribution's name in pip's normal form: ``cudf-cu13`` for ``Cudf_cu13``."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _folder(distribution: Distribution) -> str:
-    return str(getattr(distribution, "_path", "a folder without a name"))  # public nowhere
+    return str(getattr(distribution, "_path", "an unnamed folder"))  # no public attribute has it
 
 
 CUDA_MAJORS = (13, 12)
@@ -112,7 +112,7 @@ MIN_CAPABILITY_CUDA13 = (7, 5)
 
 
 def suitable_major(gpu: GpuProbe, installed: Distributions) -> int:
-    """Return 12 or 13: what the GPU can, else what most wheels here are built for."""
+    """Return the CUDA major version to install, 12 or 13: that of the GPU, else that of most installed wheels."""
     if gpu.count:
         return 13 if gpu.cuda >= MIN_CUDA13 and gpu.capability >= MIN_CAPABILITY_CUDA13 else 12
     majors = installed.cuda_majors()
@@ -120,12 +120,12 @@ def suitable_major(gpu: GpuProbe, installed: Distributions) -> int:
 
 
 def install_extra(major: int) -> str:
-    """Return the command that installs everything for CUDA `major`."""
+    """Return the command that installs gpupipe's extra for CUDA `major`."""
     return f"pip install '{OWN}[cuda{major}]'"
 
 
-def install_asked(installed: Distributions, major: int, module: str, otherwise: str) -> str:
-    """Return the command that installs the distribution of `module` that the extra asks for, or `otherwise`."""
+def install_required(installed: Distributions, major: int, module: str, otherwise: str) -> str:
+    """Return the command that installs the distribution of `module` that the extra requires, or `otherwise`."""
     for requirement in installed.asked(OWN, f"cuda{major}"):
         if normalise_name(requirement.name) in GPU_DISTRIBUTIONS[module]:
             return f"pip install '{requirement.name}{requirement.specifier}'"
@@ -133,9 +133,9 @@ def install_asked(installed: Distributions, major: int, module: str, otherwise: 
 
 
 def replace_all(names: list[str], install: str) -> str:
-    """Return the command that removes `names` and installs anew.
+    """Return the command that uninstalls `names` and then runs `install`.
 
-    All of them, also those to be kept: wheels of the same modules overwrite each other's files, and removing one leaves
-    holes in the other.
+    All of them are uninstalled, even one that is wanted: wheels of the same modules overwrite each other's files, and
+    removing one deletes files of the other.
     """
     return f"pip uninstall -y {' '.join(names)} && {install}"

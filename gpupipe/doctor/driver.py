@@ -1,7 +1,6 @@
-"""The driver: present, whole, new enough for the installed wheels, and reachable from this process.
+"""Checks of the NVIDIA driver: installed, complete, new enough for the wheels and accessible to this process.
 
-The environment of the process (a container, Windows' Linux, NVIDIA hardware) is read from files, which exist even
-without a driver.
+The environment of the process (container, WSL, NVIDIA hardware) is read from files that exist even without a driver.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from gpupipe.doctor.distributions import MIN_CUDA13, Distributions, install_extr
 from gpupipe.doctor.finding import Finding
 
 NVIDIA_VENDOR = "0x10de"
-DISPLAY_CLASSES = ("0x0300", "0x0302")  # graphics, and computing cards without an output
+DISPLAY_CLASSES = ("0x0300", "0x0302")  # display controllers and compute cards
 CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 CONTAINER_WORDS = ("docker", "kubepods", "containerd", "lxc", "libpod")
 WSL_LIBRARIES = Path("usr/lib/wsl/lib")
@@ -23,17 +22,17 @@ WSL_LIBRARIES = Path("usr/lib/wsl/lib")
 
 @dataclass(frozen=True)
 class HostEnvironment:
-    """The container, virtual machine and hardware that this process runs on.
+    """Container, WSL and hardware that this process runs on.
 
     Attributes
     ----------
     in_container, in_wsl : bool
     has_wsl_gpu : bool
-        Windows hands a GPU of any maker through (``/dev/dxg``).
+        WSL exposes a GPU of any vendor (``/dev/dxg``).
     has_wsl_driver : bool
-        Windows hands NVIDIA's driver libraries through.
+        WSL exposes NVIDIA's driver libraries.
     nvidia_sign : str
-        What shows that the machine has an NVIDIA GPU, whoever may use it; empty where nothing does.
+        Evidence that the machine has an NVIDIA GPU, whether or not this process can use it; empty if there is none.
     """
 
     in_container: bool = False
@@ -44,7 +43,7 @@ class HostEnvironment:
 
 
 def read_host_environment(root: Path = Path("/")) -> HostEnvironment:
-    """Return what the files below `root` say."""
+    """Return the environment, read from files under `root`."""
     return HostEnvironment(
         in_container=_in_container(root),
         in_wsl="microsoft" in _read(root / "proc/version").lower(),
@@ -78,51 +77,51 @@ def _read(file: Path) -> str:
 
 
 CHECK = "NVIDIA driver"
-WITH_GPUS = "start the container with its GPUs: docker run --gpus all … (the host needs the NVIDIA Container Toolkit)"
+WITH_GPUS = "start the container with GPU access: docker run --gpus all … (requires the NVIDIA Container Toolkit)"
 WSL_PATH = f"export LD_LIBRARY_PATH=/{WSL_LIBRARIES}:$LD_LIBRARY_PATH"
-WSL_DRIVER = "install NVIDIA's driver on Windows, and none inside WSL; then run wsl --shutdown and open it again"
-# By NVIDIA's table of CUDA compatibility: the first drivers of CUDA 12 and of CUDA 13.
+WSL_DRIVER = "install NVIDIA's driver on Windows, not inside WSL; then run wsl --shutdown and reopen WSL"
+# First drivers that support CUDA 12 and CUDA 13, from NVIDIA's CUDA compatibility table.
 DRIVER_12, DRIVER_13 = 525, 580
 
 NVML_FIXES = {
     "nvml_3": f"install NVIDIA driver {DRIVER_13} or newer",
-    "nvml_4": "run as a user who may open /dev/nvidia* (ls -l /dev/nvidia*), in a container with --gpus all",
-    "nvml_8": "attach the power cables of the GPU, and restart the machine",
-    "nvml_9": "sudo modprobe nvidia; where that fails, reinstall the driver for the running kernel (uname -r)",
+    "nvml_4": "run as a user with access to /dev/nvidia* (see ls -l /dev/nvidia*), in a container with --gpus all",
+    "nvml_8": "connect the GPU's power cables and restart the machine",
+    "nvml_9": "sudo modprobe nvidia; if that fails, reinstall the driver for the running kernel (uname -r)",
     "nvml_12": "reinstall the NVIDIA driver",
-    "nvml_15": "restart the machine; where it happens again, see sudo dmesg | grep -i xid",
-    "nvml_18": "restart the machine: the driver was updated beneath its kernel module; in a container: on the host",
+    "nvml_15": "restart the machine; if it happens again, check sudo dmesg | grep -i xid",
+    "nvml_18": "restart the machine (for a container, its host): the driver was updated, its kernel module was not",
 }
 
 
 def driver_findings(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> list[Finding]:
-    """Return what is to say about the driver, given the first GPU or the probe's refusal."""
+    """Return the findings on the driver, given the probe of the first GPU."""
     if gpu.usable or gpu.obstacle == "old_gpu":
-        return [_of_the_wheels(gpu, installed)]
+        return [_driver_finding(gpu, installed)]
     if gpu.obstacle == "hidden":
-        return [_hidden(gpu, around)]
+        return [_hidden_gpu(gpu, around)]
     if gpu.obstacle == "no_driver":
         return [_no_driver(gpu, around, installed)]
     return [Finding("error", CHECK, gpu.reason, _fix(gpu, around))]
 
 
-def _of_the_wheels(gpu: GpuProbe, installed: Distributions) -> Finding:
-    found = f"{gpu.driver}, for CUDA up to {gpu.cuda[0]}.{gpu.cuda[1]}"
+def _driver_finding(gpu: GpuProbe, installed: Distributions) -> Finding:
+    found = f"{gpu.driver}, supports CUDA up to {gpu.cuda[0]}.{gpu.cuda[1]}"
     wheels = installed.cuda_majors().get(13, [])
     if gpu.cuda >= MIN_CUDA13 or not wheels:
         return Finding("ok", CHECK, found)
-    found = f"{found}: too old for the wheels of CUDA 13 ({', '.join(wheels)})"
+    found = f"{found}: too old for the installed CUDA 13 wheels ({', '.join(wheels)})"
     other = replace_all(wheels, install_extra(12))
     return Finding("error", CHECK, found, f"install NVIDIA driver {DRIVER_13} or newer, or: {other}")
 
 
-def _hidden(gpu: GpuProbe, around: HostEnvironment) -> Finding:
-    """A hidden GPU is somebody's wish, so nothing is broken; but it may have been forgotten."""
+def _hidden_gpu(gpu: GpuProbe, around: HostEnvironment) -> Finding:
+    """Report a GPU hidden by a setting: not an error, but a warning in case the setting was forgotten."""
     if not around.nvidia_sign:
-        return Finding("ok", CHECK, f"not asked: {gpu.reason}")
+        return Finding("ok", CHECK, f"not checked: {gpu.reason}")
     found = f"{gpu.reason}; the machine has an NVIDIA GPU: {around.nvidia_sign}"
     variable = "GPUPIPE_FORCE_CPU" if "FORCE_CPU" in gpu.reason else "CUDA_VISIBLE_DEVICES"
-    return Finding("warning", CHECK, found, f"unset {variable}, if the GPU is to be used")
+    return Finding("warning", CHECK, found, f"to use the GPU: unset {variable}")
 
 
 def _no_driver(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> Finding:
@@ -132,44 +131,48 @@ def _no_driver(gpu: GpuProbe, around: HostEnvironment, installed: Distributions)
         found = f"{gpu.reason}, but the machine has an NVIDIA GPU: {around.nvidia_sign}"
         return Finding("error", CHECK, found, WITH_GPUS if around.in_container else _install_driver())
     if not installed.has_gpu_packages():
-        return Finding("ok", CHECK, f"{gpu.reason}; there is no sign of an NVIDIA GPU, and none is needed")
-    found = f"{gpu.reason}; GPU packages are installed, but there is no sign of an NVIDIA GPU"
-    return Finding("warning", CHECK, found, f"{_where_a_gpu_is(around)}, if it is to be used")
+        return Finding("ok", CHECK, f"{gpu.reason}; no NVIDIA GPU detected, and none is required")
+    found = f"{gpu.reason}; GPU packages are installed, but no NVIDIA GPU was detected"
+    return Finding("warning", CHECK, found, f"to use a GPU: {_gpu_access(around)}")
 
 
 def _no_driver_in_wsl(gpu: GpuProbe, around: HostEnvironment, installed: Distributions) -> Finding:
     if around.has_wsl_driver:
-        return Finding("error", CHECK, f"{gpu.reason}; WSL has it in /{WSL_LIBRARIES}", WSL_PATH)
+        return Finding("error", CHECK, f"{gpu.reason}; WSL provides it in /{WSL_LIBRARIES}", WSL_PATH)
     if around.has_wsl_gpu:
-        found = f"{gpu.reason}; WSL 2 hands a GPU through (/dev/dxg), but no NVIDIA driver"
-        return Finding("warning", CHECK, found, f"{WSL_DRIVER} (if the GPU is NVIDIA's)")
+        found = f"{gpu.reason}; WSL 2 exposes a GPU (/dev/dxg), but no NVIDIA driver"
+        return Finding("warning", CHECK, found, f"{WSL_DRIVER} (if it is an NVIDIA GPU)")
     found = f"{gpu.reason}; this is WSL without a GPU (no /dev/dxg)"
     if not installed.has_gpu_packages():
         return Finding("ok", CHECK, found)
-    return Finding("warning", CHECK, found, "wsl --update and wsl --set-version DISTRIBUTION 2, in Windows")
+    return Finding("warning", CHECK, found, "in Windows, run wsl --update and wsl --set-version DISTRIBUTION 2")
 
 
 def _fix(gpu: GpuProbe, around: HostEnvironment) -> str:
     match gpu.obstacle:
         case "no_cuda" if around.in_container:
-            return f"{WITH_GPUS}, and with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+            return f"{WITH_GPUS}, with NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         case "no_cuda" if around.in_wsl:
             return WSL_PATH
         case "no_cuda":
-            return "reinstall the NVIDIA driver with its computing part, which holds libcuda.so.1"
+            return "reinstall the NVIDIA driver with its compute libraries, which include libcuda.so.1"
         case "no_gpu":
-            return _where_a_gpu_is(around) if around.in_container else "restart the machine; see sudo dmesg | grep NVRM"
+            return (
+                _gpu_access(around)
+                if around.in_container
+                else "restart the machine; if that does not help, check sudo dmesg | grep NVRM"
+            )
         case "not_visible":
             value = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-            return f"unset CUDA_VISIBLE_DEVICES (it is {value!r}), or set it to what nvidia-smi -L lists: 0"
+            return f"unset CUDA_VISIBLE_DEVICES (now {value!r}), or set it to a GPU listed by nvidia-smi -L, such as 0"
         case "old_driver" | "no_function":
-            return f"install NVIDIA driver {DRIVER_12} or newer ({DRIVER_13} for the wheels of CUDA 13)"
-    return NVML_FIXES.get(gpu.obstacle, "run nvidia-smi, which says more; then restart the machine")
+            return f"install NVIDIA driver {DRIVER_12} or newer ({DRIVER_13} for CUDA 13 wheels)"
+    return NVML_FIXES.get(gpu.obstacle, "run nvidia-smi for details, then restart the machine")
 
 
-def _where_a_gpu_is(around: HostEnvironment) -> str:
+def _gpu_access(around: HostEnvironment) -> str:
     return WITH_GPUS if around.in_container else f"run on a machine with an NVIDIA GPU and driver {DRIVER_12} or newer"
 
 
 def _install_driver() -> str:
-    return f"install NVIDIA driver {DRIVER_13} or newer (Ubuntu: sudo ubuntu-drivers install), and restart the machine"
+    return f"install NVIDIA driver {DRIVER_13} or newer (Ubuntu: sudo ubuntu-drivers install) and restart the machine"

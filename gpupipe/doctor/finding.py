@@ -1,4 +1,4 @@
-"""What doctor says about one thing."""
+"""Result of one check."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Level = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes
     ----------
     level : {"ok", "warning", "error"}
-        warning: the machine works, but not at its best, or not for certain. error: something is broken.
+        warning: the machine works, but slower than it could or not reliably. error: something is broken.
     check : str
-        What was looked at.
+        Name of the check.
     found : str
-        What was found, in words.
+        State of the machine, as text.
     fix : str
-        What to do, a command wherever one does it; empty where nothing is to be done.
+        What to do, as a command if possible; empty if no action is required.
     """
 
     level: Level

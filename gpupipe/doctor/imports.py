@@ -1,4 +1,4 @@
-"""Imports of the GPU packages, each tried in a child process: an import can abort, hang or occupy the GPU."""
+"""Trial imports of the GPU packages, in child processes: an import can abort, hang or occupy the GPU."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from gpupipe.backends.probe import GpuProbe
 from gpupipe.doctor.distributions import (
     GPU_DISTRIBUTIONS,
     Distributions,
-    install_asked,
     install_extra,
+    install_required,
     replace_all,
     suitable_major,
 )
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.processes import in_a_process
+from gpupipe.doctor.processes import run_in_child
 
 AT_ONCE = 2  # processes: each reads hundreds of megabytes from disk
-IMPORTED_AS = {"numba_cuda": "numba.cuda"}  # it takes the place of Numba's own module
-# A run does this before it imports cuDF: what it repairs is not reported as broken. NumPy itself is checked elsewhere.
+IMPORTED_AS = {"numba_cuda": "numba.cuda"}  # replaces Numba's own module
+# Runs apply this fix before they import cuDF, so the trial does too. `packages` checks the version of NumPy.
 AS_IN_A_RUN = """
 from contextlib import suppress
 with suppress(Exception):
     from gpupipe_kernels.numpy_compat import restore_row_stack
     restore_row_stack()
 """
-# What a package is built with, printed as JSON by the process that has imported it.
+# Expressions for whether a package is built with CUDA, printed as JSON by the process that imported it.
 BUILT_WITH = {
     "xgboost": "bool(xgboost.build_info().get('USE_CUDA'))",
     "torch": "bool(torch.version.cuda)",
@@ -39,14 +39,14 @@ BUILT_WITH = {
 
 @dataclass(frozen=True)
 class ImportTrial:
-    """What importing came to.
+    """Outcome of an import.
 
     Attributes
     ----------
     failure : str
-        Why it failed, in the library's own last words; empty if it did not.
+        The last line of the error; empty if the import succeeded.
     has_cuda : bool or None
-        Whether the library is built with CUDA; None where it was not asked.
+        Whether the library is built with CUDA; None if unknown.
     """
 
     failure: str = ""
@@ -54,7 +54,7 @@ class ImportTrial:
 
 
 def import_findings(installed: Distributions, gpu: GpuProbe, timeout_seconds: float) -> list[Finding]:
-    """Return a finding for each GPU package that is there, and one for what would keep all of them from working."""
+    """Return a finding for each installed GPU package, and one if Numba's simulator is enabled."""
     modules = [module for module in GPU_DISTRIBUTIONS if _is_there(module)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         trials = list(pool.map(lambda module: try_imports([module], timeout_seconds), modules))
@@ -63,8 +63,8 @@ def import_findings(installed: Distributions, gpu: GpuProbe, timeout_seconds: fl
 
 
 def try_imports(modules: Sequence[str], timeout_seconds: float) -> ImportTrial:
-    """Import `modules`, one after the other, in a process of their own."""
-    failure, output = in_a_process(_code(modules), timeout_seconds)
+    """Import `modules`, one after the other, in a child process."""
+    failure, output = run_in_child(_code(modules), timeout_seconds)
     return ImportTrial(failure, None if failure else _has_cuda(output))
 
 
@@ -74,25 +74,27 @@ def _code(modules: Sequence[str]) -> str:
 
 
 def _has_cuda(output: str) -> bool | None:
-    """Return what the last line says; a library may print before it."""
+    """Return the value on the last line; libraries may print before it."""
     try:
-        said = json.loads(output.strip().splitlines()[-1])
+        value = json.loads(output.strip().splitlines()[-1])
     except (IndexError, ValueError):
         return None
-    return said if isinstance(said, bool) else None
+    return value if isinstance(value, bool) else None
 
 
 def _finding(installed: Distributions, gpu: GpuProbe, module: str, trial: ImportTrial) -> Finding:
     names = installed.of(module)
-    versions = ", ".join(f"{name} {installed.versions[name]}" for name in names) or "of unknown version"
+    versions = ", ".join(f"{name} {installed.versions[name]}" for name in names) or "unknown version"
     if trial.failure:
-        return Finding("error", module, f"{versions}; import fails: {trial.failure}", _reinstall(installed, gpu, names))
+        return Finding(
+            "error", module, f"{versions}; import failed: {trial.failure}", _reinstall(installed, gpu, names)
+        )
     if trial.has_cuda is False and gpu.usable and installed.has_gpu_packages():
         major = suitable_major(gpu, installed)
-        fix = replace_all(names, install_asked(installed, major, module, module))
-        return Finding("error", module, f"{versions}; imports, but is built without CUDA: it cannot use the GPU", fix)
+        fix = replace_all(names, install_required(installed, major, module, module))
+        return Finding("error", module, f"{versions}; built without CUDA, so it cannot use the GPU", fix)
     built = {True: ", built with CUDA", False: ", built without CUDA", None: ""}[trial.has_cuda]
-    return Finding("ok", module, f"{versions}; imports{built}")
+    return Finding("ok", module, f"{versions}; can be imported{built}")
 
 
 def _reinstall(installed: Distributions, gpu: GpuProbe, names: Sequence[str]) -> str:
@@ -105,12 +107,12 @@ def _reinstall(installed: Distributions, gpu: GpuProbe, names: Sequence[str]) ->
 def _simulator(installed: Distributions) -> list[Finding]:
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0") or not installed.has_gpu_packages():
         return []
-    found = "NUMBA_ENABLE_CUDASIM is set: Numba simulates the GPU, and cuDF and cuML do not import"
+    found = "NUMBA_ENABLE_CUDASIM is set: Numba simulates the GPU, and cuDF and cuML cannot be imported"
     return [Finding("error", "simulator", found, "unset NUMBA_ENABLE_CUDASIM")]
 
 
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # half a package: the import will say what is wrong
+    except (ImportError, ValueError):  # a broken package: its import reports the error
         return True

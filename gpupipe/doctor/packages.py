@@ -1,4 +1,4 @@
-"""The wheels: complete, of one CUDA, of one release, one of each module, in versions that fit each other."""
+"""Checks of the installed wheels: complete, one CUDA version, one RAPIDS release, compatible versions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpupipe.doctor.distributions import (
     GPU_DISTRIBUTIONS,
     OWN,
     Distributions,
-    install_asked,
     install_extra,
+    install_required,
     normalise_name,
     replace_all,
     suitable_major,
@@ -27,23 +27,23 @@ RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 
 
 def package_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
-    """Return what is wrong with the set of installed wheels, or that nothing is."""
+    """Return the problems of the installed wheels, or one "ok" finding."""
     findings = [*_unreadable(installed), *_mixed_cuda(installed, gpu), *_several(installed, gpu), *_releases(installed)]
     return [*findings, *_incomplete(installed, gpu)] or [_whole(installed, gpu)]
 
 
 def _whole(installed: Distributions, gpu: GpuProbe) -> Finding:
     if not installed.has_gpu_packages():
-        needed = ", and without a GPU none is needed" if gpu.obstacle == "no_driver" else ""
-        return Finding("ok", "GPU packages", f"none is installed{needed}")
+        needed = "; without a GPU, none is required" if gpu.obstacle == "no_driver" else ""
+        return Finding("ok", "GPU packages", f"none installed{needed}")
     majors = " and ".join(f"CUDA {major}" for major in installed.cuda_majors())
-    return Finding("ok", "GPU packages", f"of one release, for {majors or 'the CUDA of this environment'}")
+    return Finding("ok", "GPU packages", f"one release, built for {majors or 'the CUDA of this environment'}")
 
 
 def _unreadable(installed: Distributions) -> list[Finding]:
-    fix = "remove that folder, and install its package again: pip install --force-reinstall NAME"
+    fix = "delete that folder and reinstall its package: pip install --force-reinstall NAME"
     return [
-        Finding("warning", "metadata", f"{folder} cannot be read: its package has no name or version", fix)
+        Finding("warning", "metadata", f"{folder}: name or version of the package is missing", fix)
         for folder in installed.unreadable
     ]
 
@@ -55,34 +55,35 @@ def _mixed_cuda(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     parts = (f"CUDA {major}: {', '.join(names)}" for major, names in sorted(majors.items()))
     everything = sorted(name for names in majors.values() for name in names)
     fix = replace_all(everything, install_extra(suitable_major(gpu, installed)))
-    found = f"wheels of several CUDA versions, which install the same modules: {'; '.join(parts)}"
+    found = f"expected wheels for one CUDA version, found several that install the same modules: {'; '.join(parts)}"
     return [Finding("error", "cu12 and cu13 wheels", found, fix)]
 
 
 def _several(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
-    """Distributions that overwrite each other: several CuPy, several XGBoost."""
+    """Find distributions that overwrite each other: several of CuPy, several of XGBoost."""
     major = suitable_major(gpu, installed)
     findings = []
-    # Without the metadata of gpupipe, XGBoost's distribution for a CUDA depends on its release: take the whole extra.
+    # The name of XGBoost's distribution for a CUDA version depends on its release. If gpupipe's metadata is missing,
+    # the fix installs the whole extra.
     wanted = (("cupy", "CuPy", f"cupy-cuda{major}x"), ("xgboost", "XGBoost", f"{OWN}[cuda{major}]"))
     for module, title, otherwise in wanted:
         names = installed.of(module)
         if len(names) > 1:
-            fix = replace_all(names, install_asked(installed, major, module, otherwise))
-            found = f"several, which overwrite each other's files: {', '.join(names)}"
+            fix = replace_all(names, install_required(installed, major, module, otherwise))
+            found = f"expected one, found {len(names)} that overwrite each other's files: {', '.join(names)}"
             findings.append(Finding("error", f"{title} wheels", found, fix))
     return findings
 
 
 def _releases(installed: Distributions) -> list[Finding]:
-    """RAPIDS packages fit those of their own release (year and month) only."""
+    """Find a mix of RAPIDS releases: packages work only with those of the same release (year and month)."""
     releases = {name: _release(installed.versions[name]) for module in RAPIDS for name in installed.of(module)}
     if len(set(releases.values())) < 2:
         return []
     found = ", ".join(f"{name} {installed.versions[name]}" for name in releases)
     year, month = max(releases.values())
     wanted = " ".join(f"'{name}=={year}.{month}.*'" for name in releases)
-    return [Finding("error", "RAPIDS release", f"packages of several releases: {found}", f"pip install {wanted}")]
+    return [Finding("error", "RAPIDS release", f"expected one release, found {found}", f"pip install {wanted}")]
 
 
 def _release(version: str) -> tuple[int, int]:
@@ -91,7 +92,7 @@ def _release(version: str) -> tuple[int, int]:
 
 
 def _incomplete(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
-    """A GPU without its packages is one that no run uses; packages without a GPU harm nobody."""
+    """Find missing GPU packages on a machine with a usable GPU."""
     missing = missing_packages() if gpu.usable else ()
     if not missing:
         return []
@@ -105,39 +106,39 @@ NUMPY_WITHOUT_ROW_STACK, NUMBA_CUDA_WITH_IT = "2.5", "0.31"
 
 
 def version_findings(installed: Distributions) -> list[Finding]:
-    """Return each version that is outside of a window; one finding where the windows cannot be read."""
+    """Return a finding for each version out of the required range, or one if the requirements cannot be read."""
     if find_spec("packaging") is None:
         return [Finding("error", "versions", "not checked: packaging is not installed", "pip install packaging")]
     if OWN not in installed.versions:
-        found = f"{OWN} runs from its sources: the versions that it asks for are in no metadata, and are not checked"
+        found = f"not checked: {OWN} runs from a source tree without installed metadata"
         return [Finding("warning", "versions", found, "pip install -e ."), *_row_stack(installed), *_caps(installed)]
     return [*_core(installed), *_windows(installed), *_row_stack(installed), *_caps(installed)]
 
 
 def _core(installed: Distributions) -> Iterator[Finding]:
-    """Check the packages that every run needs, on the CPU too."""
+    """Check the packages that every run requires, on the CPU too."""
     for requirement in installed.asked(OWN):
         name = normalise_name(requirement.name)
         if name not in installed.versions:
-            yield Finding("error", name, f"not installed; {OWN} needs it", _install(requirement))
+            yield Finding("error", name, f"not installed; {OWN} requires it", _install(requirement))
         elif not _allows(requirement, installed.versions[name]):
             yield _outside(installed, requirement, OWN)
 
 
 def _windows(installed: Distributions) -> Iterator[Finding]:
-    """Check installed packages against the extras; those of the GPU only where one is wanted."""
-    told = set()
+    """Check installed packages against the extras; the GPU extras only if GPU packages are installed."""
+    reported = set()
     for extra in ("cuda13", "cuda12", "torch") if installed.has_gpu_packages() else ("torch",):
         for requirement in installed.asked(OWN, extra):
             name = normalise_name(requirement.name)
             version = installed.versions.get(name)
-            if version is not None and name not in told and not _allows(requirement, version):
-                told.add(name)
+            if version is not None and name not in reported and not _allows(requirement, version):
+                reported.add(name)
                 yield _outside(installed, requirement, f"{OWN}[{extra}]")
 
 
 def _caps(installed: Distributions) -> Iterator[Finding]:
-    """Check what the GPU packages require of pandas, NumPy, Numba and the like; `_releases` checks the rest."""
+    """Check the GPU packages' requirements on pandas, NumPy, Numba and so on; `_releases` checks RAPIDS itself."""
     rapids = {name for module in RAPIDS for name in GPU_DISTRIBUTIONS[module]}
     for owner in (name for module in GPU_DISTRIBUTIONS for name in installed.of(module)):
         for requirement in installed.asked(owner):
@@ -155,15 +156,15 @@ def _row_stack(installed: Distributions) -> Iterator[Finding]:
 
     if numpy >= Version(NUMPY_WITHOUT_ROW_STACK) and numba_cuda < Version(NUMBA_CUDA_WITH_IT):
         found = (
-            f"numba-cuda {numba_cuda} uses numpy.row_stack, which NumPy {numpy} removed: `import cudf` fails in your "
-            "own scripts; gpupipe adds the name back and is not affected"
+            f"numba-cuda {numba_cuda} uses numpy.row_stack, which NumPy {numpy} no longer has: `import cudf` fails in "
+            "your own scripts; gpupipe restores the function and is not affected"
         )
         yield Finding("warning", "numba-cuda and NumPy", found, f"pip install 'numpy<{NUMPY_WITHOUT_ROW_STACK}'")
 
 
 def _outside(installed: Distributions, requirement: Requirement, owner: str) -> Finding:
     name = normalise_name(requirement.name)
-    found = f"{installed.versions[name]} is installed; {owner} is made for {requirement.specifier}"
+    found = f"{owner} requires {requirement.specifier}, found {installed.versions[name]}"
     return Finding("warning", name, found, _install(requirement))
 
 
@@ -177,7 +178,7 @@ def _allows(requirement: Requirement, version: str) -> bool:
 
 
 def _parsed(version: str) -> Version | None:
-    """Return the version, or None for a build of somebody's own, of which nothing is known."""
+    """Return the version; None for a custom build whose version cannot be parsed."""
     from packaging.version import InvalidVersion, Version
 
     try:

@@ -1,4 +1,4 @@
-"""Code run in a child process: a library may abort, hang or occupy the GPU, and doctor must survive to report it."""
+"""Child processes for checks: a library may abort, hang or occupy the GPU, and doctor must still report it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from gpupipe.children import child_environment, python_command
 
 
-def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Run Python `code` with the packages that this process sees; not those of the current folder.
+def run_in_child(code: str, timeout_seconds: float, settings: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Run Python `code` in a child process with the import path of this process, without the current folder.
 
     Parameters
     ----------
     code : str
     timeout_seconds : float
-        How long it may take.
+        Time limit.
     settings : mapping of str to str, optional
-        Environment variables beside those of this process.
+        Environment variables in addition to those of this process.
 
     Returns
     -------
     failure : str
-        Why it failed, in its own last words; empty if it did not.
+        The last line of the error; empty on success.
     output : str
-        What it printed.
+        Its standard output.
     """
     try:
         done = subprocess.run(
@@ -37,9 +37,9 @@ def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"does not finish within {timeout_seconds:g} s", ""
+        return f"did not finish within {timeout_seconds:g} s", ""
     except OSError as error:
-        return f"no process could be started: {error}", ""
+        return f"cannot start a process: {error}", ""
     if done.returncode != 0:
         return _failure(done.returncode, done.stderr.decode(errors="replace")), ""
     return "", done.stdout.decode(errors="replace")
@@ -47,7 +47,7 @@ def in_a_process(code: str, timeout_seconds: float, settings: Mapping[str, str] 
 
 def _failure(code: int, stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    words = lines[-1] if lines else "without a word"
+    words = lines[-1] if lines else "no error output"
     if code > 0:
         return words
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

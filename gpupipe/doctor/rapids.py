@@ -1,4 +1,4 @@
-"""gpupipe as a check of ``rapids doctor``, NVIDIA's own command, which finds it by its entry point."""
+"""Entry point for ``rapids doctor``, NVIDIA's diagnostic command."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpupipe.errors import DeviceError
 
 
 def check(verbose: bool = False, **_: Any) -> str | None:
-    """Check that gpupipe finds nothing broken: driver, GPUs, wheels, imports.
+    """Check the driver, GPUs, wheels and imports with gpupipe's doctor.
 
     Parameters
     ----------
     verbose : bool
-        Return what was found also where all is well.
+        Return the findings even if there is no problem.
 
     Raises
     ------
     DeviceError
-        If something is broken; the message has each problem and its fix.
+        If something is broken; the message lists each problem and its fix.
     """
     findings = diagnose()
     if exit_code(findings):

@@ -1,9 +1,9 @@
-"""CUDA compiler libraries: those that numba-cuda finds, toolkits on disk where it does not look, and their versions.
+"""Checks of the CUDA compiler libraries: whether numba-cuda finds them, and whether the driver accepts their PTX.
 
-Numba's CUDA compiler (libnvvm, from the wheels) writes PTX in the dialect of its own CUDA version. nvJitLink assembles
-it where it is installed and of the driver's major version, so the driver may be older than the compiler; without it
-the driver assembles, and refuses a dialect newer than its own (CUDA_ERROR_UNSUPPORTED_PTX_VERSION). CuPy's compiler
-assembles by itself.
+Numba's CUDA compiler (libnvvm, from the wheels) writes PTX in the ISA version of its CUDA version. If nvJitLink is
+installed in the driver's major version, it assembles the PTX, and the driver may be older than the compiler. Otherwise
+the driver assembles it, and rejects PTX newer than its own version (CUDA_ERROR_UNSUPPORTED_PTX_VERSION). CuPy's
+compiler produces machine code directly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from gpupipe.backends.probe import GpuProbe, dotted
 from gpupipe.doctor.distributions import Distributions, suitable_major
 from gpupipe.doctor.finding import Finding
-from gpupipe.doctor.processes import in_a_process
+from gpupipe.doctor.processes import run_in_child
 from gpupipe_kernels.toolchain import export_command, find_toolkits, visibility_settings
 
 CHECK = "CUDA libraries"
@@ -32,9 +32,9 @@ print(json.dumps(found))
 def library_findings(
     installed: Distributions, gpu: GpuProbe, timeout_seconds: float, root: Path = Path("/")
 ) -> list[Finding]:
-    """Return whether numba-cuda can load what compiles kernels; nothing without a usable GPU or without numba-cuda.
+    """Return a finding on the libraries that compile kernels; none without a usable GPU and numba-cuda.
 
-    A setting is proposed only if numba-cuda, tried with it in a child process, finds everything.
+    An environment variable is suggested only if numba-cuda, run with it in a child process, finds every library.
 
     Parameters
     ----------
@@ -44,24 +44,26 @@ def library_findings(
     if not gpu.usable or "numba-cuda" not in installed.versions:
         return []
     found = _search({}, timeout_seconds)
-    if not found:  # numba-cuda does not import, which has a finding of its own
+    if not found:  # numba-cuda cannot be imported, which `imports` reports
         return []
     missing = [name for name, path in found.items() if not path]
     if not missing:
-        return [Finding("ok", CHECK, f"numba-cuda loads {', '.join(found.values())}")]
-    said = f"numba-cuda cannot load {', '.join(missing)}: no kernel can be compiled"
+        return [Finding("ok", CHECK, f"numba-cuda found {', '.join(found.values())}")]
+    problem = f"numba-cuda cannot load {', '.join(missing)}, so no kernel can be compiled"
     for toolkit in find_toolkits(root):
         settings = visibility_settings(toolkit)
         again = _search(settings, timeout_seconds)
         if again and all(again.values()):
-            return [Finding("error", CHECK, f"{said}; {toolkit} is not searched", export_command(settings))]
+            return [Finding("error", CHECK, f"{problem}; it does not search {toolkit}", export_command(settings))]
     major = suitable_major(gpu, installed)
-    return [Finding("error", CHECK, said, f"pip install 'numba-cuda[cu{major}]=={installed.versions['numba-cuda']}'")]
+    return [
+        Finding("error", CHECK, problem, f"pip install 'numba-cuda[cu{major}]=={installed.versions['numba-cuda']}'")
+    ]
 
 
 def _search(settings: Mapping[str, str], timeout_seconds: float) -> dict[str, str]:
-    """Return what numba-cuda finds with these environment variables set; nothing if it fails."""
-    failure, output = in_a_process(SEARCH, timeout_seconds, settings)
+    """Return library to path as numba-cuda finds them under these environment variables; empty if it fails."""
+    failure, output = run_in_child(SEARCH, timeout_seconds, settings)
     if failure:
         return {}
     found: dict[str, str] = json.loads(output.strip().splitlines()[-1])
@@ -69,13 +71,13 @@ def _search(settings: Mapping[str, str], timeout_seconds: float) -> dict[str, st
 
 
 COMPILER_CHECK = "CUDA compiler"
-# By CUDA version: the wheels that hold a compiler (those of CUDA 12 have libnvvm in nvcc's), and the assembler.
+# CUDA version → wheels that contain a compiler (for CUDA 12, libnvvm is in nvcc's), and the one with the assembler.
 COMPILERS = {13: ("nvidia-nvvm", "nvidia-cuda-nvrtc"), 12: ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvrtc-cu12")}
 ASSEMBLERS = {13: "nvidia-nvjitlink", 12: "nvidia-nvjitlink-cu12"}
 
 
 def compiler_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
-    """Return a finding for each CUDA version whose compiler wheels are there and read by this machine's driver."""
+    """Return a finding for each CUDA version whose compiler wheels are installed."""
     if not gpu.usable or "numba-cuda" not in installed.versions:
         return []
     return [_compiler_finding(installed, gpu, major) for major in COMPILERS if _newest(installed, COMPILERS[major])]
@@ -88,30 +90,30 @@ def _compiler_finding(installed: Distributions, gpu: GpuProbe, major: int) -> Fi
     if assembler[0] == gpu.cuda[0]:
         return _by_assembler(written, compiler, assembler, ASSEMBLERS[major])
     if compiler <= gpu.cuda:
-        return Finding("ok", COMPILER_CHECK, f"{written} that the driver (CUDA {dotted(gpu.cuda)}) reads")
-    found = f"{written} that the driver (CUDA {dotted(gpu.cuda)}) refuses: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
+        return Finding("ok", COMPILER_CHECK, f"{written} that the driver (CUDA {dotted(gpu.cuda)}) accepts")
+    found = f"{written} that the driver (CUDA {dotted(gpu.cuda)}) rejects: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     older = " ".join(f"'{wheel}=={gpu.cuda[0]}.{gpu.cuda[1]}.*'" for wheel in COMPILERS[major])
     if compiler[0] != gpu.cuda[0]:
         return Finding(
-            "error", COMPILER_CHECK, found, "update the NVIDIA driver, or install the wheels of the driver's CUDA"
+            "error", COMPILER_CHECK, found, "update the NVIDIA driver, or install wheels for the driver's CUDA version"
         )
     install = f"pip install '{ASSEMBLERS[major]}>={dotted(compiler)},<{major + 1}'"
-    return Finding("error", COMPILER_CHECK, found, f"{install}, or an older compiler: pip install {older}")
+    return Finding("error", COMPILER_CHECK, found, f"{install}, or install an older compiler: pip install {older}")
 
 
 def _by_assembler(written: str, compiler: tuple[int, int], assembler: tuple[int, int], wheel: str) -> Finding:
     if assembler >= compiler:
-        return Finding("ok", COMPILER_CHECK, f"{written} that {wheel} {dotted(assembler)} assembles")
-    found = f"{written} that {wheel} {dotted(assembler)} refuses: Unsupported .version"
+        return Finding("ok", COMPILER_CHECK, f"{written} that {wheel} {dotted(assembler)} accepts")
+    found = f"{written} that {wheel} {dotted(assembler)} rejects: Unsupported .version"
     return Finding("error", COMPILER_CHECK, found, f"pip install '{wheel}>={dotted(compiler)},<{compiler[0] + 1}'")
 
 
 def _newest(installed: Distributions, names: tuple[str, ...]) -> str:
-    """Return which of `names` is installed in the newest version; empty if none is."""
+    """Return the one of `names` installed in the newest version; empty if none is installed."""
     return max(names, key=lambda name: _version(installed, name)) if any(n in installed.versions for n in names) else ""
 
 
 def _version(installed: Distributions, name: str) -> tuple[int, int]:
-    """Return the CUDA version of a wheel (13.5.37: CUDA 13.5); (0, 0) where it is not installed."""
+    """Return the CUDA version of a wheel ((13, 5) for 13.5.37); (0, 0) if it is not installed."""
     match = re.match(r"(\d+)\.(\d+)", installed.versions.get(name, ""))
     return (int(match[1]), int(match[2])) if match else (0, 0)

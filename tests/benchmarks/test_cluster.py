@@ -72,10 +72,10 @@ def test_features_that_are_not_equal_are_named() -> None:
     peer = {"means": [0.25] * N_FEATURES}
     assert unequal(ours, ours, peer) == []
     other = {**ours, "marks": ["0", "1", *ours["marks"][2:]]}
-    assert unequal(other, ours, peer) == ["f1: other bits on workers"]
+    assert unequal(other, ours, peer) == ["f1: bits differ on workers"]
     peer["means"][0] = peer["means"][OF_BUCKETS[0]] = 0.5
     assert unequal(ours, ours, peer) == ["f0: mean 0.5000 in dask.dataframe, 0.2500 in gpupipe"]
-    assert unequal({**ours, "rows": 9}, ours, peer) == ["the matrices have other shapes"]
+    assert unequal({**ours, "rows": 9}, ours, peer) == ["the shapes of the matrices differ"]
 
 
 def test_the_table_shows_ratios_to_gpupipe() -> None:

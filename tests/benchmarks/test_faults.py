@@ -27,18 +27,20 @@ def test_the_old_result_the_new_one_and_none_are_distinguished_from_a_mixture(
 ) -> None:
     final = tmp_path / "run"
     assert reference.left(final, "") == ("nothing", [])
-    assert reference.left(final, "an earlier run") == ("nothing", ["the earlier run is gone"])
+    assert reference.left(final, "an earlier run") == ("nothing", ["the earlier run is missing"])
     old = reference.place_old(final)
     assert reference.left(final, old) == ("old", [])
     (final / "log.jsonl").write_text("of another run")
     assert reference.left(final, old) == ("new", [])
     (final / "model" / "manifest.json").unlink()
-    assert reference.left(final, old)[1] == ["what is under the final name is neither the old run nor the new one"]
+    assert reference.left(final, old)[1] == [
+        "the directory under the final name is neither the old run nor the new one"
+    ]
 
 
 def test_a_traceback_another_exit_code_and_a_long_message_are_problems() -> None:
     assert problems_of_error(3, "Does not fit: the disk is full", [3]) == []
-    assert problems_of_error(1, "Traceback\n" * 20, [3])[1:] == ["a traceback", "more than a screen"]
+    assert problems_of_error(1, "Traceback\n" * 20, [3])[1:] == ["a traceback", "an error of more than a screen"]
 
 
 def test_figures_are_shown_and_no_work_is_not_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

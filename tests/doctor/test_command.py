@@ -92,7 +92,7 @@ def test_a_machine_without_a_gpu_passes(site: Any, run: Run, hostile_folder: Pat
     first, last = document["findings"][0], document["findings"][-1]
     assert first["found"].startswith("no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
     assert last["check"] == "--device auto"
-    assert last["found"].startswith("computes on the CPU: no NVIDIA driver")
+    assert last["found"].startswith("selects the CPU: no NVIDIA driver")
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
     assert imported & HEAVY == set()
 
@@ -102,15 +102,15 @@ def test_a_broken_machine_gets_each_fix_and_exit_code_4(run: Run, broken: None, 
     assert (result.returncode, result.stderr) == (4, "")
     said = " ".join(result.stdout.split())
     for words in (
-        "ok NVIDIA driver 580.95.05, for CUDA up to 13.0",
+        "ok NVIDIA driver 580.95.05, supports CUDA up to 13.0",
         "ok GPU 1 NVIDIA Fake 1, compute capability 9.0, 16.0 of 32.0 GiB free",
-        "ok CUDA starts",
+        "ok CUDA initialized",
         "to do: pip uninstall -y cudf-cu12 cupy-cuda12x cupy-cuda13x && pip install 'gpupipe[cuda13]'",
         "to do: pip uninstall -y cupy-cuda13x cupy-cuda12x && pip install 'cupy-cuda13x!=14.1.0,>=14.0.1'",
-        "cudf cudf-cu12 26.10.0; import fails: killed by SIGABRT",
+        "cudf cudf-cu12 26.10.0; import failed: killed by SIGABRT",
         "to do: pip install --force-reinstall 'cudf-cu12==26.10.0'",
-        "import fails: ImportError: libnvrtc.so.13",
-        "ok CPU path whole",
+        "import failed: ImportError: libnvrtc.so.13",
+        "ok CPU path complete",
     ):
         assert words in said
 
@@ -119,7 +119,7 @@ def test_rapids_doctor_finds_the_check_which_raises_what_is_broken(run: Run, bro
     result = run("-c", AS_RAPIDS_DOES, LD_LIBRARY_PATH=driver, FAKE_INIT="18")
     assert (result.returncode, result.stderr) == (0, "")
     first, second, *_ = result.stdout.splitlines()
-    assert first == "Check that gpupipe finds nothing broken: driver, GPUs, wheels, imports."
+    assert first == "Check the driver, GPUs, wheels and imports with gpupipe's doctor."
     assert second.startswith("DeviceError NVIDIA driver: the driver answers nvmlInit_v2 with error 18")
     assert "to do: pip install --force-reinstall 'cudf-cu12==26.10.0'" in result.stdout
 

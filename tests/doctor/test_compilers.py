@@ -16,10 +16,10 @@ CU12 = {**NUMBA, "nvidia-cuda-nvcc-cu12": "12.9.86", "nvidia-cuda-nvrtc-cu12": "
 @pytest.mark.parametrize(
     ("versions", "cuda", "level", "words"),
     [
-        ({**CU13, "nvidia-nvjitlink": "13.5.37"}, (13, 0), "ok", "nvidia-nvjitlink 13.5 assembles"),
-        (CU13, (13, 5), "ok", "that the driver (CUDA 13.5) reads"),
-        (CU12, (13, 0), "ok", "that the driver (CUDA 13.0) reads"),
-        ({**CU12, "nvidia-nvjitlink-cu12": "12.9.1"}, (13, 0), "ok", "that the driver (CUDA 13.0) reads"),
+        ({**CU13, "nvidia-nvjitlink": "13.5.37"}, (13, 0), "ok", "nvidia-nvjitlink 13.5 accepts"),
+        (CU13, (13, 5), "ok", "that the driver (CUDA 13.5) accepts"),
+        (CU12, (13, 0), "ok", "that the driver (CUDA 13.0) accepts"),
+        ({**CU12, "nvidia-nvjitlink-cu12": "12.9.1"}, (13, 0), "ok", "that the driver (CUDA 13.0) accepts"),
         ({**CU13, "nvidia-nvjitlink": "13.0.88"}, (13, 0), "error", "Unsupported .version"),
         (CU13, (13, 0), "error", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
         ({**CU13, "nvidia-nvjitlink": "13.5.37"}, (12, 8), "error", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"),
@@ -37,7 +37,7 @@ def test_the_assembler_must_support_the_ptx_version(
 def test_each_fix_is_a_command(gpu: GpuProbe) -> None:
     (missing,) = compiler_findings(Distributions(CU13), gpu)
     older = "pip install 'nvidia-nvvm==13.0.*' 'nvidia-cuda-nvrtc==13.0.*'"
-    assert missing.fix == f"pip install 'nvidia-nvjitlink>=13.5,<14', or an older compiler: {older}"
+    assert missing.fix == f"pip install 'nvidia-nvjitlink>=13.5,<14', or install an older compiler: {older}"
     (old,) = compiler_findings(Distributions({**CU13, "nvidia-nvjitlink": "13.0.88"}), gpu)
     assert old.fix == "pip install 'nvidia-nvjitlink>=13.5,<14'"
 

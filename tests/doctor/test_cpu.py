@@ -39,7 +39,7 @@ def test_a_library_that_does_not_import_breaks_the_cpu_path(said: Any, monkeypat
     assert said()["CPU path"] == Finding(
         "error",
         "CPU path",
-        "a library does not import: ModuleNotFoundError: No module named 'no_such_library'",
+        "import failed: ModuleNotFoundError: No module named 'no_such_library'",
         "pip install --force-reinstall gpupipe",
     )
 

@@ -25,7 +25,7 @@ def test_the_driver_says_whether_cuda_starts(
         monkeypatch.setenv(variable, value)
     (finding,) = cuda_findings(gpu, 60)
     assert (finding.level, finding.check) == (level, "CUDA")
-    assert finding.found == ("starts" if level == "ok" else f"does not start: error {code}, {name}")
+    assert finding.found == ("initialized" if level == "ok" else f"initialization failed: error {code}, {name}")
     assert fix in finding.fix
 
 

@@ -26,7 +26,7 @@ def said(gpu: GpuProbe, around: HostEnvironment = PLAIN, installed: Distribution
 
 
 def test_a_good_driver_is_ok(gpu: GpuProbe) -> None:
-    assert said(gpu, installed=WHEELS) == Finding("ok", "NVIDIA driver", "580.95.05, for CUDA up to 13.0")
+    assert said(gpu, installed=WHEELS) == Finding("ok", "NVIDIA driver", "580.95.05, supports CUDA up to 13.0")
 
 
 @pytest.mark.parametrize("around", [PLAIN, CONTAINER, WSL])
@@ -42,7 +42,7 @@ def test_a_machine_without_a_gpu_is_ok_and_needs_no_fix(around: HostEnvironment)
         (replace(CONTAINER, nvidia_sign=SIGN), NOTHING, "error", "docker run --gpus all"),
         (PLAIN, WHEELS, "warning", "run on a machine with an NVIDIA GPU"),
         (CONTAINER, WHEELS, "warning", "docker run --gpus all"),
-        (replace(WSL, has_wsl_gpu=True), NOTHING, "warning", "install NVIDIA's driver on Windows, and none inside WSL"),
+        (replace(WSL, has_wsl_gpu=True), NOTHING, "warning", "install NVIDIA's driver on Windows, not inside WSL"),
         (WSL, WHEELS, "warning", "wsl --update"),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_hidden_gpu_is_intended_and_not_an_error() -> None:
     hidden = GpuProbe(False, "GPUPIPE_FORCE_CPU is set", obstacle="hidden")
     assert said(hidden).fix == ""
     finding = said(hidden, replace(PLAIN, nvidia_sign=SIGN))
-    assert (finding.level, finding.fix) == ("warning", "unset GPUPIPE_FORCE_CPU, if the GPU is to be used")
+    assert (finding.level, finding.fix) == ("warning", "to use the GPU: unset GPUPIPE_FORCE_CPU")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_hidden_gpu_is_intended_and_not_an_error() -> None:
     [
         ("no_cuda", CONTAINER, "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
         ("no_cuda", WSL, "export LD_LIBRARY_PATH=/usr/lib/wsl/lib"),
-        ("no_cuda", PLAIN, "reinstall the NVIDIA driver with its computing part"),
+        ("no_cuda", PLAIN, "reinstall the NVIDIA driver with its compute libraries"),
         ("no_gpu", CONTAINER, WITH_GPUS),
         ("no_gpu", PLAIN, "restart the machine"),
         ("not_visible", PLAIN, "unset CUDA_VISIBLE_DEVICES"),
@@ -97,7 +97,7 @@ def test_a_driver_older_than_its_wheels_is_an_error_with_two_ways_out(gpu: GpuPr
     assert said(older).level == "ok"
     finding = said(older, installed=WHEELS)
     assert finding.level == "error"
-    assert finding.found.endswith("too old for the wheels of CUDA 13 (cudf-cu13)")
+    assert finding.found.endswith("too old for the installed CUDA 13 wheels (cudf-cu13)")
     assert finding.fix == (
         "install NVIDIA driver 580 or newer, or: pip uninstall -y cudf-cu13 && pip install 'gpupipe[cuda12]'"
     )

@@ -30,20 +30,20 @@ def said(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_package_that_imports_is_ok(site: Any, said: Any) -> None:
     site.add("cudf-cu13", "26.10.2")
     site.module("cudf", "print('hello')")
-    assert said() == {"cudf": Finding("ok", "cudf", "cudf-cu13 26.10.2; imports")}
+    assert said() == {"cudf": Finding("ok", "cudf", "cudf-cu13 26.10.2; can be imported")}
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import os; os.abort()", "import fails: killed by SIGABRT: without a word"),
+        ("import os; os.abort()", "import failed: killed by SIGABRT: no error output"),
         (
             "raise ImportError('libcudart.so.12: gone')",
-            "import fails: ImportError: libcudart.so.12: gone",
+            "import failed: ImportError: libcudart.so.12: gone",
         ),
-        ("raise SystemExit(3)", "import fails: without a word"),
-        ("import os, sys; print('no GPU', file=sys.stderr); sys.stderr.flush(); os._exit(1)", "import fails: no GPU"),
-        ("import os; os.kill(os.getpid(), 11)", "import fails: killed by SIGSEGV: without a word"),
+        ("raise SystemExit(3)", "import failed: no error output"),
+        ("import os, sys; print('no GPU', file=sys.stderr); sys.stderr.flush(); os._exit(1)", "import failed: no GPU"),
+        ("import os; os.kill(os.getpid(), 11)", "import failed: killed by SIGSEGV: no error output"),
     ],
 )
 def test_a_package_that_crashes_is_reported_and_doctor_survives(site: Any, said: Any, code: str, words: str) -> None:
@@ -62,7 +62,7 @@ def test_a_package_without_metadata_is_reinstalled_with_the_extra(site: Any, sai
 def test_an_import_that_hangs_is_ended(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site.module("endless", "import threading; threading.Event().wait()")
     monkeypatch.syspath_prepend(str(site.folder))
-    assert try_imports(["endless"], 0.5) == ImportTrial("does not finish within 0.5 s")
+    assert try_imports(["endless"], 0.5) == ImportTrial("did not finish within 0.5 s")
 
 
 def test_xgboost_without_cuda_is_an_error_on_a_gpu_machine_only(site: Any, said: Any, gpu: GpuProbe) -> None:
@@ -70,7 +70,7 @@ def test_xgboost_without_cuda_is_an_error_on_a_gpu_machine_only(site: Any, said:
     site.add("xgboost-cpu", "3.4.0")
     site.add("cudf-cu13", "26.10.2")
     site.module("xgboost", "def build_info(): return {'USE_CUDA': False}")
-    assert said()["xgboost"] == Finding("ok", "xgboost", "xgboost-cpu 3.4.0; imports, built without CUDA")
+    assert said()["xgboost"] == Finding("ok", "xgboost", "xgboost-cpu 3.4.0; can be imported, built without CUDA")
     finding = said(gpu)["xgboost"]
     assert finding.level == "error"
     wanted = "xgboost>=3.4" if sys.version_info >= (3, 12) else "xgboost-cu13<3.4,>=3.2"
@@ -80,7 +80,7 @@ def test_xgboost_without_cuda_is_an_error_on_a_gpu_machine_only(site: Any, said:
 def test_xgboost_and_torch_report_their_cuda_builds(site: Any, said: Any, gpu: GpuProbe) -> None:
     site.module("xgboost", "def build_info(): return {'USE_CUDA': True}")
     site.module("torch", "class version: cuda = '13.0'")
-    assert {finding.found for finding in said(gpu).values()} == {"of unknown version; imports, built with CUDA"}
+    assert {finding.found for finding in said(gpu).values()} == {"unknown version; can be imported, built with CUDA"}
 
 
 def test_the_simulator_with_gpu_packages_is_an_error(site: Any, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:

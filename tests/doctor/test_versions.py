@@ -32,7 +32,7 @@ def test_a_missing_required_library_is_reported(site: Any) -> None:
     findings = {finding.check: finding for finding in version_findings(site.read())}
     assert set(findings) == set(CORE)
     assert findings["skops"] == Finding(
-        "error", "skops", "not installed; gpupipe needs it", "pip install 'skops>=0.16'"
+        "error", "skops", "not installed; gpupipe requires it", "pip install 'skops>=0.16'"
     )
 
 
@@ -42,7 +42,7 @@ def test_a_release_outside_the_window_of_the_extra_is_a_warning(whole: Any) -> N
         Finding(
             "warning",
             "cudf-cu13",
-            "25.12.0 is installed; gpupipe[cuda13] is made for <26.11,>=26.8",
+            "gpupipe[cuda13] requires <26.11,>=26.8, found 25.12.0",
             "pip install 'cudf-cu13<26.11,>=26.8'",
         )
     ]
@@ -73,11 +73,11 @@ def test_a_version_above_the_caps_of_cudf_is_a_warning(site: Any, name: str, cap
     site.add("cudf-cu13", "26.10.2", [f"{name}{cap}", "rmm-cu13==26.10.*", "pytest<9; extra == 'test'"])
     site.add(name, installed)
     site.add("pytest", "9.2.0")
-    site.add("rmm-cu13", "26.8.0")  # already reported as packages of several releases
+    site.add("rmm-cu13", "26.8.0")  # reported as a mix of releases, not twice
     own, finding = version_findings(site.read())
     assert (own.check, own.fix) == ("versions", "pip install -e .")
     assert (finding.level, finding.check) == ("warning", name)
-    assert finding.found == f"{installed} is installed; cudf-cu13 26.10.2 is made for {cap}"
+    assert finding.found == f"cudf-cu13 26.10.2 requires {cap}, found {installed}"
     assert finding.fix == f"pip install '{name}{cap}'"
 
 

@@ -158,7 +158,8 @@ def test_a_figure_that_grows_is_a_difference(field: str) -> None:
 def test_registers_may_grow_by_the_margin_only() -> None:
     assert differences(table(), table(registers=40 + REGISTER_MARGIN)) == []
     (found,) = differences(table(), table(registers=41 + REGISTER_MARGIN))
-    assert found == f"haversine on sm_90: {41 + REGISTER_MARGIN} registers: fewer warps fit (recorded: 40)"
+    assert found.startswith(f"haversine on sm_90: {41 + REGISTER_MARGIN} registers: ")
+    assert found.endswith("(recorded: 40)")
 
 
 def test_a_kernel_that_takes_more_instructions_is_a_difference() -> None:
@@ -173,4 +174,4 @@ def test_a_new_loop_and_a_loop_that_went_are_differences() -> None:
     more = copy.deepcopy(table())
     more["loops"]["bearing"] = more["loops"]["haversine"]
     assert differences(table(), more) == ["bearing: not recorded"]
-    assert differences(more, table()) == ["bearing: recorded, but there is no such loop any more"]
+    assert differences(more, table()) == ["bearing: recorded, but the loop no longer exists"]

@@ -51,7 +51,7 @@ def test_a_loop_is_followed_as_often_as_it_runs(times: int) -> None:
 
 def test_a_loop_that_depends_on_a_number_is_refused() -> None:
     one = thread(LOOP.replace("ISETP.GE.U32.AND P0, PT, R2, R0, PT", "FSETP.GT.AND P0, PT, R7, RZ, PT"), {})
-    with pytest.raises(ValueError, match="0x90: a loop depends on what is unknown"):
+    with pytest.raises(ValueError, match="0x90: a loop depends on an unknown value"):
         one.run()
 
 

@@ -1,7 +1,7 @@
-"""Damaged inputs against the promises of the command line: ``python -m tools.fuzz --cases 10000 --seed 1``.
+"""Fuzzer of the command line with damaged inputs: ``python -m tools.fuzz --cases 10000 --seed 1``.
 
-Prints for each kind how the cases ended and what was wrong; a failing case is kept, made small, in ``--keep``. The exit
-code is 1 where something was wrong. ``--seed`` and ``--first`` say which cases: the same ones each time.
+Prints the exit codes and failures of each kind, and saves failing cases, minimized, in ``--keep``. The exit code is 1
+if a case failed. ``--seed`` and ``--first`` determine the cases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUIET_AND_ALIKE = {
 }
 
 if __name__ == "__main__":
-    os.environ |= QUIET_AND_ALIKE  # before any library that computes is loaded
+    os.environ |= QUIET_AND_ALIKE  # before any compute library is loaded
     from tools.fuzz.command import fuzz
 
     sys.exit(fuzz())

@@ -1,4 +1,4 @@
-"""Campaigns: run many cases in forked children, and minimize and keep those that fail."""
+"""Campaigns: run many cases in forked children, and minimize and save those that fail."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tools.fuzz.forked_child import Action, ForkLimits, ForkOutcome, run_forked
 from tools.fuzz.kinds import Files, FuzzCommand, InputKind, SoundBase
 from tools.fuzz.oracle import problem_of
 
-TOGETHER = 100  # cases in a child: a fork and the pages that it copies cost more than most of them
-KEPT_OF_A_KIND = 3  # of the same failure
-AFTERMATH = (".checkpoints",)  # what an interrupted run leaves on purpose
+TOGETHER = 100  # cases per child: a fork and the pages that it copies cost more than most cases
+KEPT_OF_A_KIND = 3  # saved cases per failure
+AFTERMATH = (".checkpoints",)  # an interrupted run leaves them on purpose
 
 
 @dataclass(frozen=True)
 class FuzzTrial:
-    """Files, the damaged one among them, and the command that reads it."""
+    """Files, including the damaged one, and the command that reads them."""
 
     files: Files
     damaged: str
@@ -62,10 +62,10 @@ class Tally:
     ----------
     codes : Counter
         Exit code to cases.
-    unjudged : int
-        Cases that asked for more work than their time allows.
+    unfinished : int
+        Cases that requested more work than their time limit allows.
     unchanged : int
-        Cases whose edits cancelled each other.
+        Cases whose edits cancelled each other out.
     failures : dict
         Problem to the number of cases.
     kept : list of str
@@ -73,7 +73,7 @@ class Tally:
     """
 
     codes: Counter[int] = field(default_factory=Counter)
-    unjudged: int = 0
+    unfinished: int = 0
     unchanged: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     kept: list[str] = field(default_factory=list)
@@ -81,18 +81,18 @@ class Tally:
 
 
 class Campaign:
-    """Run cases in a folder, and keep those that fail.
+    """Runner of cases in a folder, which saves those that fail.
 
     Parameters
     ----------
     folder : Path
-        Where the files of the current cases are written.
+        Folder for the files of the current cases.
     runs : Path
         The folder that ``RUNS`` stands for.
     main : callable
         Takes a command line and returns the exit code.
     keep : Path
-        Where failing cases are kept.
+        Folder for failing cases.
     """
 
     def __init__(
@@ -114,21 +114,23 @@ class Campaign:
                 tally.codes[outcome.code] += 1
                 tally.cpu_seconds += outcome.cpu_seconds
                 if outcome.hung and case.command.may_be_long:
-                    tally.unjudged += 1
+                    tally.unfinished += 1
                 elif problem:
                     self._keep(name, kind, case, seed, problem, tally)
         return tally
 
     def require_sound(self, kind: InputKind) -> None:
-        """Raise RuntimeError if a base is refused as it is: what is refused with an edit would prove nothing then."""
+        """Raise RuntimeError if a base is rejected unedited: the rejection of its edits would then prove nothing."""
         distinct = {frozenset(base.files.items()): base for base in kind.bases}.values()
         trials = [FuzzTrial(base.finish(base.files), base.damaged, base.commands[0]) for base in distinct]
         for base, (outcome, problem) in zip(distinct, self.outcomes(trials), strict=True):
             if outcome.code or problem:
-                raise RuntimeError(f"the sound base {base.name} ends with {outcome.code}: {problem} {outcome.stderr}")
+                raise RuntimeError(
+                    f"the valid base {base.name} is rejected with exit code {outcome.code}: {problem} {outcome.stderr}"
+                )
 
     def wrong(self, trials: Mapping[str, FuzzTrial]) -> dict[str, str]:
-        """Return what is wrong with how trials end: name to problem, for those where something is."""
+        """Return name to problem for the trials that fail."""
         names, found = list(trials), dict[str, str]()
         for start in range(0, len(names), TOGETHER):
             some = names[start : start + TOGETHER]
@@ -137,13 +139,13 @@ class Campaign:
         return found
 
     def outcomes(self, trials: Sequence[FuzzTrial]) -> list[tuple[ForkOutcome, str]]:
-        """Run each command on its files; return how it ended, and what is wrong with that."""
+        """Run each command on its files; return its outcome and its problem."""
         shutil.rmtree(self.folder, ignore_errors=True)
         for i, trial in enumerate(trials):
-            lay(trial.files, self.folder / str(i))
+            write_files(trial.files, self.folder / str(i))
         ends = run_forked([self._action(trial, self.folder / str(i)) for i, trial in enumerate(trials)], self.limits)
         problems = [
-            problem_of(end, trial.command.codes, debris(self.folder / str(i), trial, end.code))
+            problem_of(end, trial.command.codes, stray_files(self.folder / str(i), trial, end.code))
             for i, (trial, end) in enumerate(zip(trials, ends, strict=True))
         ]
         return list(zip(ends, problems, strict=True))
@@ -152,13 +154,13 @@ class Campaign:
         command = trial.command
         args = [arg.replace("FILE", trial.damaged).replace("RUNS", str(self.runs)) for arg in command.args]
 
-        def action(judgement: int) -> int:
+        def action(verdict: int) -> int:
             os.chdir(folder)
             if command.prepare is not None:
                 command.prepare()
             code = self.main(args)
-            if code == 0 and command.judge is not None:
-                os.write(judgement, command.judge(folder).encode("utf-8", "backslashreplace"))
+            if code == 0 and command.check is not None:
+                os.write(verdict, command.check(folder).encode("utf-8", "backslashreplace"))
             return code
 
         return action
@@ -183,7 +185,7 @@ class Campaign:
         tally.kept.append(str(kept))
 
     def _smaller(self, kind: InputKind, case: FuzzCase, problem: str) -> FuzzCase:
-        """Return the case with the edits left out that it fails without in the same way."""
+        """Return the case without the edits that the failure does not depend on."""
         for edit in case.edits:
             fewer = replace(case, edits=tuple(other for other in case.edits if other != edit))
             if fewer.edits and problem_start(self.outcomes([fewer.trial(kind)])[0][1]) == problem_start(problem):
@@ -191,23 +193,24 @@ class Campaign:
         return case
 
 
-def lay(files: Files, folder: Path) -> None:
-    """Write files below a folder."""
+def write_files(files: Files, folder: Path) -> None:
+    """Write files into a folder."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
-def debris(folder: Path, trial: FuzzTrial, code: int) -> set[str]:
-    """Return what stands beside the files, but for what the command was to make, and has made where it says so."""
+def stray_files(folder: Path, trial: FuzzTrial, code: int) -> set[str]:
+    """Return unexpected and missing files, given the inputs and the product of a command that succeeds."""
     product = trial.command.product
     there = {path.name for path in folder.iterdir()}
     made = {product} if code == 0 and product else set()
     laid = {name.split("/")[0] for name in trial.files}
-    return (there - laid - made - set(AFTERMATH)) | {f"no {name}" for name in made - there}
+    unexpected = there - laid - made - set(AFTERMATH)
+    return {f"unexpected {name}" for name in unexpected} | {f"missing {name}" for name in made - there}
 
 
 def problem_start(problem: str) -> str:
-    """Return the words by which two failures are the same."""
+    """Return the words that identify a failure."""
     return re.sub(r"[0-9]+", "N", problem)[:40]

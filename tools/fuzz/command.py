@@ -22,17 +22,17 @@ from tools.fuzz.damage.models import model_kind
 from tools.fuzz.damage.runs import run_kind
 from tools.fuzz.damage.tables import table_kind
 from tools.fuzz.kinds import InputKind
-from tools.fuzz.sound_runs import make_runs
 from tools.fuzz.structure.model_kinds import STRUCTURES, has_libraries, structure_kind
 from tools.fuzz.structure.zoo import Zoo
 from tools.fuzz.tables import WRITERS
+from tools.fuzz.valid_runs import make_runs
 
-QUICK_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # runs wait for what they write to be on the disk
+QUICK_DISK = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # runs sync what they write to disk
 KINDS = (*WRITERS, "config", "model", *STRUCTURES, "run", "cache")
 
 
 def fuzz() -> int:
-    """Run what the command line asks for; return 1 where something was wrong, else 0."""
+    """Run the requested campaigns; return 1 if a case failed, else 0."""
     asked = _parser().parse_args()
     with tempfile.TemporaryDirectory(prefix="gpupipe-fuzz-", dir=QUICK_DISK) as made:
         runs = Path(made, "runs")
@@ -47,7 +47,7 @@ def fuzz() -> int:
         zoo = Zoo(runs / "zoo")
         kinds = {name: _kind(name, runs, zoo) for name in wanted}
         gc.collect()
-        gc.freeze()  # or the collector would copy every page of the parent in each child
+        gc.freeze()  # else garbage collection would copy every page of the parent in each child
         campaign = Campaign(Path(made, "cases"), runs, main, asked.keep)
         tallies = {}
         for name, kind in kinds.items():
@@ -72,19 +72,21 @@ _KIND_HELP = f"one of {', '.join(KINDS)}; default: all"
 def _kind_and_cases(text: str) -> tuple[str, int | None]:
     name, _, count = text.partition(":")
     if name not in KINDS:
-        raise argparse.ArgumentTypeError(f"{name!r} is not {_KIND_HELP}")
+        raise argparse.ArgumentTypeError(f"expected {_KIND_HELP}; got {name!r}")
     return name, int(count) if count else None
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Damaged inputs for the command line.")
-    parser.add_argument("--cases", type=int, default=1000, help="of each kind")
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.fuzz", description="Fuzz the command line with damaged inputs."
+    )
+    parser.add_argument("--cases", type=int, default=1000, help="cases of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--kind", action="append", type=_kind_and_cases, metavar="KIND[:CASES]", help=_KIND_HELP)
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir(), "gpupipe-fuzz"), help="failing cases")
-    parser.add_argument("--corpus", type=Path, help="a folder of files that once failed: those too")
-    parser.add_argument("--json", action="store_true", help="print one JSON document, at the end")
+    parser.add_argument("--corpus", type=Path, help="also run the regression cases of this folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
     return parser
 
 
@@ -102,8 +104,8 @@ def _show(name: str, tally: Tally, seconds: float) -> None:
     codes = ", ".join(f"{code}: {count}" for code, count in sorted(tally.codes.items()))
     took = f"{seconds:.0f} s, {tally.cpu_seconds:.0f} s of CPU"
     print(f"{name}: {sum(tally.codes.values())} cases in {took}; exit codes {codes}; "
-          f"{tally.unchanged} unchanged, {tally.unjudged} too long to judge", flush=True)  # fmt: skip
+          f"{tally.unchanged} unchanged, {tally.unfinished} exceeded their time", flush=True)  # fmt: skip
     for problem, count in tally.failures.most_common():
         print(f"  {count} x {problem}", flush=True)
     for path in tally.kept:
-        print(f"    kept: {path}", flush=True)
+        print(f"    saved: {path}", flush=True)

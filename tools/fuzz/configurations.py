@@ -1,4 +1,4 @@
-"""Configurations with mistakes: in their structure, led by the JSON Schema, and in their text."""
+"""Invalid configurations: edits of their structure, guided by the JSON Schema, and of their text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = (
 
 
 def changed(text: bytes, rng: Random, schema: dict[str, Any]) -> bytes:
-    """Return a configuration with one more mistake, or one more right setting."""
+    """Return a configuration with one more error, or one more valid setting."""
     if rng.random() < 0.35:
         return damaged(text, rng, WORDS)
     try:
@@ -35,20 +35,20 @@ def changed(text: bytes, rng: Random, schema: dict[str, Any]) -> bytes:
         tree = SchemaValues(schema, rng).value(schema)
     try:
         return _written(_with_one_change(tree, rng, schema))
-    except (TypeError, ValueError, RecursionError):  # a tree of aliases, a key that is none
+    except (TypeError, ValueError, RecursionError):  # a tree of aliases, an invalid key
         return damaged(text, rng, WORDS)
 
 
 def _with_one_change(tree: Any, rng: Random, schema: dict[str, Any]) -> Any:
-    """Return the tree with one of its values, keys or items drawn anew, left out, misspelt, moved or added."""
+    """Return the tree with one of its values, keys or items redrawn, dropped, misspelt, moved or added."""
     top = {"root": deepcopy(tree)}
     places = list(_places(top["root"], ("root",)))
     path = rng.choice(places)
     holder, key = _at(top, path[:-1]), path[-1]
     drawn = SchemaValues(schema, rng)
     allowed = _schema_at(schema, path[1:], drawn)
-    edit = rng.choice(["drawn", "drawn", "drawn", "strange", "left out", "misspelt", "moved", "added", "added"])
-    if edit == "left out" and len(path) > 1:
+    edit = rng.choice(["drawn", "drawn", "drawn", "strange", "dropped", "misspelt", "moved", "added", "added"])
+    if edit == "dropped" and len(path) > 1:
         del holder[key]
     elif edit == "misspelt" and isinstance(holder, dict) and len(path) > 1:
         holder[_misspelt(str(key), rng)] = holder.pop(key)
@@ -84,7 +84,7 @@ def _places(value: Any, path: Path) -> Iterator[Path]:
 
 
 def _schema_at(schema: Any, path: Path, drawn: SchemaValues) -> Any:
-    """Return the schema of what stands at `path`, or None where it is not to be found by going down."""
+    """Return the schema of the value at `path`, or None if it cannot be resolved."""
     for step in path:
         options = drawn.resolved(schema) if isinstance(schema, dict) else {}
         found = None

@@ -1,7 +1,7 @@
-"""The corpus: files that once broke a promise, in a folder per kind, each named after the error.
+"""The corpus: regression cases, in a folder per kind, each named after the error.
 
 ``csv/nul-in-a-header.csv`` is given to every command of its kind. A file of a model or a cache replaces the one
-that its folders name: ``model/linear/levels.json/cut.bin``.
+named by its folders: ``model/linear/levels.json/cut.bin``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tools.fuzz.kinds import InputKind, SoundBase
 
 
 def corpus_trials(folder: Path, kind: InputKind) -> dict[str, FuzzTrial]:
-    """Return what is to be tried of the folder of a kind: its name to a trial."""
+    """Return name to trial for the files in the folder of a kind."""
     trials = {}
     for path in sorted(file for file in folder.rglob("*") if file.is_file()):
         for base in _bases_for(path.relative_to(folder), kind):
@@ -26,7 +26,7 @@ def corpus_trials(folder: Path, kind: InputKind) -> dict[str, FuzzTrial]:
 
 
 def _bases_for(path: Path, kind: InputKind) -> Iterator[SoundBase]:
-    """Yield the bases whose damaged file the one at `path` can stand for."""
+    """Yield the bases whose damaged file the one at `path` can replace."""
     if path.parent.parts:
         yield from (base for base in kind.bases if all(part in base.name for part in path.parent.parts))
     else:

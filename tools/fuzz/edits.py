@@ -1,4 +1,4 @@
-"""Edits of bytes, as by a bad disk, a cut transfer, an editor or an attacker."""
+"""Edits of bytes, as made by a bad disk, an interrupted transfer, an editor or an attacker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXTREMES = (
 
 
 def damaged(data: bytes, rng: Random, words: Sequence[bytes] = EXTREMES) -> bytes:
-    """Return `data` with one edit; `words` are what is inserted, or written over what is there."""
+    """Return `data` with one edit; `words` are inserted, or overwrite existing bytes."""
     edits: list[Edit] = [
         flipped, flipped, flipped, overwritten, cut, cut_out, doubled, moved,
         lambda d, r: inserted(d, r, words), lambda d, r: inserted(d, r, words), lambda d, r: replaced(d, r, words),
@@ -28,7 +28,7 @@ def damaged(data: bytes, rng: Random, words: Sequence[bytes] = EXTREMES) -> byte
 
 
 def flipped(data: bytes, rng: Random) -> bytes:
-    """One to eight bits of one byte are others."""
+    """Flip one to eight bits of one byte."""
     if not data:
         return data
     at = place(data, rng)
@@ -37,51 +37,51 @@ def flipped(data: bytes, rng: Random) -> bytes:
 
 
 def overwritten(data: bytes, rng: Random) -> bytes:
-    """Some bytes are random ones."""
+    """Replace some bytes by random ones."""
     at, length = place(data, rng), rng.choice([1, 2, 4, 8, 64])
     return data[:at] + rng.randbytes(min(length, len(data) - at)) + data[at + length :]
 
 
 def cut(data: bytes, rng: Random) -> bytes:
-    """The end is missing, or the beginning."""
+    """Drop the end or the beginning."""
     at = place(data, rng)
     return data[:at] if rng.random() < 0.8 else data[at:]
 
 
 def cut_out(data: bytes, rng: Random) -> bytes:
-    """A part is missing."""
+    """Drop a range of bytes."""
     start, stop = _part(data, rng)
     return data[:start] + data[stop:]
 
 
 def doubled(data: bytes, rng: Random) -> bytes:
-    """A part is there twice, or many times."""
+    """Repeat a range of bytes, once or many times."""
     start, stop = _part(data, rng)
     times = rng.choice([2, 2, 2, 50]) if stop - start < 4096 else 2
     return data[:start] + data[start:stop] * times + data[stop:]
 
 
 def moved(data: bytes, rng: Random) -> bytes:
-    """A part stands elsewhere, over what is there."""
+    """Copy a range of bytes over another one."""
     start, stop = _part(data, rng)
     at = place(data, rng)
     return data[:at] + data[start:stop] + data[at + stop - start :]
 
 
 def inserted(data: bytes, rng: Random, words: Sequence[bytes]) -> bytes:
-    """A word stands between."""
+    """Insert a word."""
     at = place(data, rng)
     return data[:at] + rng.choice(words) * rng.choice([1, 1, 1, 1, 3, 200]) + data[at:]
 
 
 def replaced(data: bytes, rng: Random, words: Sequence[bytes]) -> bytes:
-    """A word stands over what is there."""
+    """Overwrite bytes with a word."""
     at, word = place(data, rng), rng.choice(words)
     return data[:at] + word + data[at + len(word) :]
 
 
 def with_another_field(data: bytes, rng: Random, words: Sequence[bytes]) -> bytes:
-    """Another word stands in the place of a field: the rows keep their fields, what one of them holds is strange."""
+    """Replace the content of one field by a word; the number of fields stays the same."""
     at = place(data, rng)
     before, after = _FIELD_END.search(data[at::-1]), _FIELD_END.search(data, at)
     start = at - before.start() + 1 if before else 0
@@ -89,7 +89,7 @@ def with_another_field(data: bytes, rng: Random, words: Sequence[bytes]) -> byte
 
 
 def place(data: bytes, rng: Random) -> int:
-    """Return a position in `data`: as often near an end, where headers and footers are."""
+    """Return a position in `data`; half of the time near an end, where headers and footers are."""
     if not data:
         return 0
     near = min(200, len(data))

@@ -1,6 +1,6 @@
 """Actions in forked child processes with limits: libraries are imported once for thousands of cases.
 
-Linux alone: `os.memfd_create` holds what the child prints, `os.pidfd_open` waits for it with a limit.
+Linux only: `os.memfd_create` holds the output of the child, `os.pidfd_open` waits for it with a time limit.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 Action = Callable[[int], int]
-ESCAPED = 99  # the exit code of a child whose action raised
+ESCAPED = 99  # exit code of a child whose action raised
 
 
 @dataclass(frozen=True)
 class ForkLimits:
-    """The limits of a child.
+    """Limits of a child.
 
     Attributes
     ----------
     cpu_seconds : int
-        The kernel ends a child that uses more, as hung.
+        A child that uses more is killed by the kernel and counts as hung.
     wall_seconds : float
-        Likewise for a child that sleeps or waits.
+        The same for a child that sleeps or waits.
     memory_bytes : int
         Address space in addition to the parent's.
     file_bytes : int
-        The largest file that it may write.
+        Size of the largest file that it may write.
     """
 
     cpu_seconds: int = 20
@@ -45,17 +45,17 @@ class ForkLimits:
 
 @dataclass(frozen=True)
 class ForkOutcome:
-    """The end of a child.
+    """Outcome of a child.
 
     Attributes
     ----------
     code : int
-        Its exit code; negative: the signal that ended it.
+        Its exit code; negative: the signal that killed it.
     hung : bool
-        Whether it was ended because its time was up.
+        Whether it was killed because it exceeded its time limit.
     stdout, stderr : str
-    judgement : str
-        The text that the action wrote to its file descriptor.
+    verdict : str
+        Text that the action wrote to its file descriptor.
     cpu_seconds : float
     """
 
@@ -63,14 +63,15 @@ class ForkOutcome:
     hung: bool
     stdout: str
     stderr: str
-    judgement: str
+    verdict: str
     cpu_seconds: float
 
 
 def run_forked(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOutcome]:
-    """Call each action with a file descriptor to write a judgement to; its result is the exit code.
+    """Call each action with a file descriptor for its verdict; its result is the exit code.
 
-    They share a child, since a fork costs more than most of them do. If one ends it, the remaining ones get another.
+    The actions share a child, since a fork costs more than most of them. If one ends the child, the remaining ones get
+    a new one.
     """
     outcomes: list[ForkOutcome] = []
     while len(outcomes) < len(actions):
@@ -79,8 +80,8 @@ def run_forked(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOutcom
 
 
 def _in_one_child(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOutcome]:
-    """Return the outcomes as far as the child came: of all actions, or up to the one that ended it."""
-    files = [[os.memfd_create(name) for name in ("stdout", "stderr", "judgement")] for _ in actions]
+    """Return the outcomes of all actions, or those up to the one that ended the child."""
+    files = [[os.memfd_create(name) for name in ("stdout", "stderr", "verdict")] for _ in actions]
     codes = os.memfd_create("codes")
     try:
         sys.stdout.flush()
@@ -90,7 +91,7 @@ def _in_one_child(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOut
             _be_the_child(actions, files, codes, limits)
         in_time = _wait(child, limits.wall_seconds + len(actions))
         with suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # and whatever it has started
+            os.killpg(child, signal.SIGKILL)  # including its children
         _, status, usage = os.wait4(child, 0)
         ended = os.waitstatus_to_exitcode(status)
         done = [int(code) for code in _text(codes).split()]
@@ -100,8 +101,8 @@ def _in_one_child(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOut
         hung = [code < 0 and (not in_time or code == -signal.SIGXCPU) for code in done]
         ends = zip(done, hung, files, strict=False)
         return [
-            ForkOutcome(code, late, _text(stdout), _text(stderr), _text(judgement), share)
-            for code, late, (stdout, stderr, judgement) in ends
+            ForkOutcome(code, late, _text(stdout), _text(stderr), _text(verdict), share)
+            for code, late, (stdout, stderr, verdict) in ends
         ]
     finally:
         for file in [codes, *(file for own in files for file in own)]:
@@ -109,7 +110,7 @@ def _in_one_child(actions: Sequence[Action], limits: ForkLimits) -> list[ForkOut
 
 
 def _wait(child: int, seconds: float) -> bool:
-    """Return whether the child ends in time; it is not reaped, so that its number stays its own."""
+    """Return whether the child ends in time; it is not reaped, so its process ID is not reused."""
     handle = os.pidfd_open(child)
     try:
         waiting = select.poll()
@@ -125,13 +126,13 @@ def _be_the_child(actions: Sequence[Action], files: Sequence[list[int]], codes: 
     _limit(limits)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "surrogateescape")
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace", line_buffering=True)
-    for action, (stdout, stderr, judgement) in zip(actions, files, strict=True):
+    for action, (stdout, stderr, verdict) in zip(actions, files, strict=True):
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
         code = ESCAPED
         try:
             _limit_cpu(limits.cpu_seconds)
-            code = action(judgement)
+            code = action(verdict)
         except BaseException:
             traceback.print_exc()
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Kinds of damaged input: sound files, a way to damage one of them, and commands that read it."""
+"""Kinds of damaged input: valid files, a way to damage one of them, and commands that read it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ MODELS = {
     "forest": "hist_gradient_boosting: {max_iter: 2, max_leaf_nodes: 4, min_samples_leaf: 5}",
     "neighbours": "knn: {n_neighbors: 3}",
 }
-"""The sound runs that commands may use: name to entry of the leaderboard."""
+"""Valid runs that commands may use: name to model entry."""
 
 
 @dataclass(frozen=True)
 class FuzzCommand:
-    """A command line that is given a damaged file.
+    """A command line applied to a damaged file.
 
     Attributes
     ----------
     args : tuple of str
-        ``FILE`` stands for the damaged file, ``RUNS`` for the folder of the sound runs.
+        ``FILE`` stands for the damaged file, ``RUNS`` for the folder of valid runs.
     codes : frozenset of int
-        The allowed exit codes.
+        Allowed exit codes.
     product : str
-        The file that it leaves if, and only if, it succeeds.
-    judge : callable, optional
-        Called with the case's folder after exit code 0; returns a problem of the result, or an empty text.
+        File that it writes if, and only if, it succeeds.
+    check : callable, optional
+        Called with the case's folder after exit code 0; returns a problem of the result, or ``""``.
     share : int
-        Weight with which it is drawn.
+        Sampling weight.
     may_be_long : bool
-        Whether the input may ask for more work than its time allows.
+        Whether the input may request more work than the time limit allows.
     prepare : callable, optional
-        Called in the child before the command.
+        Called in the child process before the command.
     """
 
     args: tuple[str, ...]
     codes: frozenset[int]
     product: str = ""
-    judge: Callable[[Path], str] | None = None
+    check: Callable[[Path], str] | None = None
     share: int = 1
     may_be_long: bool = False
     prepare: Callable[[], object] | None = None
@@ -52,18 +52,18 @@ class FuzzCommand:
 
 @dataclass(frozen=True)
 class SoundBase:
-    """A sound input.
+    """A valid input.
 
     Attributes
     ----------
     name : str
     files : mapping of str to bytes
-        The files in the case's folder.
+        Files in the case's folder.
     damaged : str
-        The one among them that is damaged.
+        Name of the file that is damaged.
     commands : sequence of FuzzCommand
     finish : callable
-        Called with the files after one is damaged; returns them consistent again.
+        Called with the files after one is damaged; returns consistent files.
     """
 
     name: str
@@ -75,20 +75,20 @@ class SoundBase:
 
 @dataclass(frozen=True)
 class InputKind:
-    """Sound inputs of a kind, and a function that damages a file, again if it is damaged already."""
+    """Valid inputs of a kind, and a function that damages a file, also one that is already damaged."""
 
     bases: Sequence[SoundBase]
     mutate: Mutate
 
 
 def run_config(source: str, model: str) -> str:
-    """Return a configuration that runs quickly.
+    """Return a configuration with a short run time.
 
     Parameters
     ----------
     source : str
         The ``source:`` section, without its braces.
     model : str
-        One of the entries of `MODELS`.
+        One of the values of `MODELS`.
     """
     return f"source: {{{source}}}\nmodels: [{model}]\nreport: {{enabled: false}}\n"

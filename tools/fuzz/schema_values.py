@@ -1,4 +1,4 @@
-"""Random values that a JSON Schema allows, and sometimes one that it does not."""
+"""Random values that conform to a JSON Schema, with a share of arbitrary ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DEPTH = 6
 
 
 class SchemaValues:
-    """Draw values of a schema.
+    """Generator of values of a schema.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class SchemaValues:
         With its definitions under ``$defs``.
     rng : Random
     strange : float
-        The share of values that the schema need not allow.
+        Share of arbitrary values.
     """
 
     def __init__(self, schema: dict[str, Any], rng: Random, strange: float = 0.03) -> None:
@@ -50,7 +50,7 @@ class SchemaValues:
         return draw(schema, depth)
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the definition that a reference names."""
+        """Return the definition that a reference points to."""
         while "$ref" in schema:
             schema = self.definitions[schema["$ref"].rpartition("/")[2]]
         return schema
@@ -74,7 +74,7 @@ class SchemaValues:
         return self._within(schema) if self.rng.random() < 0.3 else round(self.rng.random(), 3)
 
     def _within(self, schema: dict[str, Any]) -> float:
-        """Return an end of the range that is allowed, or what is just beyond it."""
+        """Return an end of the allowed range, or a value just outside it."""
         ends: list[float] = [
             schema[key] for key in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum") if key in schema
         ]

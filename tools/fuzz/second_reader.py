@@ -1,4 +1,4 @@
-"""Comparison with a second reader, for damaged tables that gpupipe accepts."""
+"""Comparison with an independent reader, for damaged tables that gpupipe accepts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ Columns = dict[str, list[Any]]
 
 
 def difference(path: Path) -> str:
-    """Return where the table of ours differs from that of an independent reader; empty where it does not, or where the
-    other reader refuses the file, or reads what is not to be compared."""
+    """Return the first difference between gpupipe's table and an independent reader's.
+
+    Empty if there is none, or if the other reader rejects the file or returns values that cannot be compared.
+    """
     from gpupipe.io.settings import TableSource
     from gpupipe.io.source_reader import read_arrow
 
@@ -39,11 +41,11 @@ def difference(path: Path) -> str:
 
 
 def columns_of(path: Path) -> Columns | None:
-    """Return the columns as another reader has them, or None where there is nothing to compare with."""
+    """Return the columns as read by another library, or None if there is nothing to compare with."""
     reader = next((read for ending, read in READERS.items() if path.name.endswith(ending)), None)
     try:
         return None if reader is None else reader(path)
-    except BaseException:  # a reader that is not ours may say no in its own way: a panic of Rust is no Exception
+    except BaseException:  # other readers reject files in their own ways: a Rust panic is not an Exception
         return None
 
 
@@ -52,7 +54,7 @@ def _csv(path: Path) -> Columns | None:
     raw = gzip.decompress(raw) if path.name.endswith(".gz") else raw
     text = raw.decode("utf-8-sig")
     if "\0" in text or "\r" in text.replace("\r\n", ""):
-        return None  # where a row ends is a matter of taste
+        return None  # readers disagree about where a row ends
     delimiter = ";" if path.name.startswith("semicolon") else ","
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     header, rows = rows[0], [row for row in rows[1:] if row]
@@ -71,7 +73,7 @@ def _json_lines(path: Path) -> Columns | None:
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key twice")
+        raise ValueError("duplicate key")
     return dict(pairs)
 
 
@@ -86,7 +88,7 @@ READERS = {".csv": _csv, ".csv.gz": _csv, ".jsonl": _json_lines, ".parquet": _pa
 
 
 def is_same(mine: Any, other: Any) -> bool:
-    """Whether a value of ours is what another reader has, which may be the text of it."""
+    """Return whether a value equals that of the other reader, which may be its text."""
     if isinstance(other, str):
         text: str = other.strip()
         if mine is None:

@@ -1,4 +1,4 @@
-"""One small table in every format, in the variants that writers produce."""
+"""A small table in every format, in the variants that writers produce."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 N_ROWS = 60
 TARGET = "churned"
 LEARNED = f"target: {TARGET}, positive: 'yes'"
-"""The rest of a `source:` section."""
+"""Remaining settings of a `source:` section."""
 
 WORDS = {
     "csv": (b'"', b'""', b"\n", b"\r", b"\r\n", b"\0", b",", b";", b"\t", b"|", b"\xff", b"\xe9", b"\xef\xbb\xbf", b"'",
@@ -31,7 +31,7 @@ WORDS = {
 
 
 def table() -> pa.Table:
-    """Return the table: numbers, nulls, levels, texts, times, truth values, and a target that can be learned."""
+    """Return the table: numbers, nulls, levels, texts, times, booleans, and a learnable target."""
     rng = Random(3)
     begin = datetime(2024, 1, 1)
     tenure = [rng.randrange(70) for _ in range(N_ROWS)]
@@ -50,7 +50,7 @@ def table() -> pa.Table:
 
 
 def written(name: str) -> dict[str, bytes]:
-    """Return the table as files of a format: file name to content."""
+    """Return file name to content for the table in a format."""
     return {file: write(table()) for file, write in WRITERS[name].items()}
 
 
@@ -96,7 +96,7 @@ def _stream(data: pa.Table) -> bytes:
 
 
 def _with_codes(data: pa.Table) -> pa.Table:
-    """Return the table with its cities as dictionary codes."""
+    """Return the table with dictionary-encoded cities."""
     at = data.column_names.index("city")
     return data.set_column(at, "city", data["city"].dictionary_encode())
 

@@ -1,8 +1,8 @@
-"""RAPIDS' public API without RAPIDS: snapshots of the releases that the extras allow, and a check of code against them.
+"""Snapshots of RAPIDS' public API, and a checker of code against them that runs without RAPIDS.
 
-``snapshot``    writes a snapshot: ``python -m tools.gpu_api.snapshot OUT.json.gz``, where RAPIDS is installed
-``signatures``  parameters and results of a callable as text, and back
-``api``         reads a snapshot; ``checker`` and ``calls`` compare what a file uses of RAPIDS with it
+``snapshot``    writes a snapshot where RAPIDS is installed: ``python -m tools.gpu_api.snapshot OUT.json.gz``
+``signatures``  converts parameters and results of a callable to text and back
+``api``         reads a snapshot; ``checker`` and ``calls`` compare a file's use of RAPIDS with it
 
-`snapshot` and `signatures` need nothing but Python's standard library.
+`snapshot` and `signatures` need only the standard library.
 """

@@ -1,4 +1,4 @@
-"""``python -m tools.gpu_api SNAPSHOT``: print what the product uses and the release of the snapshot does not have."""
+"""Check the product against a snapshot: ``python -m tools.gpu_api SNAPSHOT``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.gpu_api.product import problems
 
 
 def main(path: str) -> int:
-    """Print one line per problem, and return the exit code: 1 if there are any."""
+    """Print one line per problem; return 1 if there are any, else 0."""
     api = Api(Path(path))
     found = problems(api)
     print(*found, f"{len(found)} problems with cuDF {api.versions['cudf']}, cuML {api.versions['cuml']}", sep="\n")

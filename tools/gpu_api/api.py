@@ -1,4 +1,4 @@
-"""Read a snapshot of RAPIDS' public API and answer what it has.
+"""Lookup in a snapshot of RAPIDS' public API.
 
 >>> api = Api.of_release("26.10")
 >>> api.has("cuml.linear_model:LogisticRegression")
@@ -21,15 +21,16 @@ from gpupipe.errors import did_you_mean
 from tools.gpu_api import signatures
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-RELEASES = ("26.8", "26.10")  # oldest and newest that the extras allow
+RELEASES = ("26.8", "26.10")  # oldest and newest release that the extras allow
 
 
 @dataclass(frozen=True)
 class Thing:
     """The value of an expression: a module, a class, an instance of a class, or a callable.
 
-    ``parameters`` is the text of those of a callable, ``""`` where they are not known; ``results`` are the classes that
-    a call may return, none where they are not known. ``shared`` marks NumPy's twin in CuPy, reached through ``xp``.
+    ``parameters`` is the text of a callable's parameters, ``""`` if unknown; ``results`` are the classes that a call
+    may return, empty if unknown. ``shared`` marks a name of CuPy that is reached through ``xp`` and must exist in NumPy
+    too.
     """
 
     kind: Literal["module", "class", "instance", "callable"]
@@ -40,12 +41,12 @@ class Thing:
 
 
 class Api:
-    """The public names of one release.
+    """Public names of one release.
 
     Parameters
     ----------
     path : Path
-        A file that ``snapshot.py`` wrote.
+        A file written by ``snapshot.py``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,12 +66,12 @@ class Api:
         return isinstance(self.find(path), tuple)
 
     def parameters(self, path: str) -> set[str] | None:
-        """Return the parameter names of what `path` names; None if it takes any, or if they are unknown.
+        """Return the parameter names of the callable at `path`; None if it takes any, or if they are unknown.
 
         Raises
         ------
         KeyError
-            If it does not exist; the message says what was meant.
+            If it does not exist; the message suggests a similar name.
         """
         found = self.find(path)
         if isinstance(found, str):
@@ -82,7 +83,7 @@ class Api:
         return None if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known) else {p.name for p in known}
 
     def find(self, path: str) -> tuple[Thing, ...] | str:
-        """Return what ``"module:Name"`` stands for, or the sentence that says why it does not exist."""
+        """Return the value of ``"module:Name"``, or a message that it does not exist."""
         module, _, names = path.partition(":")
         if module not in self.modules:
             return f"no module {module}{self.hint(module, self.modules)}"
@@ -98,10 +99,10 @@ class Api:
         return things
 
     def member(self, owner: Thing, name: str) -> tuple[Thing, ...] | str:
-        """Return what a name of `owner` stands for, nothing if that is not known, a sentence if there is none."""
+        """Return the value of an attribute of `owner`, None if unknown, or a message that it does not exist."""
         names = self.names(owner)
         if names is None or name.startswith("__") or (owner.kind == "instance" and name.endswith("_")):
-            return ()  # what an estimator learns has an underscore at the end, and exists once it is fitted
+            return ()  # fitted attributes end with an underscore and exist after fit
         if name not in names:
             return f"{owner.name} has no {name}{self.hint(name, names)}"
         kind, _, rest = names[name].partition(" ")
@@ -112,34 +113,34 @@ class Api:
         if kind == "def":
             return (Thing("callable", f"{owner.name}.{name}", before.strip(), results, owner.shared),)
         if kind == "module" and rest.partition(".")[0] in self.roots and rest not in self.modules:
-            return f"{rest} is not a public module: the snapshot leaves it out"
+            return f"{rest} is not a public module, so the snapshot does not include it"
         if kind == "value" or (kind == "module" and rest not in self.modules):
             return ()
         return (Thing("module" if kind == "module" else "class", rest, shared=owner.shared and kind == "module"),)
 
     def names(self, owner: Thing) -> Mapping[str, str] | None:
-        """Return the names of a module, a class or an instance, each with its line; None if they are not known."""
+        """Return name to snapshot line for a module, a class or an instance; None if unknown."""
         return self.modules.get(owner.name) if owner.kind == "module" else self.classes.get(owner.name)
 
     def constructor(self, cls: Thing) -> Thing:
-        """Return a class as what is called to make an instance."""
+        """Return the constructor of a class as a callable."""
         parameters = self.classes.get(cls.name, {}).get("()", "def ").partition(" ")[2]
         return Thing("callable", cls.name, parameters, (cls.name,))
 
     @staticmethod
     def hint(name: str, known: Collection[str]) -> str:
-        """Return ``"; did you mean …?"``, or nothing."""
-        meant = did_you_mean(name, sorted(known, reverse=True))  # of Ridge and the module ridge, the class
+        """Return ``"; did you mean …?"``, or ``""``."""
+        meant = did_you_mean(name, sorted(known, reverse=True))  # prefer the class Ridge to the module ridge
         return f"; {meant}" if meant else ""
 
 
 def check_table(api: Api, table: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield a sentence for each class of a table that does not exist, and for each parameter that it does not take.
+    """Yield a message for each class of a table that does not exist, and for each parameter that it does not take.
 
     Parameters
     ----------
     table : mapping of str to collection of str
-        ``"module:Class"`` to the names that we pass to it.
+        ``"module:Class"`` to the parameters that we pass.
     """
     for path, passed in table.items():
         found = api.find(path)

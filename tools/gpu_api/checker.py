@@ -1,12 +1,12 @@
-"""Uses of RAPIDS in Python files that the API does not have: names, keywords, numbers of arguments.
+"""Checker of Python files for uses of RAPIDS that its API does not have: names, keywords, numbers of arguments.
 
-Followed are imports (inside functions too), variables, what known calls return, annotations such as ``cudf.DataFrame``,
+It follows imports (also inside functions), variables, results of known calls, annotations such as ``cudf.DataFrame``,
 ``self``, and three conventions of gpupipe:
 
-- ``xp`` is NumPy or CuPy: what is used of it must exist in both, with the same keywords. In the files of one backend it
-  is that backend's own.
-- ``backend.frame`` is pandas or cuDF, and ``self.frame`` in the backend of the GPU cuDF.
-- a name inside a string is written ``"module:Name"``, ``"cuml.linear_model:Ridge"``, wherever it stands.
+- ``xp`` is NumPy or CuPy: its names must exist in both, with the same keywords. In the files of one backend it is that
+  backend's module.
+- ``backend.frame`` is pandas or cuDF; in the GPU backend, ``self.frame`` is cuDF.
+- A string such as ``"cuml.linear_model:Ridge"`` is a reference of the form ``"module:Name"``.
 
 Unknown values are not checked. `calls` checks the arguments.
 """
@@ -23,7 +23,7 @@ from tools.gpu_api.api import Api, Thing
 from tools.gpu_api.calls import judge, judge_numpy, numpy_has
 
 Value = tuple[Thing, ...]
-"""What an expression may stand for; empty: not known."""
+"""Possible values of an expression; empty if unknown."""
 
 FRAME, SERIES = "cudf.core.dataframe.DataFrame", "cudf.core.series.Series"
 GROUPS = "cudf.core.groupby.groupby.DataFrameGroupBy", "cudf.core.groupby.groupby.SeriesGroupBy"
@@ -36,21 +36,21 @@ ITEMS: dict[tuple[str, type[ast.expr]], str] = {
     (GROUPS[0], ast.List): GROUPS[0],
     (GROUPS[0], ast.Constant): GROUPS[1],
 }
-SAME_CLASS = {FRAME, SERIES, "cupy.ndarray"}  # what arithmetic leaves as it is
-UNKNOWN_PACKAGES = {"pylibcudf", "pylibraft", "raft_dask", "ucxx"}  # GPU packages that no snapshot has
+SAME_CLASS = {FRAME, SERIES, "cupy.ndarray"}  # types that arithmetic preserves
+UNKNOWN_PACKAGES = {"pylibcudf", "pylibraft", "raft_dask", "ucxx"}  # GPU packages that are not in the snapshots
 XP = (Thing("module", "cupy", shared=True),)
 CUPY, CUDF = (Thing("module", "cupy"),), (Thing("module", "cudf"),)
 BY_FOLDER: dict[str, Value] = {"gpu": CUPY, "cpu": ()}
-"""Folder in ``backends`` → what ``xp`` is in its files."""
+"""Folder in ``backends`` → module that ``xp`` is in its files."""
 
 
 def check(files: Iterable[Path], api: Api) -> list[str]:
-    """Return a line ``file:line: what is wrong`` for each mistake."""
+    """Return a line ``file:line: problem`` for each problem."""
     return [problem for file in files for problem in check_text(file.read_text(), str(file), api)]
 
 
 def check_text(text: str, file: str, api: Api) -> list[str]:
-    """Return the mistakes of one file, given as text."""
+    """Return the problems of one file, given as text."""
     checker = Checker(file, api)
     checker.visit(ast.parse(text, file))
     checker.visit_bodies()
@@ -58,7 +58,7 @@ def check_text(text: str, file: str, api: Api) -> list[str]:
 
 
 class Checker(ast.NodeVisitor):
-    """Walks one file. A visit of an expression returns its `Value`; inner scopes are last."""
+    """Visitor of one file. Visiting an expression returns its `Value`; inner scopes are visited last."""
 
     def __init__(self, file: str, api: Api) -> None:
         self.api = api
@@ -71,7 +71,7 @@ class Checker(ast.NodeVisitor):
         self.roots = re.compile(rf"({'|'.join(sorted(api.roots))})(\.\w+)*:\w+(\.\w+)*")
 
     def visit_bodies(self) -> None:
-        """Visit the bodies of functions, which see every name of the module around them."""
+        """Visit the bodies of functions, which see every name of the enclosing module."""
         while self.bodies:
             self.bodies.pop(0)()
 
@@ -90,7 +90,7 @@ class Checker(ast.NodeVisitor):
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), in_annotations)
 
     def bind(self, target: ast.AST, value: Value = ()) -> None:
-        """Give a name its value; names inside of patterns and loops get none."""
+        """Bind a name to its value; names bound in patterns and loops are unknown."""
         if isinstance(target, ast.Name):
             self.scopes[-1][target.id] = value
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
@@ -122,7 +122,7 @@ class Checker(ast.NodeVisitor):
             self.scopes[-1][name.asname or name.name] = found
 
     def is_module(self, node: ast.AST, name: str) -> bool:
-        """Return whether the API has a module; report one that it should have."""
+        """Return whether the API has a module; report a missing one."""
         root = name.partition(".")[0]
         if name not in self.api.modules and root in self.api.roots | UNKNOWN_PACKAGES:
             self.report(node, f"no module {name} in the snapshot{self.api.hint(name, self.api.modules)}")
@@ -181,7 +181,7 @@ class Checker(ast.NodeVisitor):
             self.visit(node)
 
     def visit_branches(self, *branches: list[ast.AST] | list[ast.stmt]) -> None:
-        """Visit each branch from the same start; a name then stands for what any of them made of it."""
+        """Visit each branch from the same state; afterwards a name may have the value of any branch."""
         scope, before = self.scopes[-1], dict(self.scopes[-1])
         ends = []
         for branch in branches:
@@ -194,7 +194,7 @@ class Checker(ast.NodeVisitor):
             scope[name] = tuple(dict.fromkeys(t for value in values for t in value)) if all(values) else ()
 
     def forget_assigned(self, loop: ast.AST) -> None:
-        """Forget the names that a loop binds: its second turn starts with other values than the first."""
+        """Forget the names that a loop binds: later iterations start with other values than the first."""
         for node in ast.walk(loop):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.bind(node)
@@ -210,7 +210,7 @@ class Checker(ast.NodeVisitor):
         self.scopes[-1][node.name] = results if names & {"property", "cached_property"} else (made,) if results else ()
         own = {argument.arg: self.annotation(argument.annotation) for argument in arguments(node.args)}
         around = self.scopes[:]
-        if around[-1] in self.selves.values():  # a method does not see the names of its class but through self
+        if around[-1] in self.selves.values():  # a method sees the names of its class only through self
             owner = next(name for name, scope in self.selves.items() if scope is around[-1])
             around.pop()
             own |= {node.args.args[0].arg: (Thing("instance", owner),)} if node.args.args else {}
@@ -242,7 +242,7 @@ class Checker(ast.NodeVisitor):
         self.scopes.pop()
 
     def annotation(self, node: ast.expr | None) -> Value:
-        """Return instances of the classes that an annotation names; None beside them does not count."""
+        """Return instances of the classes that an annotation names, ignoring None."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.copy_location(ast.parse(node.value, mode="eval").body, node)
         if isinstance(node, ast.BinOp):
@@ -272,11 +272,11 @@ class Checker(ast.NodeVisitor):
         return self.member(node, owner, node.attr)
 
     def is_own(self, node: ast.expr) -> bool:
-        """Return whether an expression is ``self`` in a file of the GPU's backend."""
+        """Return whether an expression is ``self`` in a file of the GPU backend."""
         return last_name(node) == "self" and self.xp is CUPY
 
     def member(self, node: ast.AST, owners: Value, name: str) -> Value:
-        """Return what a name of one of `owners` stands for; report a name that none of them has."""
+        """Return the value of an attribute of `owners`; report a name that none of them has."""
         if any(owner.name in self.selves for owner in owners):
             return self.selves[owners[0].name].get(name, ())
         found = [self.api.member(owner, name) for owner in owners]
@@ -326,7 +326,7 @@ class Checker(ast.NodeVisitor):
         return () if isinstance(node.op, ast.Not) else value
 
     def same_class(self, *operands: ast.expr) -> Value:
-        """Return what arithmetic makes: the class that all operands have, plain numbers aside."""
+        """Return the result of arithmetic: the common class of all operands other than plain numbers."""
         values = {self.value(node) for node in operands if not isinstance(node, ast.Constant)}
         [value, *others] = values or {()}
         return value if not others and all(t.kind == "instance" and t.name in SAME_CLASS for t in value) else ()
@@ -355,10 +355,10 @@ def arguments(args: ast.arguments) -> Iterator[ast.arg]:
 
 
 def last_name(node: ast.expr) -> str:
-    """Return the word after the last dot."""
+    """Return the part after the last dot."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def is_none(node: ast.expr) -> bool:
-    """Return whether an annotation is the word None."""
+    """Return whether an annotation is None."""
     return isinstance(node, ast.Constant) and node.value is None

@@ -1,4 +1,4 @@
-"""Check the product's use of RAPIDS against the API of one release."""
+"""Check of the product's use of RAPIDS against the API of one release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDERS = ("gpupipe", "benchmarks", "tests/gpu")
 
 
 def problems(api: Api) -> list[str]:
-    """Return one line for each name or keyword that the product uses and the release does not have."""
+    """Return one line for each name or keyword that the product uses and the release lacks."""
     files = sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py"))
     local = {row.path: row.passed for row in ESTIMATORS.values() if row.library in api.roots}
     distributed = cuml_estimators.ESTIMATORS.values()

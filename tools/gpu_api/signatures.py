@@ -1,7 +1,7 @@
-"""Parameters and results of a callable as one line of text, ``(a, /, b=1, *, c=..., **kwargs)``, and back.
+"""Conversion of a callable's parameters and results to a line of text, ``(a, /, b=1, *, c=..., **kwargs)``, and back.
 
-What `inspect` cannot say of compiled functions is read from their docstrings: the first line, where Cython and CuPy
-write it, or the list of parameters. A default that is no literal is written as ``...``.
+For compiled functions, which `inspect` cannot read, the docstring is parsed: its first line, which Cython and CuPy
+write, or its list of parameters. A default that is not a literal is written as ``...``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GOOGLE_RETURNS = re.compile(r"^\s*Returns:\n\s*([\w.]+):", re.MULTILINE)
 
 
 def parameters_of(function: Any) -> str | None:
-    """Return the parameters as text, None where nobody tells them."""
+    """Return the parameters as text, or None if unknown."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -39,7 +39,7 @@ def written(parameters: Iterable[Parameter]) -> str:
 
 
 def documented_parameters(doc: str) -> str | None:
-    """Return the parameters that a docstring tells: in its first line, or in a section that lists them."""
+    """Return the parameters in a docstring: in its first line, or in its parameters section."""
     first_line, section = _FIRST_LINE.match(doc), _NUMPY_PARAMETERS.search(doc)
     if first_line:
         return from_c(first_line["parameters"])
@@ -48,7 +48,7 @@ def documented_parameters(doc: str) -> str | None:
 
 
 def literal(default: Any) -> Any:
-    """Return `default` if its text reads back as a value, else ``...``."""
+    """Return `default` if it is the text of a literal, else ``...``."""
     if default is Parameter.empty:
         return default
     try:
@@ -59,7 +59,7 @@ def literal(default: Any) -> Any:
 
 
 def from_c(parameters: str) -> str | None:
-    r"""Return the text of parameters as compiled modules write them, ``size_t size, \*, stream=None``."""
+    r"""Return Python parameters for those of a compiled module, such as ``size_t size, \*, stream=None``."""
     words = [
         re.sub(r"^[\w .\[\]]+ (?=\w+(=|$))|:[^=]*", "", word.strip()) for word in split(parameters.replace("\\", ""))
     ]
@@ -72,7 +72,7 @@ def from_c(parameters: str) -> str | None:
 
 
 def split(parameters: str) -> list[str]:
-    """Return the parts of a text between the commas that are in no brackets."""
+    """Return the parts of a text between commas outside brackets."""
     parts, depth = [""], 0
     for character in parameters:
         depth += (character in "([{") - (character in ")]}")
@@ -85,7 +85,7 @@ def split(parameters: str) -> list[str]:
 
 @cache
 def parse(text: str) -> Signature:
-    """Return the signature of a text that `parameters_of` wrote."""
+    """Return the signature for a text that `parameters_of` wrote."""
     statement = ast.parse(f"def _{text}: ...").body[0]
     assert isinstance(statement, ast.FunctionDef)
     return Signature(list(_parameters(statement.args)))
@@ -123,7 +123,7 @@ def without(names: Collection[str], text: str) -> str:
 
 
 def merged(text: str, others: str) -> str:
-    """Return `text`, its ``**kwargs`` replaced by those parameters of `others` that it does not have."""
+    """Return `text` with ``**kwargs`` replaced by the parameters of `others` that it lacks."""
     *kept, _ = parse(text).parameters.values()
     names = {parameter.name for parameter in kept}
     more = [p for p in parse(others).parameters.values() if p.name not in names]
@@ -132,7 +132,7 @@ def merged(text: str, others: str) -> str:
 
 
 def result_names(function: Any) -> list[str]:
-    """Return the names of the classes that a call may return, as its author wrote them; none if they are not known.
+    """Return the names of the classes that a call may return, as written in its source; empty if unknown.
 
     Taken from the annotation, the ``return`` statements of the source, or the docstring, in this order.
     """
@@ -144,7 +144,7 @@ def result_names(function: Any) -> list[str]:
 
 
 def has_source(function: Any) -> bool:
-    """Return whether `function` is Python, with its file at hand: a generated method has none."""
+    """Return whether `function` has Python source; a generated method does not."""
     try:
         return isinstance(function, types.FunctionType) and bool(inspect.getsource(function))
     except (OSError, TypeError):

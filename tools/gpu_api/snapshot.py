@@ -1,12 +1,13 @@
-"""Write a snapshot of RAPIDS' public API: ``python -m tools.gpu_api.snapshot OUT.json.gz``.
+"""Writer of snapshots of RAPIDS' public API: ``python -m tools.gpu_api.snapshot OUT.json.gz``.
 
-Run by the Python of an environment that holds the packages. A GPU is not needed: all of them import without one. Only
-the standard library is used, so that the environment needs nothing of ours.
+Run it with the Python of an environment that contains the packages. A GPU is not required to import them. Only the
+standard library is used, so gpupipe's dependencies need not be installed there.
 
-The file is JSON: ``versions`` of the packages; ``modules``, name to public names; ``classes``, name to members. A name
-is one line of text: ``module NAME``, ``class NAME``, ``value``, ``property -> CLASS`` or ``def (PARAMETERS) -> CLASS``.
-A bare ``def`` is a callable whose parameters nobody tells; what it returns is left out where it is not certain, and has
-several classes with ``|`` between them where it may be one of these. The member ``()`` of a class is its constructor.
+The file is JSON: ``versions`` of the packages; ``modules``, name to public names; ``classes``, name to members. Each
+public name is described by one line: ``module NAME``, ``class NAME``, ``value``, ``property -> CLASS`` or
+``def (PARAMETERS) -> CLASS``.
+A bare ``def`` is a callable with unknown parameters. The result is omitted if it is unknown; alternatives are separated
+by ``|``. The member ``()`` of a class is its constructor.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 
 from tools.gpu_api import signatures
 
-# root package → its modules that a program may use; "*" stands for all that lie in the open
+# root package → its public modules; "*" stands for all without an underscore
 MODULES = {
     "cudf": ["cudf", "cudf.api", "cudf.api.extensions", "cudf.api.types", "cudf.errors", "cudf.options", "cudf.pandas"],
     "cuml": ["cuml", "*"],
@@ -51,33 +52,33 @@ MODULES = {
     "xgboost": ["xgboost", "xgboost.dask"],
 }
 NOT_FOR_USE = {"tests", "testing", "benchmark", "internals", "health_checks", "thirdparty_adapters", "tsa"}
-# What other libraries look for in a class; other names with an underscore are nobody's business.
+# Protocol attributes that other libraries look up in a class; other names with an underscore are private.
 PROTOCOLS = {"__array__", "__arrow_c_stream__", "__cuda_array_interface__", "__dataframe__", "__dlpack__"}
 SET_BY_INIT = re.compile(r"\bself\.(\w+)(?=\s*(?:=[^=]|:))")
 
 
-# Of cuml.dask: what it passes to the workers' own classes by itself, so that it cannot be given, and the classes there
-# that have other names.
+# cuml.dask: parameters that it passes to the workers' classes itself, so the caller cannot, and classes with other
+# names there.
 GIVEN_BY_DASK = {"output_type"}
 DESCENDED = {"Lasso": ("cuml.solvers", "CD"), "ElasticNet": ("cuml.solvers", "CD")}
 
 
 def main(out: str) -> None:
-    """Write the snapshot of what is installed here to the file `out`."""
+    """Write the snapshot of the installed packages to the file `out`."""
     warnings.simplefilter("ignore")
     roots = [root for root in MODULES if importlib.util.find_spec(root)]
     modules = {name: module for root in roots for name in module_names(root) if (module := imported(name))}
     names, classes = describe(modules)
     versions = {"python": platform.python_version(), **{root: version_of(root) for root in roots}}
     text = json.dumps({"versions": versions, "modules": names, "classes": classes}, sort_keys=True, indent=0)
-    # No file name and no time of writing inside: the same packages give the same bytes.
+    # Without file name and time stamp, the same packages give the same bytes.
     with Path(out).open("wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
         packed.write(text.encode())
     print(f"{out}: {versions}, {len(names)} modules, {len(classes)} classes, {Path(out).stat().st_size:,} bytes")
 
 
 def module_names(root: str) -> Iterator[str]:
-    """Yield the modules of a root package: those listed, and for ``*`` its packages and what lies right in it."""
+    """Yield the modules of a root package: those listed, and for ``*`` its packages and direct modules."""
     yield from (name for name in MODULES[root] if name != "*")
     if "*" in MODULES[root]:
         for module in pkgutil.walk_packages(importlib.import_module(root).__path__, f"{root}."):
@@ -88,33 +89,33 @@ def module_names(root: str) -> Iterator[str]:
 
 
 def imported(name: str) -> types.ModuleType | None:
-    """Return a module, or None, saying why, where it needs what is not installed."""
+    """Return a module, or None with a message if it cannot be imported."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        print(f"left out: {name}: {error}", file=sys.stderr)
+        print(f"skipped: {name}: {error}", file=sys.stderr)
         return None
 
 
 def version_of(root: str) -> str:
-    """Return the version of the distribution that holds a package: not every module has a ``__version__``."""
+    """Return the version of a package's distribution, since not every module has a ``__version__``."""
     return metadata.version(metadata.packages_distributions()[root][0])
 
 
 def public_names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield the public names of a module and what they stand for."""
+    """Yield the public names of a module and their values."""
     for name in dir(module):
         if not name.startswith("_") and hasattr(module, name):
             yield name, getattr(module, name)
 
 
 def name_of(cls: type) -> str:
-    """Return where a class is defined: the one name that all of its public ones share."""
+    """Return the qualified name of a class where it is defined, shared by all its public aliases."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def describe(modules: dict[str, types.ModuleType]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """Return modules and classes, each with a line for each public name, and the classes that calls lead to."""
+    """Return the modules and the classes, including results of calls, with a line for each public name."""
     found = Classes(modules)
     names = {name: {n: line(value, found) for n, value in public_names(module)} for name, module in modules.items()}
     classes: dict[str, dict[str, str]] = {}
@@ -124,7 +125,7 @@ def describe(modules: dict[str, types.ModuleType]) -> tuple[dict[str, dict[str, 
 
 
 class Classes:
-    """The classes of the packages: the public ones, and those that their calls are found to return."""
+    """Classes of the packages: the public ones, and those that their calls return."""
 
     def __init__(self, modules: dict[str, types.ModuleType]) -> None:
         self.roots = {name.partition(".")[0] for name in modules}
@@ -140,7 +141,7 @@ class Classes:
         return isinstance(value, type) and value.__module__.partition(".")[0] in self.roots
 
     def results(self, function: Any, owner: type | None) -> str:
-        """Return ``" -> CLASS | CLASS"``, or nothing where it is not certain."""
+        """Return ``" -> CLASS | CLASS"``, or ``""`` if unknown."""
         if type(function).__name__ == "ufunc":
             return " -> cupy.ndarray"
         found = [self.resolve(name, function, owner) for name in signatures.result_names(function)]
@@ -150,20 +151,20 @@ class Classes:
         return f" -> {' | '.join(sorted({name_of(cls) for cls in found if cls}))}"
 
     def resolve(self, name: str, function: Any, owner: type | None) -> type | None:
-        """Return the class of a name as written in the source or the documentation of `function`."""
+        """Return the class for a name in the source or the documentation of `function`."""
         last = name.partition("[")[0].rpartition(".")[2]
         last = {"NDArray": "ndarray", "_ndarray_base": "ndarray"}.get(last, last)
         if owner and last in ("Self", owner.__name__):
             return owner
         same_name = self.namesakes.get(last, [])
         cls: Any = getattr(function, "__globals__", {}).get(last) or (same_name[0] if len(same_name) == 1 else None)
-        # A base says too little: which of its classes, nobody tells.
+        # a base class does not determine which subclass is returned
         certain = self.is_ours(cls) and cls not in self.bases and not (owner and issubclass(owner, cls))
         return cls if certain else None
 
 
 def line(value: Any, found: Classes) -> str:
-    """Return the line of one name of a module."""
+    """Return the line for one name of a module."""
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
     if found.is_ours(value):
@@ -174,14 +175,14 @@ def line(value: Any, found: Classes) -> str:
 
 
 def members(cls: type, found: Classes) -> dict[str, str]:
-    """Return the lines of a class, inherited ones too."""
+    """Return the lines of a class, including inherited members."""
     names = [name for name in dir(cls) if not name.startswith("_") or name in PROTOCOLS]
     lines = {name: member(inspect.getattr_static(cls, name, None), cls, found) for name in names}
     return {**dict.fromkeys(attributes(cls), "property"), **lines, "()": f"def {constructor(cls) or ''}"}
 
 
 def attributes(cls: type) -> Iterator[str]:
-    """Yield the public attributes that only instances have: declared ones, and those that ``__init__`` sets."""
+    """Yield the public attributes of instances: declared ones, and those that ``__init__`` sets."""
     for base in cls.__mro__[:-1]:
         declared = [*vars(base).get("__annotations__", {})]
         init: Any = vars(base).get("__init__")
@@ -190,7 +191,7 @@ def attributes(cls: type) -> Iterator[str]:
 
 
 def member(value: Any, cls: type, found: Classes) -> str:
-    """Return the line of one member of a class."""
+    """Return the line for one member of a class."""
     if isinstance(value, property):
         return f"property{found.results(value.fget, cls)}"
     function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
@@ -203,7 +204,7 @@ def member(value: Any, cls: type, found: Classes) -> str:
 
 
 def constructor(cls: type) -> str | None:
-    """Return the parameters of a class; what it hands on as ``**kwargs``, to bases or to workers, is written out."""
+    """Return the parameters of a class, including those that it forwards as ``**kwargs`` to bases or workers."""
     text = signatures.parameters_of(cls)
     for base in cls.__mro__[1:-1]:
         init = vars(base).get("__init__")
@@ -215,7 +216,7 @@ def constructor(cls: type) -> str | None:
 
 
 def on_the_workers(cls: type) -> str:
-    """Return the parameters of what a class of cuml.dask makes on each worker: mostly its namesake for one GPU."""
+    """Return the parameters of a cuml.dask class's worker class, mostly its single-GPU namesake."""
     _, _, family, *_ = cls.__module__.split(".")
     module, name = DESCENDED.get(cls.__name__, (f"cuml.{family}", cls.__name__))
     return signatures.parameters_of(getattr(importlib.import_module(module), name, None)) or "(**kwargs)"

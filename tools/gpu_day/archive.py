@@ -10,21 +10,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SMALL_BYTES = 4096  # files up to this size are not looked up as duplicates
+SMALL_BYTES = 4096  # bytes; files up to this size are not deduplicated
 
 
 @dataclass(frozen=True)
 class StageSpan:
-    """Bytes ``start`` to ``end`` of a stream, which are one stage's archive."""
+    """Bytes ``start`` to ``end`` of a stream: the archive of one stage."""
 
     start: int
     end: int
 
 
 def write_archive(folder: Path, target: Path) -> None:
-    """Write `folder` as a .tar.xz: equal files as hard links, nothing in it that varies from run to run.
+    """Write `folder` as a reproducible .tar.xz, with equal files as hard links.
 
-    `xz` is needed on PATH: its two threads and its largest dictionary make the archive in half the time.
+    Requires `xz` on PATH, which takes half the time of the standard library's compressor: two threads, largest
+    dictionary.
     """
     with target.with_suffix("").open("w+b") as plain:
         _write_tar(folder, plain.name)
@@ -58,7 +59,7 @@ def _write_tar(folder: Path, target: str) -> None:
 
 
 def _ordered(folder: Path) -> list[Path]:
-    """Return all files: libraries first, then by suffix, so that similar bytes are near each other."""
+    """Return all files: libraries first, then by suffix, so that similar contents are adjacent."""
     files = [path for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
     return sorted(files, key=lambda path: (".so" not in path.name, path.suffix, str(path)))
 

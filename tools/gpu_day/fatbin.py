@@ -1,11 +1,11 @@
-"""Keep one GPU architecture's machine code in the fat binaries of a shared library.
+"""Removal of all but one GPU architecture's machine code from the fat binaries of a shared library.
 
-RAPIDS libraries carry machine code for six architectures and PTX. Payloads for other architectures are overwritten with
-zeros, which compress to nothing; sizes, offsets and headers stay, so that the loader reads the file as before.
+RAPIDS libraries contain machine code for six architectures and PTX. Payloads for other architectures are overwritten
+with zeros, which compress to almost nothing; sizes, offsets and headers stay, so the loader still reads the file.
 
-A section ``.nv_fatbin`` is a row of containers: {u32 magic, u16 version, u16 header size, u64 body size}. The body is a
-row of entries: {u16 kind, u16 version, u32 header size, u64 payload size, ..., u32 architecture at byte 28, ...}, each
-followed by its payload.
+A section ``.nv_fatbin`` is a sequence of containers: {u32 magic, u16 version, u16 header size, u64 body size}. The body
+is a sequence of entries: {u16 kind, u16 version, u32 header size, u64 payload size, ..., u32 architecture at byte 28,
+...}, each followed by its payload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 MAGIC = 0xBA55ED50
 PTX, CUBIN = 1, 2
-NO_BYTES = 8  # SHT_NOBITS: the section has no bytes in the file
+NO_BYTES = 8  # SHT_NOBITS: the section occupies no bytes in the file
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class FatbinEntry:
 
 @dataclass
 class Blanked:
-    """Bytes of fat binaries that were kept, and that were overwritten."""
+    """Bytes of fat binaries that were kept and that were overwritten."""
 
     kept_bytes: int = 0
     blanked_bytes: int = 0
 
 
 def blank_other_architectures(path: Path, architecture: int) -> Blanked | None:
-    """Overwrite in place what `architecture` does not need; return None if the file has no fat binary.
+    """Overwrite payloads that `architecture` does not need, in place; return None if the file has no fat binary.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def blank_other_architectures(path: Path, architecture: int) -> Blanked | None:
 
 
 def elf_sections(data: bytes | bytearray) -> list[tuple[str, int, int]]:
-    """Return name, file offset and size of each section with bytes of a 64-bit little-endian ELF file."""
+    """Return name, file offset and size of each non-empty section of a 64-bit little-endian ELF file."""
     (table,) = struct.unpack_from("<Q", data, 0x28)
     entry_size, n_sections, names_index = struct.unpack_from("<HHH", data, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", data, table + i * entry_size) for i in range(n_sections)]
@@ -122,10 +122,10 @@ def containers(data: bytes | bytearray, start: int, size: int) -> Iterator[list[
 
 
 def needed_entries(entries: list[FatbinEntry], architecture: int) -> set[FatbinEntry]:
-    """Return the entries that the loader would choose: the architecture's machine code, else the best substitute.
+    """Return the entries that the loader would select: the architecture's machine code, else the best substitute.
 
-    A cubin runs on later minor versions of its major version, PTX is compiled for any later architecture. Where nothing
-    would run, all entries are returned.
+    A cubin runs on later minor versions of its major version; PTX can be compiled for any later architecture. If no
+    entry would run, all are returned.
     """
     cubins = {e for e in entries if e.kind == CUBIN and e.architecture <= architecture}
     same_major = {e for e in cubins if e.architecture // 10 == architecture // 10}

@@ -1,10 +1,10 @@
-"""Pack what an offline GPU machine lacks: ``python -m tools.gpu_day.pack --data DIR``, from the checkout.
+"""Packer of the libraries that an offline GPU machine lacks: ``python -m tools.gpu_day.pack --data DIR``.
 
-Runs on a machine with network, in gpupipe's development environment. Downloads the wheels of stages.txt, prunes them,
-keeps the machine code of one GPU architecture, adds the public tables and the CPU metrics
-(`benchmarks.device.cpu_metrics`), and writes each stage as an archive. The archives of the stages that follow each
-other are one stream, cut into parts that fit into a visit beside the repository's tracked files; a spare stage has a
-part of its own. 15 to 20 minutes on two cores; what has not changed since the last call with the same --work is kept.
+Run it from the checkout on a machine with network, in gpupipe's development environment. It downloads the wheels of
+stages.txt, prunes them, keeps the machine code of one GPU architecture, adds the public tables and the CPU metrics
+(`benchmarks.device.cpu_metrics`), and writes each stage as an archive. The archives of consecutive stages form one
+stream, cut into parts that fit into a visit with the repository's tracked files; a spare stage is a separate part.
+Packing takes 15 to 20 minutes on two cores; unchanged results of the last call with the same --work are reused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.gpu_day import archive, wheels
 ROOT = Path(__file__).parents[2]
 VISIT_BYTES, PART_BYTES = 64 << 20, 58 << 20
 BASE, SPARES = "base", ("numba", "nvvm")
-# Those that the steps and tests read. online-retail is left out: 9 MiB that do not compress, for two tests.
+# Tables that the steps and tests read, except online-retail: 9 MiB that do not compress, for two tests.
 TABLES = (
     "telco-churn/Telco-Customer-Churn.csv", "adult-income/adult.data", "adult-income/adult.test",
     "diamonds/diamonds.csv", "bike-sharing/bike.csv", "chicago-taxi/chicago_taxi.csv", "nyc-taxi/nyc_taxi.csv",
@@ -33,14 +33,14 @@ TABLES = (
 
 
 def write_parts(archives: Mapping[str, Path], out: Path, part_bytes: int = PART_BYTES) -> dict[str, Any]:
-    """Cut the archives of all stages into parts, a folder of `out` for each, and return the manifest.
+    """Cut the archives of all stages into parts, one folder of `out` each, and return the manifest.
 
     Parameters
     ----------
     archives : mapping of str to Path
-        Stage to archive, in the order of arrival.
+        Stage to archive, in order of arrival.
     out : Path
-        Earlier parts in it are removed.
+        Folder for the parts; earlier parts in it are removed.
     part_bytes : int
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def write_parts(archives: Mapping[str, Path], out: Path, part_bytes: int = PART_
 
 
 def completed(manifest: Mapping[str, Any], part: str) -> list[str]:
-    """Return the stages of which a part brings the last bytes."""
+    """Return the stages that a part completes."""
     row = manifest["parts"][part]
     return [
         name
@@ -78,11 +78,11 @@ def completed(manifest: Mapping[str, Any], part: str) -> list[str]:
 def _pack_stage(
     name: str, requirements: Sequence[str], files: Mapping[str, Path], downloaded: Path, work: Path
 ) -> Path:
-    """Return the archive of a stage: wheels, and further files by their path in it."""
+    """Return the archive of a stage: its wheels, and further files by their path in it."""
     target, kept, site = work / f"{name}.tar.xz", work / f"{name}.key", work / f"site-{name}"
     key = _key(requirements, files, downloaded)
     if target.exists() and kept.exists() and kept.read_text() == key:
-        print(f"{name}: {target.stat().st_size / 2**20:.1f} MiB, packed earlier", flush=True)
+        print(f"{name}: {target.stat().st_size / 2**20:.1f} MiB, unchanged", flush=True)
         return target
     kept.unlink(missing_ok=True)
     shutil.rmtree(site, ignore_errors=True)
@@ -98,7 +98,7 @@ def _pack_stage(
 
 
 def _key(requirements: Sequence[str], files: Mapping[str, Path], folder: Path) -> str:
-    """Return the hash of what makes a stage; the tools themselves are among it."""
+    """Return the hash of a stage's inputs, including these tools."""
     found = hashlib.sha256(json.dumps([list(requirements), sorted(path.name for path in folder.iterdir())]).encode())
     tools = {module: Path(__file__).with_name(module) for module in ("wheels.py", "fatbin.py", "archive.py")}
     for path, source in {**tools, **files}.items():
@@ -107,7 +107,7 @@ def _key(requirements: Sequence[str], files: Mapping[str, Path], folder: Path) -
 
 
 def _base_files(data: Path, work: Path) -> dict[str, Path]:
-    """Compute the CPU metrics that are absent; return the files that the first stage brings beside wheels."""
+    """Compute missing CPU metrics; return the files that the first stage contains in addition to wheels."""
     metrics = work / "cpu_metrics.json"
     command = [sys.executable, "-m", "benchmarks.device.cpu_metrics", "--out", str(metrics)]
     path = os.pathsep.join([str(ROOT), str(ROOT / "kernels")])
@@ -123,14 +123,16 @@ def _tracked_bytes() -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the parts; return 1 if one of them does not fit into a visit."""
+    """Write the parts; return 1 if one exceeds the limit of a visit."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.gpu_day.pack", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the folder of public tables")
-    parser.add_argument("--out", type=Path, default=ROOT / ".gpu", metavar="DIR", help="the parts (default: .gpu)")
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the public tables")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / ".gpu", metavar="DIR", help="folder for the parts (default: .gpu)"
+    )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu_day", metavar="DIR",
-                        help="downloads and archives (default: build/gpu_day)")  # fmt: skip
+                        help="folder for downloads and archives (default: build/gpu_day)")  # fmt: skip
     parser.add_argument("--without", action="append", default=[], metavar="STAGE", help="do not pack this stage")
     options = parser.parse_args(arguments)
     stages = wheels.read_stages(Path(__file__).with_name("stages.txt"))

@@ -1,7 +1,7 @@
-"""First questions to a GPU machine, each answered in seconds: ``python3 -m tools.gpu_day.probes NAME ...``.
+"""Quick checks of a GPU machine, each of a few seconds: ``python3 -m tools.gpu_day.probes NAME ...``.
 
-A line for each: the answer and its seconds, or the error. They come before the steps, because a step that fails for one
-of these reasons says less.
+Prints a line for each: the result and its seconds, or the error. They run before the steps, because their errors are
+more specific than those of a failing step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that matter, the machine's and those that were carried."""
+    """Return the versions of the relevant libraries, both installed and carried."""
     from importlib.metadata import distributions
 
     words = ("numpy", "numba", "llvmlite", "pandas", "pyarrow", "scikit-learn", "scipy", "cupy", "torch", "cuda-",
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def numba_kernel() -> bool:
-    """Return whether Numba compiles a kernel and its result is right."""
+    """Return whether Numba compiles a kernel with the correct result."""
     import numpy as np
     from numba import cuda
 
@@ -39,7 +39,7 @@ def numba_kernel() -> bool:
 
 
 def cupy_sorts_negative_nan_last() -> dict[str, bool]:
-    """Return by dtype whether `cupy.sort` puts a NaN with the sign bit at the end, as NumPy does."""
+    """Return, for each dtype, whether `cupy.sort` puts a NaN with the sign bit set at the end, as NumPy does."""
     import cupy
     import numpy as np
 
@@ -60,7 +60,7 @@ def xgboost_on_cupy() -> str:
 
 
 def cudf_reads() -> str:
-    """Sum and factorize with cuDF, choose the GPU backend, and return its free memory."""
+    """Sum and factorize with cuDF, select the GPU backend, and return its free memory."""
     import cudf
 
     from gpupipe.backends import choose
@@ -85,7 +85,7 @@ def main(names: Sequence[str]) -> int:
         start = time.monotonic()
         try:
             answer = str(PROBES[name]())
-        except Exception as error:  # of any library: the other questions are still to be answered
+        except Exception as error:  # from any library; the other probes still run
             failed, answer = True, f"FAILED: {type(error).__name__}: {str(error).strip()[:600]}"
         print(f"{name}: {answer} ({time.monotonic() - start:.1f} s)", flush=True)
     return int(failed)

@@ -1,7 +1,7 @@
-"""Find the CUDA toolkit and libnvvm of the GPU machine, without which Numba compiles no kernel.
+"""Search for the GPU machine's CUDA toolkit and libnvvm, which Numba needs to compile kernels.
 
-cuda-pathfinder asks ldconfig, LD_LIBRARY_PATH and CUDA_HOME for libnvvm, and looks neither beside nvcc nor into folders
-of PYTHONPATH; PyTorch's wheels have none.
+cuda-pathfinder searches ldconfig, LD_LIBRARY_PATH and CUDA_HOME for libnvvm, but neither nvcc's folder nor the folders
+of PYTHONPATH; PyTorch's wheels do not contain it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LIBRARY = "libnvvm.so.4"
 
 
 def toolkit_environment(site: Path) -> dict[str, str]:
-    """Return the variables that lead Numba to a toolkit and to libnvvm: CUDA_HOME and LD_LIBRARY_PATH, where found."""
+    """Return the variables with which Numba finds a toolkit and libnvvm: CUDA_HOME and LD_LIBRARY_PATH, if found."""
     found = {}
     home = next((home for home in _homes(site) if (home / "nvvm" / "libdevice").is_dir()), None)
     if home is not None:
@@ -31,7 +31,7 @@ def toolkit_environment(site: Path) -> dict[str, str]:
     ]
     library = next((path for folder in folders if folder.is_dir() for path in folder.rglob(LIBRARY)), None)
     if library is not None:
-        alone = site / "nvvm"  # a folder with other libraries in it would shadow those of the wheels
+        alone = site / "nvvm"  # a folder that also contains other libraries would shadow those of the wheels
         alone.mkdir(parents=True, exist_ok=True)
         link = alone / LIBRARY
         link.unlink(missing_ok=True)
@@ -41,10 +41,10 @@ def toolkit_environment(site: Path) -> dict[str, str]:
 
 
 def _homes(site: Path) -> Iterator[Path]:
-    """Yield folders that may be a CUDA toolkit's, most specific first."""
+    """Yield candidate folders of a CUDA toolkit, most specific first."""
     if home := os.environ.get("CUDA_HOME"):
         yield Path(home)
-    if nvcc := shutil.which("nvcc"):  # which may be a wrapper script: only its dry run tells where the toolkit is
+    if nvcc := shutil.which("nvcc"):  # nvcc may be a wrapper script; its dry run prints the toolkit's folder
         done = subprocess.run(
             [nvcc, "--dryrun", "-x", "cu", os.devnull], capture_output=True, text=True, errors="replace", check=False
         )

@@ -1,11 +1,11 @@
-"""Unpack on the GPU machine what has arrived: ``python3 -m tools.gpu_day.unpack PART SITE``.
+"""Unpacker for the GPU machine: ``python3 -m tools.gpu_day.unpack PART SITE``.
 
-PART is a folder of `pack`: MANIFEST.json, and the bytes of one part of a stream of archives. SITE/.parts keeps the
-parts that have arrived, so that later calls on the same machine find them; each stage is unpacked once, as soon as all
-of its bytes are there. The exit code is 1 if the part is corrupt. Nothing outside of SITE is changed.
+PART is a folder written by `pack`: MANIFEST.json, and one part of a stream of archives. SITE/.parts stores the parts
+that have arrived for later calls on the same machine; each stage is unpacked once, as soon as it is complete. The exit
+code is 1 if the part is corrupt. Nothing outside SITE is changed.
 
-RAPIDS' libraries look for those of CUDA at ../../nvidia/*/lib. Links to the machine's own are made there, and removed
-while a stage is unpacked: a file of the stage would otherwise be written through a link into the machine's library.
+RAPIDS' libraries look for CUDA's at ../../nvidia/*/lib. Links to the machine's libraries are created there, and removed
+while a stage is unpacked: otherwise a file of the stage could be written through a link into a library of the machine.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CUDA_LIBRARIES = (
 
 
 class CorruptPart(Exception):
-    """A part whose bytes are not those that were packed."""
+    """A part that differs from the packed bytes."""
 
 
 class PartsReader(io.RawIOBase):
-    """Bytes ``start`` to ``end`` of a stream that is stored in several files.
+    """Reader of bytes ``start`` to ``end`` of a stream that is stored in several files.
 
     Parameters
     ----------
@@ -62,18 +62,18 @@ class PartsReader(io.RawIOBase):
 
 
 def unpack(part: Path, site: Path, libraries: Sequence[str]) -> list[str]:
-    """Take over a part, unpack each stage that is complete, and link the machine's CUDA libraries.
+    """Store a part, unpack each complete stage, and link the machine's CUDA libraries.
 
     Parameters
     ----------
     part, site : Path
     libraries : sequence of str
-        Folders with a folder ``nvidia`` of CUDA wheels: those of `sys.path`.
+        Folders that contain the folder ``nvidia`` of CUDA wheels: those of `sys.path`.
 
     Returns
     -------
     list of str
-        What became of each stage, in words.
+        The outcome of each stage, as text.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def unpack(part: Path, site: Path, libraries: Sequence[str]) -> list[str]:
         missing = stage["end"] - stage["start"] - _overlap(files, stage["start"], stage["end"])
         if done.exists():
             report.append(f"{name}: unpacked earlier")
-        elif missing and files:  # of a spare that is not carried, nothing is to be said
+        elif missing and files:  # a spare stage that was not carried is not reported
             report.append(f"{name}: {missing:,} of {stage['end'] - stage['start']:,} bytes have not arrived")
         elif files:
             began = time.monotonic()
@@ -108,12 +108,12 @@ def unpack(part: Path, site: Path, libraries: Sequence[str]) -> list[str]:
 
 
 def _take_over(part: Path, site: Path, manifest: Any) -> dict[str, Any]:
-    """Copy the bytes of a part into ``site/.parts``; return the manifest's rows of all parts that are there."""
+    """Copy a part into ``site/.parts``; return the manifest entries of all parts that have arrived."""
     kept = site / ".parts"
     kept.mkdir(parents=True, exist_ok=True)
     block = (part / "bytes").read_bytes()
     if hashlib.sha256(block).hexdigest() != manifest["parts"][part.name]["sha256"]:
-        raise CorruptPart(f"{part.name} is corrupt: its sha256 is not the one in MANIFEST.json; send it again")
+        raise CorruptPart(f"{part.name} is corrupt: its SHA-256 differs from MANIFEST.json; transfer it again")
     (kept / part.name).write_bytes(block)
     return {name: row for name, row in manifest["parts"].items() if (kept / name).exists()}
 
@@ -123,14 +123,14 @@ def _overlap(files: Sequence[tuple[Path, int, int]], start: int, end: int) -> in
 
 
 def unlink_cuda(site: Path) -> None:
-    """Remove the links that `link_cuda` has made."""
+    """Remove the links that `link_cuda` created."""
     for path in site.glob("nvidia/*/lib/*"):
         if path.is_symlink() and not path.resolve().is_relative_to(site.resolve()):
             path.unlink()
 
 
 def link_cuda(site: Path, libraries: Sequence[str]) -> int:
-    """Link CUDA libraries of the machine's wheels where the packed ones look for them; return how many."""
+    """Link CUDA libraries of the machine's wheels where the packed ones look for them; return the number of links."""
     n_links = 0
     for base in map(Path, filter(None, libraries)):
         if not (base / "nvidia").is_dir() or base.resolve() == site.resolve():
@@ -146,7 +146,7 @@ def link_cuda(site: Path, libraries: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Unpack a part, print what became of each stage, and return the exit code."""
+    """Unpack a part, print the outcome of each stage, and return the exit code."""
     part, site = map(Path, arguments)
     try:
         print("\n".join(unpack(part, site, sys.path)), flush=True)

@@ -1,8 +1,8 @@
 """One visit to the GPU machine: ``python3 -m tools.gpu_day.visit N --out DIR``, from the root of the checkout.
 
-Unpacks .gpu/partN if it was carried, asks the `probes`, and runs the steps of `benchmarks.device` that are possible
-from then on. Everything worth keeping is written to DIR as it is found. The exit code is that of the steps: 1 if one of
-them failed or was cut off.
+Unpacks .gpu/partN if it was carried, runs the `probes`, and runs the steps of `benchmarks.device` that the part makes
+possible. Results are written to DIR as they become available. The exit code is that of the steps: 1 if one of them
+failed or timed out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.gpu_day.toolkit import LIBRARY, toolkit_environment
 from tools.gpu_day.unpack import CorruptPart, unpack
 
 ROOT = Path(__file__).parents[2]
-VISIT_SECONDS = 585  # of the 600 that a command may take: what is found has to be written and sent back
+VISIT_SECONDS = 585  # of the 600 s limit of a command; the remaining time is for writing and returning the results
 COUNTERS_SECONDS = 75
 ABSENT_TABLES = "online_retail"  # see pack.TABLES
 METRICS = (
@@ -35,14 +35,14 @@ ONE_LAUNCH = "from benchmarks.device import program as p; p.run_program(p.twenty
 
 @dataclass(frozen=True)
 class Visit:
-    """The work of one visit.
+    """Work of one visit.
 
     Attributes
     ----------
     steps, probes : tuple of str
-        In the order in which they run.
+        Names, in the order in which they run.
     counters : bool
-        Whether the hardware counters of the interpreter are read, where Nsight Compute is installed.
+        Whether to read the hardware counters of the interpreter, if Nsight Compute is installed.
     """
 
     steps: tuple[str, ...]
@@ -72,8 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--parts", type=Path, default=ROOT / ".gpu", metavar="DIR")
     parser.add_argument("--site", type=Path, default=Path(tempfile.gettempdir()) / "gpupipe-site", metavar="DIR",
-                        help="where parts are unpacked: kept from visit to visit")  # fmt: skip
-    parser.add_argument("--seconds", type=int, default=VISIT_SECONDS, help="limit of the visit (default: %(default)s)")
+                        help="folder for unpacked parts, kept between visits")  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=int, default=VISIT_SECONDS, help="time limit of the visit (default: %(default)s)"
+    )
     options = parser.parse_args(arguments)
     visit, out, site = VISITS[options.number], options.out.resolve(), options.site.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -105,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def environment_of(site: Path) -> dict[str, str]:
-    """Return the environment in which unpacked wheels, tables and metrics are found, and caches last between visits."""
+    """Return an environment with the unpacked wheels, tables and metrics, and with caches that last between visits."""
     cache = site / ".cache"
     return {
         **os.environ,
@@ -119,20 +121,20 @@ def environment_of(site: Path) -> dict[str, str]:
         "CUPY_CACHE_DIR": str(cache / "cupy"),
         "MPLCONFIGDIR": str(cache / "matplotlib"),
         "OMP_WAIT_POLICY": "PASSIVE",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # JAX would take three quarters of the GPU
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # else JAX reserves three quarters of the GPU memory
         "KVIKIO_COMPAT_MODE": "ON",  # no GPUDirect Storage
         "KVIKIO_NTHREADS": "8",
     }
 
 
 def _machine(environment: Mapping[str, str], site: Path) -> str:
-    """Return GPU, driver and toolkit in words."""
+    """Return a description of GPU, driver and toolkit."""
     query = ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     smi = shutil.which("nvidia-smi")
     gpu = subprocess.run([smi, *query], capture_output=True, text=True, check=False).stdout.strip() if smi else ""
     lines = [gpu or "nvidia-smi: no GPU", f"CUDA_HOME={environment.get('CUDA_HOME', '')}"]
     if not (site / "nvvm" / LIBRARY).exists():
-        lines.append("no libnvvm: Numba will compile no kernel; carry the part nvvm")
+        lines.append("libnvvm not found: Numba cannot compile kernels; carry the part nvvm")
     return "\n".join(lines)
 
 
@@ -151,7 +153,7 @@ def _report(out: Path, text: str) -> None:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], log: Path | None, seconds: float) -> int:
-    """Run a command in the checkout, its output appended to `log`; return its exit code, 124 if it took too long."""
+    """Run a command in the checkout and append its output to `log`; return its exit code, or 124 if it timed out."""
     output = log.open("a+", encoding="utf8", errors="replace") if log else None
     start = output.seek(0, os.SEEK_END) if output else 0
     try:
@@ -160,7 +162,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], log: Path | Non
         )
         code = done.returncode
     except subprocess.TimeoutExpired:
-        print(f"not done after {seconds:.0f} s: {' '.join(command[1:4])}", flush=True)
+        print(f"timed out after {seconds:.0f} s: {' '.join(command[1:4])}", flush=True)
         code = 124
     if output is not None:
         output.seek(start)

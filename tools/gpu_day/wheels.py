@@ -1,4 +1,4 @@
-"""Download wheels for the GPU machine's Python, install them into a folder, and prune what is of no use there."""
+"""Download of wheels for the GPU machine's Python, and their installation into a folder without unneeded files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tools.gpu_day.fatbin import Blanked, blank_other_architectures
 
-PYTHON, ARCHITECTURE = "3.12", 90  # of the GPU machine: an H100 or H200
+PYTHON, ARCHITECTURE = "3.12", 90  # the GPU machine has an H100 or H200
 MANYLINUX = (39, 38, 35, 34, 31, 28, 27, 26, 24, 17)
-# C++ headers, CMake files, test suites. Never numpy/f2py (SciPy's `from numpy import *` reaches it), cudf/_lib or
+# C++ headers, CMake files, test suites; but not numpy/f2py (imported by SciPy's `from numpy import *`), cudf/_lib or
 # pylibcudf/libcudf (compiled modules).
 UNUSED_FOLDERS = (
     "lib*/include", "rapids_logger/include", "libucx/include", "nvidia/libnvcomp/include", "nvidia/cu13/include",
@@ -26,7 +26,7 @@ UNUSED_FILES = ("**/*.a", "**/*.pyx", "**/*.hpp", "**/*.cuh", "libucx/lib/ucx/li
 
 
 def read_stages(path: Path) -> dict[str, list[str]]:
-    """Return the requirements of each stage in a file of ``[stage]`` headings and one requirement a line."""
+    """Return stage to requirements for a file of ``[stage]`` headings and one requirement per line."""
     stages: dict[str, list[str]] = {}
     for raw in path.read_text(encoding="utf8").splitlines():
         line = raw.partition("#")[0].strip()
@@ -43,7 +43,7 @@ def download(requirements: Sequence[str], folder: Path) -> None:
 
 
 def install(requirements: Sequence[str], wheels: Path, site: Path) -> None:
-    """Install wheels of a folder into `site`, prune it, and keep the machine code of `ARCHITECTURE` alone."""
+    """Install the wheels of a folder into `site`, prune it, and keep only the machine code of `ARCHITECTURE`."""
     # The wheels were chosen for the GPU machine's Python; pip checks their requirement against its own.
     options = ["--quiet", "--no-index", "--no-compile", "--ignore-requires-python", "--find-links", str(wheels)]
     _pip("install", *options, *_target(), "--target", str(site), *requirements)
@@ -59,7 +59,7 @@ def install(requirements: Sequence[str], wheels: Path, site: Path) -> None:
 
 
 def prune(site: Path) -> None:
-    """Remove what is of no use at run time, debugging symbols included."""
+    """Remove files that are not needed at run time, including debugging symbols."""
     for pattern in UNUSED_FOLDERS:
         for folder in site.glob(pattern):
             if folder.is_dir():
@@ -68,7 +68,7 @@ def prune(site: Path) -> None:
         for file in site.glob(pattern):
             file.unlink()
     if strip := shutil.which("strip"):
-        for library in site.glob("nvtx/**/*.so"):  # 9 of its 11 MB
+        for library in site.glob("nvtx/**/*.so"):  # saves 9 of 11 MB
             subprocess.run([strip, "--strip-debug", str(library)], check=True)
 
 

@@ -1,1 +1,1 @@
-"""Machine code of the device loops: the record that a test holds, and the instructions that a launch takes."""
+"""Machine code of the device loops: the record that a test compares with, and instruction counts."""

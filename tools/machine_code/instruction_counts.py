@@ -1,6 +1,6 @@
-"""Machine instructions that a kernel issues for 128 rows of a program, on GPUs that need not be there.
+"""Machine instructions that a kernel issues for 128 rows of a program, counted without a GPU.
 
-The share of copy bandwidth that a launch can reach follows from them: a multiprocessor issues at most four warp
+They bound the share of the copy bandwidth that a launch can reach: a multiprocessor issues at most four warp
 instructions per cycle, and a launch takes the longer of its memory traffic and its instructions.
 """
 
@@ -39,16 +39,16 @@ GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 @dataclass(frozen=True)
 class GpuModel:
-    """The limits of a GPU that bound a launch.
+    """Limits of a GPU that bound a launch.
 
     Attributes
     ----------
     architecture : str
     multiprocessors : int
     clock_hz : float
-        Boost.
+        Boost clock.
     copy_bytes_a_second : float
-        Read and written by a copy from its memory to itself, as others have measured it.
+        Published device-to-device copy bandwidth, bytes read plus bytes written.
     """
 
     architecture: str
@@ -60,11 +60,11 @@ class GpuModel:
 GPUS = {"H100": GpuModel("sm_90", 132, 1.755e9, 3.0e12), "H200": GpuModel("sm_90", 132, 1.755e9, 4.3e12)}
 """SXM5 boards."""
 WARP_INSTRUCTIONS_A_CYCLE = 2.4
-"""Of a multiprocessor, which issues 4 at best; kernels like these reach 2.2 to 2.6."""
+"""Warp instructions per cycle and multiprocessor: at most 4; kernels like these reach 2.2 to 2.6."""
 
 
 def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
-    """Return the predicted share of the copy bandwidth of a launch.
+    """Return the predicted share of the copy bandwidth that a launch reaches.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
     instructions : float
         Warp instructions for `COUNTED_ROWS` rows.
     n_bytes : float
-        Bytes read and written for a row.
+        Bytes read and written per row.
     """
     memory = n_bytes * COUNTED_ROWS / gpu.copy_bytes_a_second
     issue = instructions / (WARP_INSTRUCTIONS_A_CYCLE * gpu.multiprocessors * gpu.clock_hz)
@@ -82,7 +82,7 @@ def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
 def count(
     program: DeviceProgram, order: Order, specialised: bool, architectures: Sequence[str] = ARCHITECTURES
 ) -> dict[str, int]:
-    """Return the warp instructions for `COUNTED_ROWS` rows by architecture: those of a tile, not those of a block.
+    """Return architecture to warp instructions for `COUNTED_ROWS` rows: those per tile, without those per block.
 
     Raises
     ------
@@ -108,7 +108,9 @@ def _count(
         writes += two[1] - one[1]
     expected = ROWS_A_THREAD * (program.program.n_columns if order == "columns" else PANEL * n_parts)
     if writes != expected:
-        raise ValueError(f"{order}, {architecture}: a thread writes {writes} cells of a tile, expected {expected}")
+        raise ValueError(
+            f"{order}, {architecture}: expected a thread to write {expected} cells of a tile, found {writes}"
+        )
     return round(steps * COUNTED_ROWS / (WARP * ROWS_A_THREAD))
 
 
@@ -153,7 +155,7 @@ def _run(
 
 
 def find_nvdisasm() -> Path | None:
-    """Return the disassembler: that of the wheel, or else what the system has."""
+    """Return the path of the disassembler: that of the wheel, else the system's."""
     try:
         files = distribution("nvidia-cuda-nvdisasm").files or []
         return Path(str(next(file.locate() for file in files if file.name == "nvdisasm")))
@@ -165,7 +167,7 @@ def find_nvdisasm() -> Path | None:
 def disassemble(
     loop: DeviceLoop, architectures: Sequence[str]
 ) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
-    """Return the machine code of a loop for each architecture, and the constants that come with it."""
+    """Return the machine code of a loop for each architecture, and its constants."""
     ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
     if ptxas is None or nvdisasm is None:
         raise ValueError("ptxas and nvdisasm must be installed")
@@ -180,7 +182,7 @@ def disassemble(
 
 
 def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, int]]:
-    """Return the warp instructions for `COUNTED_ROWS` rows of `twenty_columns`: kernel to architecture to number."""
+    """Return kernel to architecture to the number of warp instructions for `COUNTED_ROWS` rows of `twenty_columns`."""
     program, found = DeviceProgram(twenty_columns()), {}
     orders: tuple[Order, ...] = ("columns", "rows")
     for order in orders:
@@ -190,7 +192,7 @@ def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, 
 
 
 def predictions(found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]:
-    """Return the predicted share of the copy bandwidth: kernel to GPU to a number up to 1."""
+    """Return kernel to GPU to the predicted share of the copy bandwidth, up to 1."""
     n_bytes = bytes_per_row(twenty_columns())
     return {
         kernel: {

@@ -1,8 +1,8 @@
-"""Record of the machine code of every device loop, which a test holds: see `tests/kernels/machine_code.json`.
+"""Record of the machine code of every device loop, which a test checks: `tests/kernels/machine_code.json`.
 
-``python -m tools.machine_code.record`` prints it as JSON, and ``--write FILE`` writes it. It also has the machine
-instructions that 128 rows of a program take (`instruction_counts`), and the share of the copy bandwidth of an H100 and
-an H200 that they allow.
+``python -m tools.machine_code.record`` prints it as JSON; ``--write FILE`` writes it. It also contains the machine
+instructions for 128 rows of a program (`instruction_counts`), and the share of the copy bandwidth that they allow on an
+H100 and an H200.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from gpupipe_kernels.proof.machine_code import document
 from tools.machine_code.instruction_counts import ARCHITECTURES as COUNTED
 from tools.machine_code.instruction_counts import counts, find_nvdisasm, predictions
 
-REGISTER_MARGIN = 4  # other compiler releases may use that many more; registers are allocated in eights
-INSTRUCTION_MARGIN = 1.02  # the same for machine instructions
+REGISTER_MARGIN = 4  # tolerance for other compiler releases; registers are allocated in groups of eight
+INSTRUCTION_MARGIN = 1.02  # the same tolerance for machine instructions, as a factor
 COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
 RECORD = "python -m tools.machine_code.record --write tests/kernels/machine_code.json"
 
 
 def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
-    """Return what is worse than recorded, one sentence each; both as `main` writes them."""
+    """Return a message for each value that is worse than recorded; both arguments as `main` writes them."""
     old, new = recorded["loops"], measured["loops"]
-    found = [f"{name}: recorded, but there is no such loop any more" for name in old if name not in new]
+    found = [f"{name}: recorded, but the loop no longer exists" for name in old if name not in new]
     found += [f"{name}: not recorded" for name in new if name not in old]
     for name in old:
         for architecture, before in old[name].items():
@@ -40,7 +40,7 @@ def differences(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> lis
 
 
 def _more_instructions(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
-    """Return which kernels take noticeably more instructions; nothing of those that were not counted."""
+    """Return a message for each kernel that takes noticeably more instructions; uncounted kernels are skipped."""
     return [
         f"{name} on {architecture}: {after} machine instructions for 128 rows (recorded: {before})"
         for name, row in recorded.items()
@@ -51,17 +51,17 @@ def _more_instructions(recorded: Mapping[str, Any], measured: Mapping[str, Any])
 
 def _worse(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[str]:
     looks = {
-        "spill_stores": "bytes of registers spilled to memory: is a loop unrolled, or an array of its own too large?",
+        "spill_stores": "bytes of registers spilled to memory: check for an unrolled loop or a large local array",
         "spill_loads": "bytes of spilled registers loaded back",
-        "stack": "bytes of stack: an array of its own is indexed by a value that is not known to the compiler",
-        "shared": "bytes of shared memory: fewer blocks fit",
-        "f64": "instructions in float64: is a constant written 0.5 instead of float32(0.5)?",
+        "stack": "bytes of stack: a local array is indexed by a value that the compiler does not know",
+        "shared": "bytes of shared memory: fewer blocks fit on a multiprocessor",
+        "f64": "instructions in float64: check for a constant written as 0.5 instead of float32(0.5)",
     }
     for field, meaning in looks.items():
         if after[field] > before[field]:
             yield f"{after[field]} {meaning} (recorded: {before[field]})"
     if after["registers"] > before["registers"] + REGISTER_MARGIN:
-        yield f"{after['registers']} registers: fewer warps fit (recorded: {before['registers']})"
+        yield f"{after['registers']} registers: fewer warps fit on a multiprocessor (recorded: {before['registers']})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _instructions(architectures: Sequence[str]) -> dict[str, Any]:
-    """Return the instructions for 128 rows and the predictions; empty without a disassembler."""
+    """Return the instruction counts for 128 rows and the predictions; empty without a disassembler."""
     if find_nvdisasm() is None:
         return {}
     found = counts([name for name in architectures if name in COUNTED])
@@ -90,7 +90,7 @@ def _instructions(architectures: Sequence[str]) -> dict[str, Any]:
 
 
 def _text(made: Mapping[str, Any], instructions: Mapping[str, Any]) -> str:
-    """Return JSON with a line for each loop and architecture: a change of one is a change of one line."""
+    """Return JSON with one line per loop and architecture, so that a change of one changes one line."""
     loops = []
     for name, row in made["loops"].items():
         lines = [f'      "{architecture}": {json.dumps(code)}' for architecture, code in row.items()]

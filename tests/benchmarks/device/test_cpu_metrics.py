@@ -56,7 +56,7 @@ def test_recorded_metrics_match_the_run_and_nothing_is_recomputed(
 
 def test_metrics_missing_from_the_file_are_computed_with_a_warning(binary: Path, file: Path) -> None:
     other = load_config(binary, [MODELS, "seed=2"])
-    with pytest.warns(UserWarning, match="no CPU metrics in the file of GPUPIPE_CPU_METRICS"):
+    with pytest.warns(UserWarning, match="no CPU metrics in the file named by GPUPIPE_CPU_METRICS"):
         assert parity.metrics_of(other, devices=("cpu",))["cpu"]["f1"] > 0
 
 
@@ -68,7 +68,7 @@ def test_other_versions_are_reported(file: Path) -> None:
     recorded_metrics.load.cache_clear()
     versions, sources = recorded_metrics.version_differences()
     assert versions.startswith("CPU metrics: scikit-learn 0.1 when recorded, 1.")
-    assert "other sources of gpupipe" in sources
+    assert "different sources of gpupipe" in sources
 
 
 def test_without_public_tables_the_steps_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,8 +144,8 @@ def test_the_best_time_of_each_counts_and_missed_targets_are_reported() -> None:
         "gpupipe, GPU: 4.00 times as fast as polars + XGBoost, CPU",
     ]
     assert end_to_end.shortfalls(document) == [
-        "4.0 times as fast as the fastest on the host, not 5",
-        "0.91 of the time of the hand-written script, not 0.8",
-        "the ROC-AUC of XGBoost is 0.7000 to 0.8000: the workloads differ",
+        "expected 5 times the speed of the fastest on the host, found 4.0",
+        "expected 0.8 of the hand-written script's time, found 0.91",
+        "the ROC-AUC of XGBoost ranges from 0.7000 to 0.8000: the workloads differ",
     ]
     assert json.dumps(document)

@@ -33,7 +33,7 @@ def test_the_results_of_an_earlier_call_are_kept_until_their_step_runs_again(tmp
 
 def test_a_foreign_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text('{"accuracy": 1}')
-    with pytest.raises(DataError, match="not a valid results file"):
+    with pytest.raises(DataError, match="not a results file"):
         StepResults(tmp_path, ORDER)
     assert (tmp_path / "results.json").read_text() == '{"accuracy": 1}'
 

@@ -57,7 +57,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
 def test_without_a_gpu_it_says_why_and_exits_with_4() -> None:
     done = run_python("-m", "benchmarks.device", GPUPIPE_FORCE_CPU="1")
     assert (done.returncode, done.stdout) == (4, "")
-    assert "there is no GPU to measure: GPUPIPE_FORCE_CPU is set" in done.stderr
+    assert "no usable GPU: GPUPIPE_FORCE_CPU is set" in done.stderr
 
 
 def test_the_simulator_is_never_treated_as_a_gpu() -> None:
@@ -122,14 +122,14 @@ def fails() -> Any:
 
 
 def test_features_that_both_sides_can_compute_are_kept() -> None:
-    def beside(ours: Any, theirs: Any, are_equal: Any = np.array_equal) -> dict[str, Any]:
-        return {"feature": "sum", **device_keyed.beside(ours, theirs, are_equal, lambda run: len(run()) / 1e3)}
+    def compare(ours: Any, theirs: Any, are_equal: Any = np.array_equal) -> dict[str, Any]:
+        return {"feature": "sum", **device_keyed.compare_runs(ours, theirs, are_equal, lambda run: len(run()) / 1e3)}
 
     two, four = (lambda: [0, 1]), (lambda: [0, 1, 2, 3])
-    assert beside(two, two) == {
+    assert compare(two, two) == {
         "feature": "sum", "gpupipe_seconds": 0.002, "cudf_seconds": 0.002, "ratio": 1.0, "equal": True
     }  # fmt: skip
-    rows = [beside(two, fails), beside(fails, two), beside(two, four, lambda a, b: fails())]
+    rows = [compare(two, fails), compare(fails, two), compare(two, four, lambda a, b: fails())]
     error = "failed: ValueError: window must be an integer 0 or greater"
     assert [device_keyed.line_of(row) for row in rows] == [
         f"sum: 2.00 ms, cuDF {error}", f"sum: gpupipe {error}", f"sum: 2.00 ms, the comparison {error}"
@@ -138,8 +138,8 @@ def test_features_that_both_sides_can_compute_are_kept() -> None:
         f"sum: {side} {error}" for side in ("cuDF", "gpupipe", "the comparison")
     ]
     assert rows[2]["cudf_seconds"] == 0.004
-    assert device_keyed.failure_of(beside(two, two)) == ""
-    assert device_keyed.failure_of(beside(two, four)) == "sum is not what cuDF has"
+    assert device_keyed.failure_of(compare(two, two)) == ""
+    assert device_keyed.failure_of(compare(two, four)) == "sum differs from cuDF's result"
 
 
 def test_each_keyed_feature_is_saved_when_it_is_measured(
@@ -188,7 +188,7 @@ def test_all_steps_fit_into_the_first_day() -> None:
 def test_an_unknown_step_is_refused_with_the_nearest_name() -> None:
     done = run_python("-m", "benchmarks.device", "--steps", "copy,kernls", GPUPIPE_FORCE_CPU="1")
     assert done.returncode == 2
-    assert "there is no step 'kernls'" in done.stderr and "kernels" in done.stderr
+    assert "unknown step 'kernls'" in done.stderr and "kernels" in done.stderr
 
 
 def test_steps_are_chosen_in_their_own_order() -> None:
@@ -227,7 +227,7 @@ def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(options: argp
     needy = replace(STEPS["kernels"], packages=("no_such_package",))
     code, (first, second) = run_steps({"copy": slow, "kernels": needy}, options)
     assert (code, first["status"], second["status"]) == (1, "timed out", "skipped")
-    assert first["reason"] == "not done after 0 s"
+    assert first["reason"] == "timed out after 0 s"
 
 
 def test_a_failed_step_is_reported_and_the_next_one_runs(

@@ -1,4 +1,4 @@
-"""Configurations: those of the repository, and some for a small table, which are planned and run too."""
+"""Configurations of the repository, and some for a small table, which are also planned and run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEATURES = (
     "- frequency_encode: [both]\n- hash_bucket: {columns: [city], buckets: 8}\n- cyclic: {columns: [since], "
     "parts: [hour]}\nevaluate: {metrics: [roc_auc, log_loss], threshold: best_f1}\n",
 )
-ON_CPU = ("--device", "cpu", "--set", "cluster={}")  # no GPU is asked for, and no cluster looked for
+ON_CPU = ("--device", "cpu", "--set", "cluster={}")  # no GPU is probed, and no cluster is contacted
 ANY = frozenset({0, 2, 3, 5})
 
 
@@ -31,7 +31,7 @@ def configuration_kind(schema: dict[str, Any]) -> InputKind:
 
 
 def _bases() -> Iterator[SoundBase]:
-    check = FuzzCommand(("check", "--no-data", "FILE"), frozenset({0, 2}), judge=_judge, share=16)
+    check = FuzzCommand(("check", "--no-data", "FILE"), frozenset({0, 2}), check=_check, share=16)
     look = FuzzCommand(("check", "FILE"), ANY, share=3)
     plan = FuzzCommand(("plan", "FILE", *ON_CPU), ANY, share=3, may_be_long=True)
     run = ("run", "FILE", *ON_CPU, "--set", "source.rows=60", "--output", "out", "--quiet")
@@ -45,12 +45,14 @@ def _bases() -> Iterator[SoundBase]:
             yield SoundBase(file, {"c.yaml": text.encode(), file: table}, "c.yaml", commands)
 
 
-def _judge(folder: Path) -> str:
-    """Say whether what is written of a configuration reads as another one."""
+def _check(folder: Path) -> str:
+    """Return a problem if the written configuration reads back as a different one."""
     from gpupipe.config import load_config
     from gpupipe.config.resolved_yaml import resolved_yaml
 
     path = folder / "c.yaml"
     text = resolved_yaml(load_config(path))
     path.write_text(text, encoding="utf-8")
-    return "" if resolved_yaml(load_config(path)) == text else "the resolved configuration reads as another"
+    return (
+        "" if resolved_yaml(load_config(path)) == text else "the resolved configuration reads back as a different one"
+    )

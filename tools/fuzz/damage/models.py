@@ -1,4 +1,4 @@
-"""Model directories, damaged with their old hashes and with hashes of the damaged files."""
+"""Damaged model directories, with their old hashes and with the hashes of the damaged files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN = f"model/{manifest.NAME}"
 
 
 def model_kind(runs: Path) -> InputKind:
-    """Return the kind; `runs` holds a sound run directory for each of `MODELS`."""
+    """Return the kind; `runs` holds a valid run directory for each of `MODELS`."""
     return InputKind(list(_bases(runs)), partial(damaged, words=(*WORDS["jsonl"], *EXTREMES)))
 
 
@@ -30,7 +30,7 @@ def _bases(runs: Path) -> Iterator[SoundBase]:
         for name in parts:
             files = {**parts, "t.parquet": table}
             yield SoundBase(f"{label} {name}", files, name, _uses(REFUSED))
-            yield SoundBase(f"{label} {name}, vouched for", files, name, _uses(READ_OR_REFUSED), vouched_for)
+            yield SoundBase(f"{label} {name}, rehashed", files, name, _uses(READ_OR_REFUSED), vouched_for)
 
 
 def _uses(codes: frozenset[int]) -> tuple[FuzzCommand, ...]:
@@ -39,12 +39,12 @@ def _uses(codes: frozenset[int]) -> tuple[FuzzCommand, ...]:
 
 
 def vouched_for(files: Files) -> Files:
-    """Return the files with a manifest that has their hashes: whoever damages a model on purpose writes those too."""
+    """Return the files with a manifest of their hashes, as an attacker would write it."""
     try:
         values = json.loads(files[OWN])
         for name, entry in values["files"].items():
             content = files[f"model/{name}"]
             entry |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
         return {**files, OWN: manifest.render(values)}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # it is the manifest that is damaged
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # the manifest itself is damaged
         return files

@@ -1,6 +1,6 @@
-"""Run directories with a damaged file beside the model: they can still be served and repeated.
+"""Run directories with a damaged file next to the model: they can still be served and repeated.
 
-It is not replaced: a changed file may be somebody's edit.
+The run directory is not replaced, because the user may have edited the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REPEATED = frozenset({0, 2, 3, 5})
 
 
 def run_kind(runs: Path) -> InputKind:
-    """Return the kind; in `runs`, ``linear`` is a sound run directory."""
+    """Return the kind; in `runs`, ``linear`` is a valid run directory."""
     made = {f"run/{path.relative_to(runs / 'linear')}": path for path in sorted((runs / "linear").rglob("*.*"))}
     files = {
         **{name: path.read_bytes() for name, path in made.items() if path.is_file()},

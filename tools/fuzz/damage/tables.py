@@ -1,4 +1,4 @@
-"""Tables of a format, to score, describe, plan with and train on."""
+"""Tables of a format, used to score, describe, plan and train."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.fuzz.second_reader import difference
 from tools.fuzz.tables import LEARNED, TARGET, WORDS, written
 
 CODES = frozenset({0, 3, 5})
-OR_OTHER_SETTINGS = CODES | {2}  # the target or its label is no longer there
+OR_OTHER_SETTINGS = CODES | {2}  # the target or its label is missing
 
 
 def table_kind(name: str) -> InputKind:
@@ -34,7 +34,7 @@ def _mutation(name: str) -> Mutate:
 def _base(file: str, content: bytes) -> SoundBase:
     scores = ("predict", "RUNS/linear", "FILE", "-o", "out.csv")
     commands = (
-        FuzzCommand(scores, CODES, "out.csv", partial(_judge, file), share=6),
+        FuzzCommand(scores, CODES, "out.csv", partial(_check, file), share=6),
         FuzzCommand(("init", "FILE", "--target", TARGET, "-o", "made.yaml"), OR_OTHER_SETTINGS, "made.yaml", share=2),
         FuzzCommand(("plan", "c.yaml"), OR_OTHER_SETTINGS),
         FuzzCommand(("run", "c.yaml", "--output", "out", "--quiet"), OR_OTHER_SETTINGS, "out"),
@@ -43,5 +43,5 @@ def _base(file: str, content: bytes) -> SoundBase:
     return SoundBase(file, {file: content, "c.yaml": config}, file, commands)
 
 
-def _judge(file: str, folder: Path) -> str:
+def _check(file: str, folder: Path) -> str:
     return difference(folder / file)

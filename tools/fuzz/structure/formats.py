@@ -1,7 +1,7 @@
-"""Model files as trees that can be edited and written back, consistent or not.
+"""Codecs between model files and trees that can be edited and written back, consistent or not.
 
-A tree is made of dict, list, numbers, texts, bytes, None and one-dimensional NumPy arrays. An npy array is a dict of
-its header and its data, so that the two may disagree.
+A tree consists of dicts, lists, numbers, strings, bytes, None and one-dimensional NumPy arrays. An npy array is a dict
+of its header and its data, so that the two may disagree.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LETTERS = {"i1": "i", "u1": "U", "i2": "I", "i4": "l", "i8": "L", "f4": "d", "f
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: `encode` raises ValueError, TypeError or the like for a tree that it cannot write at all."""
+    """A file format; `encode` raises an exception such as ValueError for a tree that it cannot write."""
 
     decode: Callable[[bytes], Any]
     encode: Callable[[Any], bytes]
 
 
 def read_npy(content: bytes) -> Any:
-    """Return header and data of an npy file as a dict."""
+    """Return the header and the data of an npy file as a dict."""
     length = struct.unpack_from("<H", content, len(NPY))[0]
     start = len(NPY) + 2
     header: dict[str, Any] = ast.literal_eval(content[start : start + length].decode("latin-1"))
@@ -46,7 +46,7 @@ def read_npy(content: bytes) -> Any:
 
 
 def write_npy(tree: Any) -> bytes:
-    """Return an npy file that declares what `tree` says."""
+    """Return an npy file with the header and the data of `tree`."""
     descr, shape = tree["descr"], tree["shape"]
     said = {
         "descr": [tuple(field) for field in descr] if isinstance(descr, list) else descr,
@@ -64,13 +64,13 @@ def is_array(tree: Any) -> bool:
 
 
 def read_npz(content: bytes) -> Any:
-    """Return the arrays of an npz by their names."""
+    """Return name to array for an npz file."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name: read_npy(archive.read(name)) for name in archive.namelist()}
 
 
 def write_npz(tree: Any) -> bytes:
-    """Return an npz."""
+    """Return an npz file."""
     return _zipped({str(name): write_npy(array) for name, array in tree.items()})
 
 
@@ -83,7 +83,7 @@ def _zipped(members: dict[str, bytes], packed: bool = False) -> bytes:
 
 
 def read_skops(content: bytes) -> Any:
-    """Return the schema of a skops file, with arrays and JSON texts in the place where they are named."""
+    """Return the schema of a skops file, with arrays and JSON texts instead of their names."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
 
@@ -104,7 +104,7 @@ def read_skops(content: bytes) -> Any:
 
 
 def with_small_ids(content: bytes) -> bytes:
-    """Return a skops file whose nodes are numbered, not named by the addresses that they had in memory."""
+    """Return a skops file whose nodes are numbered instead of named by their memory addresses."""
     tree = read_skops(content)
     numbers: dict[int, int] = {}
 
@@ -205,7 +205,7 @@ FORMATS: dict[str, Format] = {
 
 
 def _own_arrays(tree: Any) -> Any:
-    """Return a tree whose arrays can be written to."""
+    """Return a tree with writable arrays."""
     if isinstance(tree, dict):
         return {key: _own_arrays(value) for key, value in tree.items()}
     if isinstance(tree, list):

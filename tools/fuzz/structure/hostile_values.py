@@ -1,4 +1,4 @@
-"""Hostile values for places where a number, a text or a list is expected."""
+"""Malicious values for a number, a string or a list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = (
 
 
 def integer(rng: Random, near: int = 0, others: list[int] | None = None) -> int:
-    """Return an integer at a border of some type, close to `near`, its negative, or one of `others`."""
+    """Return an integer at the limit of some type, close to `near`, its negative, or one of `others`."""
     ways = [
         lambda: rng.choice(BORDERS),
         lambda: rng.choice(SMALL),
@@ -39,7 +39,7 @@ def number(rng: Random, near: float) -> float:
 
 
 def scalar(rng: Random, value: Any, alike: list[Any]) -> Any:
-    """Return another value for a scalar, mostly of its own type; `alike` are values of its kind elsewhere."""
+    """Return another value for a scalar, mostly of the same type; `alike` are values of its kind elsewhere."""
     others = [other for other in alike if type(other) is type(value)]
     if others and rng.random() < 0.3:
         return rng.choice(others)
@@ -57,7 +57,7 @@ def scalar(rng: Random, value: Any, alike: list[Any]) -> Any:
 
 
 def text(rng: Random, value: str) -> str:
-    """Return another text; a number in a text becomes another number."""
+    """Return another string; a number in a string becomes another number."""
     try:
         if rng.random() < 0.7:
             return str(integer(rng, int(value)))
@@ -74,7 +74,7 @@ def anything(rng: Random) -> Any:
 
 
 def elements(rng: Random, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a copy of a one-dimensional array with other values: one, some, or all of them."""
+    """Return a copy of a one-dimensional array with one, some or all values replaced."""
     array = array.copy()
     if array.dtype.names:
         name = rng.choice(array.dtype.names)
@@ -84,7 +84,7 @@ def elements(rng: Random, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return array
     at = rng.sample(range(array.size), min(array.size, rng.choice([1, 1, 1, 2, 5, array.size])))
     way = rng.randrange(5)
-    if way == 0:  # what is elsewhere in it: nodes that share a child
+    if way == 0:  # a value from elsewhere in it: nodes that share a child
         array[at] = array[rng.randrange(array.size)]
     elif way == 1:  # a position in it: a cycle, or a node that is its own child
         array[at] = _fitting(rng.randrange(array.size), array.dtype)
@@ -100,7 +100,7 @@ def elements(rng: Random, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _fitting(value: float, dtype: np.dtype[Any]) -> Any:
-    """Return a value as a type holds it: an integer that is too large wraps round."""
+    """Return a value converted to a type: integers that are too large wrap around."""
     if dtype.kind in "iu":
         wrapped = int(value) & ((1 << 8 * dtype.itemsize) - 1)
         return np.frombuffer(wrapped.to_bytes(dtype.itemsize, "little"), dtype.newbyteorder("<"))[0]

@@ -1,4 +1,4 @@
-"""Kinds of damaged models whose structure is edited: fields, lengths, types, references, not bytes."""
+"""Kinds of damaged models whose structure is edited: fields, lengths, types and references instead of bytes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tools.fuzz.structure.tree_edits import Parts, Slot, Special, edited, parts_
 from tools.fuzz.structure.zoo import N_SCORED, Zoo
 
 READ_OR_REFUSED = frozenset({0, 3, 5})
-M_PERTURB = -6  # of mallopt: freed and new memory is filled with a byte
+M_PERTURB = -6  # mallopt parameter: fill freed and new memory with a byte
 FILLS = (0xA5, 0x3C)
 ATTEMPTS = 4
-OPERATOR = 4  # the field of a node in onnx.proto
+OPERATOR = 4  # field of NodeProto in onnx.proto
 SCORE = ("predict", "model", "t.parquet", "-o", "out.csv", "--quiet")
 ESTIMATORS = {
     "ubj": "estimator.ubj",
@@ -39,11 +39,11 @@ LIBRARIES = {
     "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
 }
 STRUCTURES = (*ESTIMATORS, "parts")
-"""The kinds: estimators by their format, and the other parts of a model."""
+"""Names of the kinds: estimators by format, and the other parts of a model."""
 
 
 def has_libraries(name: str) -> bool:
-    """Return whether the libraries that write the estimators of a kind are installed."""
+    """Return whether the libraries that write estimators of a kind are installed."""
     return all(find_spec(library) is not None for library in LIBRARIES.get(name, ()))
 
 
@@ -55,7 +55,7 @@ def structure_kind(name: str, zoo: Zoo) -> InputKind:
 def _estimator_kind(name: str, zoo: Zoo) -> InputKind:
     onnx = name == "onnx"
     how = Format(read_onnx, write_onnx) if onnx else NETWORK if name == "safetensors" else FORMATS[name]
-    command = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _judge, prepare=_without_torch if onnx else _filled)
+    command = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, prepare=_without_torch if onnx else _filled)
     bases, trees, scored = [], [], zoo.scored
     for label, files in zoo.estimators(name):
         damaged = f"model/{ESTIMATORS[name]}"
@@ -74,7 +74,7 @@ def _estimator_kind(name: str, zoo: Zoo) -> InputKind:
 
 def _parts_kind(zoo: Zoo) -> InputKind:
     bases, trees = [], []
-    score = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _judge, share=3, prepare=_filled)
+    score = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, share=3, prepare=_filled)
     verify = FuzzCommand(("verify", "model"), READ_OR_REFUSED, prepare=_filled)
     for label, files in zoo.runs():
         for part, content in files.items():
@@ -91,7 +91,7 @@ def _format_of(content: bytes) -> Format:
 
 
 def _written(tree: Any) -> bytes:
-    """Return a part as npz if its members are arrays, as JSON otherwise."""
+    """Return a part as npz if its members are arrays, else as JSON."""
     is_npz = isinstance(tree, dict) and any(name.endswith(".npy") for name in tree)
     return FORMATS["npz" if is_npz else "json"].encode(tree)
 
@@ -110,15 +110,15 @@ PARTS = Format(lambda content: _format_of(content).decode(content), _written)
 
 
 class StructureDamage:
-    """A way to damage a file: decoded, edited once, and written again."""
+    """A way to damage a file: decode it, edit it once, and encode it."""
 
     def __init__(self, how: Format, parts: Parts, special: Special | None = None) -> None:
         self.how, self.parts, self.special = how, parts, special
 
     def __call__(self, content: bytes, rng: Random) -> bytes:
-        """Return the damaged file; the same where an earlier edit has left none that can be read or written."""
+        """Return the damaged file; unchanged if an earlier edit made it impossible to decode or encode."""
         for _ in range(ATTEMPTS):
-            with suppress(Exception):  # whatever NumPy, Arrow and zipfile make of what was edited
+            with suppress(Exception):  # any exception that NumPy, Arrow or zipfile raise for edited data
                 made = self.how.encode(edited(self.how.decode(content), rng, self.parts, self.special))
                 if made != content:
                     return made
@@ -126,7 +126,7 @@ class StructureDamage:
 
 
 def _built_otherwise(trees: Sequence[Any]) -> Special:
-    """Return an edit of skops files: a node is built as another class that is allowed, or by another loader."""
+    """Return an edit of skops files: give a node another allowed class or another loader."""
     nodes = [slot.value for slot in slots(trees) if _is_node(slot.value)]
     used = {(node["__module__"], node["__class__"], node["__loader__"]) for node in nodes}
     allowed = {(*name.rpartition(".")[::2], loader) for name, loaders in ALLOWED.items() for loader in loaders}
@@ -148,7 +148,7 @@ def _is_node(value: Any) -> bool:
 
 
 def _other_operator() -> Special:
-    """Return an edit of ONNX: a node computes another operator of the standard."""
+    """Return an edit of ONNX files: give a node another standard operator."""
     import onnx
 
     names = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
@@ -167,30 +167,30 @@ def _other_operator() -> Special:
 
 
 def _filled(fill: int = FILLS[0]) -> None:
-    """Fill memory that is allocated or freed, so that what is read and never written shows."""
+    """Fill allocated and freed memory with a byte, so that reads of unwritten memory change the result."""
     ctypes.CDLL(None).mallopt(M_PERTURB, fill)
 
 
 def _without_torch() -> None:
-    """Have networks computed by ONNX Runtime."""
+    """Make networks predict with ONNX Runtime."""
     from gpupipe.models.neural.files import load as loading
 
     _filled()
     vars(loading)["find_spec"] = lambda name: None if name == "torch" else find_spec(name)
 
 
-def _judge(folder: Path) -> str:
-    """Return what is wrong with accepted predictions: another number of rows, or they depend on unwritten memory."""
+def _check(folder: Path) -> str:
+    """Return a problem of accepted predictions: a wrong number of rows, or a dependence on unwritten memory."""
     first = (folder / "out.csv").read_bytes()
     n_rows = pa_csv.read_csv(folder / "out.csv").num_rows
     if n_rows != N_SCORED:
-        return f"{n_rows} predictions of {N_SCORED} rows"
+        return f"expected {N_SCORED} predictions, found {n_rows}"
     _filled(FILLS[1])
     code = main([*SCORE[:-2], "again.csv", "--quiet"])
     _filled(FILLS[0])
     if code != 0:
-        return f"exit code {code} the second time"
+        return f"exit code {code} on the second call"
     again = folder / "again.csv"
     same = again.read_bytes() == first
     again.unlink()
-    return "" if same else "other predictions the second time"
+    return "" if same else "different predictions on the second call"

@@ -1,4 +1,4 @@
-"""ONNX as a tree of wire fields: a list of [number, kind, value], where the value of a message is such a list too."""
+"""ONNX as a tree of protobuf wire fields: a list of [number, kind, value], with messages as nested lists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VARINT, FIXED64, BYTES, FIXED32, MESSAGE = "varint", "fixed64", "bytes", "fixed3
 _KINDS = {0: VARINT, 1: FIXED64, 2: BYTES, 5: FIXED32}
 _NUMBERS: dict[object, int] = {FIXED64: 1, FIXED32: 5}
 
-# Which fields of a message are messages, and of what kind, as onnx.proto has it.
+# Fields that are messages, and their message types, from onnx.proto.
 MESSAGES: dict[str, dict[int, str]] = {
     "model": {7: "graph", 8: "opset", 14: "entry", 25: "function"},
     "graph": {1: "node", 5: "tensor", 11: "value", 12: "value", 13: "value", 15: "sparse"},
@@ -46,7 +46,7 @@ def read_onnx(content: bytes, message: str = "model") -> Any:
 
 
 def write_onnx(fields: Any) -> bytes:
-    """Return the bytes of a message; what cannot be a field is dropped, and of another type by its value."""
+    """Return the bytes of a message; invalid fields are dropped, and a wrong kind is replaced by that of the value."""
     out = bytearray()
     for field in fields:
         if isinstance(field, list) and len(field) == 3 and type(field[0]) is int:
@@ -70,7 +70,7 @@ def _field(number: int, kind: object, value: Any) -> bytes:
 
 
 def _text(value: bytes) -> str | bytes:
-    """Return bytes as a text where they are one that people read, such as a name."""
+    """Return bytes as a string if they are readable text, such as a name."""
     try:
         text = value.decode("ascii")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Edits of trees: values, lengths, names, types, references, and parts of other trees."""
+"""Edits of trees: values, lengths, names, types, references, and values from other trees."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SPECIAL_SHARE = 0.15
 
 
 class Slot(NamedTuple):
-    """A value, and where it is kept; `label` is its key, or that of the list that it is an item of."""
+    """A value and its container; `label` is its key, or the key of the list that contains it."""
 
     container: Any
     key: Any
@@ -44,19 +44,19 @@ class Slot(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What is in it."""
+        """The value in the slot."""
         return self.container[self.key]
 
 
 Special = Callable[[Sequence[Slot], Random], bool]
-"""Changes what is in one of the slots; False where none is of its kind."""
+"""A function that changes one of the slots; returns False if none is suitable."""
 
 Parts = Mapping[str, Sequence[Any]]
-"""Values of other trees, by label."""
+"""Label to values of other trees."""
 
 
 def slots(tree: Any, label: str = "") -> Iterator[Slot]:
-    """Yield every slot below a tree."""
+    """Yield every slot of a tree."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
         slot = Slot(tree, key, str(key) if isinstance(tree, dict) else label)
@@ -65,7 +65,7 @@ def slots(tree: Any, label: str = "") -> Iterator[Slot]:
 
 
 def parts_of(trees: Sequence[Any]) -> Parts:
-    """Return the values of trees by label."""
+    """Return label to values for several trees."""
     found: dict[str, list[Any]] = {}
     for tree in trees:
         for slot in slots(tree):
@@ -74,16 +74,16 @@ def parts_of(trees: Sequence[Any]) -> Parts:
 
 
 def edited(tree: Any, rng: Random, parts: Parts, special: Special | None = None) -> Any:
-    """Return a tree with one edit; it may be changed in place.
+    """Return a tree with one edit; the tree may be changed in place.
 
     Parameters
     ----------
     tree : dict or list
     rng : random.Random
     parts : mapping of str to sequence
-        Values of other files of the format, by label.
+        Label to values of other files of the format.
     special : callable, optional
-        An edit of the format's own, which is given all slots.
+        A format-specific edit, called with all slots.
     """
     every = list(slots(tree))
     if not every:
@@ -120,7 +120,7 @@ def edited(tree: Any, rng: Random, parts: Parts, special: Special | None = None)
 
 
 def _walked(tree: Any, rng: Random) -> Slot:
-    """Return a slot at the end of a walk downwards: what is near the root is met more often."""
+    """Return a slot at the end of a random walk from the root, which favours slots near the root."""
     label, container = "", tree
     while True:
         key = rng.choice(list(_keys(container)))
@@ -136,7 +136,7 @@ def _keys(container: Any) -> Sequence[Any]:
 
 
 def _elsewhere(slot: Slot, every: Sequence[Slot], rng: Random, parts: Parts) -> Any:
-    """Return a value from elsewhere: mostly one of the same label, of this file or of another model's."""
+    """Return a value from elsewhere in this file or another model's, mostly one with the same label."""
     here = [other.value for other in every if other.label == slot.label]
     there = parts.get(slot.label, ())
     choices = [pool for pool in (here, there) if pool]
@@ -146,7 +146,7 @@ def _elsewhere(slot: Slot, every: Sequence[Slot], rng: Random, parts: Parts) -> 
 
 
 def _changed_container(container: Any, rng: Random, every: Sequence[Slot]) -> None:
-    """Drop, double, swap or rename what a dict or list holds."""
+    """Drop, duplicate, swap or rename items of a dict or list."""
     keys = _keys(container)
     if not keys:
         if isinstance(container, list):
@@ -173,7 +173,7 @@ def _changed_container(container: Any, rng: Random, every: Sequence[Slot]) -> No
 
 
 def with_other_values(array: Array, rng: Random) -> Array:
-    """Return a one-dimensional array of other values, length or type."""
+    """Return a one-dimensional array with other values, another length or another type."""
     way = rng.random()
     if way < 0.6:
         return elements(rng, array)
@@ -193,7 +193,7 @@ def with_other_values(array: Array, rng: Random) -> Array:
 
 
 def with_other_shape(tree: Any, rng: Random) -> Any:
-    """Return an npy array of another shape, order or type: in its header alone, or in its data too."""
+    """Return an npy array with another shape, order or type, in its header only or in its data too."""
     shape, data, way = tree["shape"], tree["data"], rng.random()
     if not isinstance(shape, list) or not isinstance(data, np.ndarray) or not all(type(n) is int for n in shape):
         return tree
@@ -205,7 +205,7 @@ def with_other_shape(tree: Any, rng: Random) -> Any:
         return {**tree, "descr": rng.choice(DTYPES)}
     if way < 0.6:
         return {**tree, "fortran_order": not tree["fortran_order"]}
-    if way < 0.66:  # no data, and as many rows as can be written down
+    if way < 0.66:  # no data, and the largest declarable number of rows
         return {
             **tree,
             "shape": rng.choice([[0, *shape], [*shape, 0], [10**11, 0], [0], [2**62, 0, 4]]),
@@ -218,7 +218,7 @@ def with_other_shape(tree: Any, rng: Random) -> Any:
 
 
 def _reshaped(tree: Any, rng: Random) -> Any:
-    """Return an array whose header and data agree, of another shape."""
+    """Return an array of another shape whose header and data agree."""
     order = "F" if tree["fortran_order"] else "C"
     array = tree["data"].reshape(tree["shape"], order=order)
     axis = rng.randrange(max(1, array.ndim))

@@ -1,4 +1,4 @@
-"""Models of every kind that can be exported, trained in seconds on a table that comes with scikit-learn."""
+"""A zoo of trained models of every exportable kind, trained in seconds on a table from scikit-learn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Files = dict[str, bytes]
 
 
 def wine() -> pa.Table:
-    """Return the wines of scikit-learn: five numbers, some of them missing, two texts, a time, three targets."""
+    """Return scikit-learn's wine table: five numeric columns with nulls, two text columns, a time and three targets."""
     from sklearn.datasets import load_wine
 
     found = load_wine()
@@ -59,18 +59,18 @@ def wine() -> pa.Table:
 
 @dataclass(frozen=True)
 class ZooModel:
-    """An estimator of the zoo: its task, its parameters and its view.
+    """Recipe of an estimator: its task, parameters and view.
 
     Attributes
     ----------
     task : str
     name : str
-        Of a model of ours; "" for an estimator of scikit-learn's own.
+        Name of a gpupipe model; "" for a plain scikit-learn estimator.
     params : mapping
     estimator : callable, optional
-        Returns that estimator.
+        Returns the scikit-learn estimator.
     view : str
-        The columns that it sees.
+        View that it is trained on.
     """
 
     task: Task
@@ -216,12 +216,12 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 class Zoo:
-    """Trained models, each as the files of its directory; trained when first requested.
+    """Trained models, each as the files of its directory; trained on first request.
 
     Parameters
     ----------
     folder : Path
-        For the runs.
+        Folder for the runs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -230,18 +230,18 @@ class Zoo:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The rows that models learn from."""
+        """Training rows."""
         return wine()
 
     @property
     def scored(self) -> bytes:
-        """A Parquet file of the rows that are predicted."""
+        """A Parquet file with the rows to predict."""
         sink = pa.BufferOutputStream()
         pq.write_table(self.table.slice(50, N_SCORED), sink)
         return bytes(sink.getvalue())
 
     def estimators(self, kind: str) -> Iterator[tuple[str, Files]]:
-        """Yield name and files of each model whose estimator is of a kind: ubj, skops, npz, safetensors or onnx."""
+        """Yield name and files of each model whose estimator is stored as ubj, skops, npz, safetensors or onnx."""
         makers: dict[str, Callable[[], Mapping[str, ZooModel]]] = {
             "ubj": lambda: UBJ, "skops": _skops, "npz": lambda: NPZ,
             "safetensors": partial(_networks, onnx=False), "onnx": partial(_networks, onnx=True),
@@ -250,7 +250,7 @@ class Zoo:
             yield name, self._files(made, with_onnx=kind == "onnx")
 
     def run(self, name: str, settings: Mapping[str, Any], *, with_time: bool = False) -> Files:
-        """Return the files of the model of a whole run; without a target it is None."""
+        """Return the files of the model of a complete run; `target` is None for an unsupervised one."""
         target = settings.get("target", "cultivar")
         unread = [*([] if with_time else [TIME]), *(other for other in TARGETS.values() if other != target)]
         source = {"path": str(self._source()), "drop": unread} | ({} if target is None else {"target": target})
@@ -259,7 +259,7 @@ class Zoo:
         return files_of(run_pipeline(parse_config(config), self.folder / name).path / "model")
 
     def runs(self) -> Iterator[tuple[str, Files]]:
-        """Yield name and files of models of whole runs, which have every part that a model can have."""
+        """Yield name and files of models of complete runs, which together have every part that a model can have."""
         for name, settings in RUNS.items():
             yield name, self.run(name, settings, with_time=True)
 
@@ -271,7 +271,7 @@ class Zoo:
         return path
 
     def _shell(self, task: str, view: str) -> Path:
-        """Return a model of the task whose columns are those of the view: estimators are exchanged in it."""
+        """Return a model of the task with the columns of the view, as a container for estimators."""
         if (task, view) not in self._shells:
             seen_by: dict[str, Any] = {"codes": "hist_gradient_boosting", "dense": "knn", "embedding": _SMALLEST}
             model = {"clustering": "kmeans", "embedding": "pca"}.get(task, seen_by[view])
@@ -291,7 +291,7 @@ class Zoo:
         X, y = model.transform(self.table), self._target(made.task, model.goal.labels)
         names, n_classes = model.feature_names, model.goal.n_classes
         with TemporaryDirectory(dir=self.folder) as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of networks that have not converged
+            warnings.simplefilter("ignore")  # networks that have not converged
             if made.estimator is not None:
                 fitted: Any = FittedSklearn(
                     made.estimator().fit(X.astype("f4", order="C"), y),
@@ -332,14 +332,14 @@ def _seeded(estimator: Any) -> Any:
 
 
 def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
-    """Write no ONNX file of a network, which takes longer than its training; other models do not know PyTorch."""
+    """Disable the ONNX export of networks, which takes longer than their training."""
     return (
-        patch("gpupipe.models.neural.files.onnx.find_obstacle", return_value="not asked for")
+        patch("gpupipe.models.neural.files.onnx.find_obstacle", return_value="not requested")
         if asked
         else nullcontext()
     )
 
 
 def files_of(folder: Path) -> Files:
-    """Return the files of a model directory, as they lie in a case."""
+    """Return the files of a model directory under their paths in a case."""
     return {f"model/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}

@@ -1,4 +1,4 @@
-"""Machine code of an NVIDIA GPU, followed for one thread to count the instructions that it executes."""
+"""Interpreter of NVIDIA machine code for one thread, to count the instructions that it executes."""
 
 from tools.machine_code.sass.code import SassCode, SassInstruction, constant_words
 from tools.machine_code.sass.registers import SassRegisters

@@ -1,7 +1,7 @@
-"""The meaning of the instructions that compute integers and predicates.
+"""Semantics of the instructions that compute integers and predicates.
 
-It is that of the instruction set reference in NVIDIA's "CUDA Binary Utilities", and of what nvdisasm prints for code
-whose result is known.
+They follow the instruction set reference in NVIDIA's "CUDA Binary Utilities", and nvdisasm's output for code with known
+results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.machine_code.sass.registers import (
 
 
 def _split(one: SassInstruction) -> tuple[str, list[str], list[str], list[str]]:
-    """Return the destination, predicates that are written, operands, predicates that are read."""
+    """Return the destination, written predicates, operands and read predicates."""
     rest: list[str] = list(one.operands)
     out: list[str] = []
     while PREDICATE.match(rest[0]):
@@ -34,7 +34,7 @@ def _split(one: SassInstruction) -> tuple[str, list[str], list[str], list[str]]:
 
 
 def _sum(known: SassRegisters, texts: list[str], wide: bool, extended: bool, carries: list[bool | None]) -> Value:
-    """Return the sum of operands with its carries: -x counts as 2**bits - x, which carries where x is 0."""
+    """Return the sum of operands with its carries: -x is 2**bits - x, which carries if x is 0."""
     bits, total = 64 if wide else 32, 0
     for text in texts:
         negative = text.startswith("-") and not text.startswith("-0x")
@@ -223,7 +223,7 @@ def _move(known: SassRegisters, one: SassInstruction) -> None:
 
 
 def _permute(known: SassRegisters, one: SassInstruction) -> None:
-    """Pick bytes of two registers; a selector from 8 on stands for the sign of its byte."""
+    """Select bytes of two registers; a selector of 8 or more stands for the sign of its byte."""
     to, *texts = one.operands
     a, selectors, b = (known.value(text) for text in texts)
     value: Value = None
@@ -237,7 +237,7 @@ def _permute(known: SassRegisters, one: SassInstruction) -> None:
 
 
 def _halves(known: SassRegisters, one: SassInstruction) -> None:
-    """Set two halves of a register: how constants are made where the other units are busy."""
+    """Set both halves of a register, which is how the compiler makes constants while other units are busy."""
     to, first, second, *halves = one.operands
     value: Value = None
     if first == "-RZ" and second == "RZ" and len(halves) == 2:
@@ -289,7 +289,7 @@ def _load(known: SassRegisters, one: SassInstruction) -> None:
 
 
 def _convert(known: SassRegisters, one: SassInstruction) -> None:
-    """Compute a step of the division of integers by a reciprocal: only there is the input known."""
+    """Compute a step of integer division by a reciprocal, the only use with a known input."""
     to, source = one.operands[0], one.operands[-1]
     value = known.value(source)
     if value is None or not {"U32", "RCP"} & one.modifiers:
@@ -308,7 +308,7 @@ def _float(bits: int) -> np.float32:
 
 
 def _fchk(known: SassRegisters, one: SassInstruction) -> None:
-    known.set_predicate(one.operands[0], False)  # True is for denormal operands and the like
+    known.set_predicate(one.operands[0], False)  # True only for special operands, such as denormals
 
 
 def _iabs(known: SassRegisters, one: SassInstruction) -> None:

@@ -1,4 +1,4 @@
-"""Machine code as nvdisasm prints it."""
+"""Parser of machine code printed by nvdisasm."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class SassInstruction:
 
 @dataclass
 class SassCode:
-    """A kernel as nvdisasm prints it.
+    """A disassembled kernel.
 
     Attributes
     ----------
     instructions : list of SassInstruction
     labels : dict of str to int
-        Label to the position of the instruction that it is before.
+        Label to the position of the instruction that follows it.
     """
 
     instructions: list[SassInstruction] = field(default_factory=list)
@@ -40,7 +40,7 @@ class SassCode:
 
     @staticmethod
     def parse(text: str) -> SassCode:
-        """Return the code in what ``nvdisasm -c`` printed."""
+        """Return the code parsed from the output of ``nvdisasm -c``."""
         code, inside = SassCode(), False
         for line in text.splitlines():
             inside = inside or bool(_SECTION.match(line))
@@ -62,7 +62,7 @@ def _instruction(address: int, text: str) -> SassInstruction:
 
 
 def constant_words(cubin: bytes) -> dict[tuple[int, int], int]:
-    """Return the words of the constant banks that a cubin brings, such as the tables of its jumps."""
+    """Return the words of a cubin's constant banks, such as its jump tables."""
     start = struct.unpack_from("<Q", cubin, 0x28)[0]
     size, n, names_at = struct.unpack_from("<HHH", cubin, 0x3A)
     sections = [struct.unpack_from("<IIQQQQ", cubin, start + i * size) for i in range(n)]

@@ -1,4 +1,4 @@
-"""The registers, predicates, constants and memory of a thread, as far as they are known."""
+"""Known registers, predicates, constants and memory of a thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tools.machine_code.sass.code import PREDICATE, SassInstruction
 
 MASK, MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 Value = int | None
-"""32 or 64 bits; None where they are unknown."""
+"""32 or 64 bits; None if unknown."""
 
 
 class SassRegisters:
-    """The state of a thread: registers, predicates, constants and memory.
+    """State of a thread: registers, predicates, constants and memory.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class SassRegisters:
     Attributes
     ----------
     words : dict of str to int or None
-        Register to its 32 bits; None where they are unknown.
+        Register to its 32 bits; None if unknown.
     predicates : dict of str to bool or None
     """
 
@@ -58,7 +58,7 @@ class SassRegisters:
         return 0 if name in ("RZ", "URZ", "SRZ") else self.words.get(name)
 
     def wide(self, text: str) -> Value:
-        """Return the 64 bits of a register and the one after it."""
+        """Return the 64 bits of a register pair."""
         if re.match(r"-?0x[0-9a-f]+$", text):
             return int(text, 16) & MASK64
         if text.startswith("c["):
@@ -111,7 +111,7 @@ class SassRegisters:
             self.predicates[name] = value
 
     def forget(self, one: SassInstruction) -> None:
-        """Make what an instruction writes unknown: one that is not computed, or may not be executed."""
+        """Mark the registers that an instruction writes as unknown: it is not computed, or may not be executed."""
         if not one.operands or one.name in ("STG", "STS", "ST", "BAR", "NOP", "BSSY", "BSYNC", "WARPSYNC", "MEMBAR"):
             return
         for text in one.operands[:3] if PREDICATE.match(one.operands[0]) else one.operands[:1]:
@@ -129,7 +129,7 @@ class SassRegisters:
 
 
 def next_register(name: str) -> str:
-    """Return the name of the register after one."""
+    """Return the name of the next register."""
     kind, number = re.match(r"(U?R)(\d+|Z)$", name).groups()  # type: ignore[union-attr]
     return name if number == "Z" else f"{kind}{int(number) + 1}"
 

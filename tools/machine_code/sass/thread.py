@@ -1,9 +1,10 @@
-"""A thread that executes machine code as far as its control flow goes.
+"""Thread that executes machine code as far as needed to follow its control flow.
 
-Integers are computed, numbers are not: a register that holds the result of floating-point arithmetic is unknown, and
-so is a predicate that depends on one. A forward branch that depends on a number is not taken, so that what it could
-skip is counted; a division takes its fast path. All else in the control flow of kernels that run programs depends on
-integers, so the path of a thread through them is known, and with it how many instructions a warp issues.
+Integers are computed, floating-point numbers are not: a register with the result of floating-point arithmetic is
+unknown, and so is a predicate that depends on one. A forward branch that depends on such a predicate is not taken, so
+instructions that it could skip are counted; a division takes its fast path. All other control flow of kernels that run
+programs depends on integers, so the path of a thread is known, and with it the number of instructions that a warp
+issues.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from tools.machine_code.sass.actions import ACTIONS
 from tools.machine_code.sass.code import PREDICATE, SassCode, SassInstruction
 from tools.machine_code.sass.registers import MASK, SassRegisters
 
-MOST_STEPS = 2_000_000  # of one thread: a loop that does not end is an instruction that is misunderstood
+MOST_STEPS = 2_000_000  # of one thread; an endless loop means that an instruction is misinterpreted
 
-_LOCAL = re.compile(r"\((\.L_x_\d+)\)")  # a call of one is a jump that is too far for a branch
+_LOCAL = re.compile(r"\((\.L_x_\d+)\)")  # a call of one is a jump too far for a branch
 
 
 class SassThread:
@@ -30,7 +31,7 @@ class SassThread:
     Attributes
     ----------
     n_writes : int
-        Instructions that have written to global memory.
+        Number of instructions that wrote to global memory.
     """
 
     def __init__(self, code: SassCode, known: SassRegisters) -> None:
@@ -38,12 +39,12 @@ class SassThread:
         self.at = {one.address: i for i, one in enumerate(code.instructions)}
 
     def run(self) -> int:
-        """Return how many instructions the thread executes until it ends.
+        """Return the number of instructions that the thread executes until it ends.
 
         Raises
         ------
         ValueError
-            If a loop depends on a number, or on an instruction that is not understood.
+            If a loop depends on a floating-point number or an unsupported instruction.
         """
         i = 0
         for n in range(1, MOST_STEPS):
@@ -55,7 +56,7 @@ class SassThread:
                 i = self._branch(one, guard, i)
                 continue
             if one.name in ("CALL", "RET") and guard is not False:
-                raise ValueError(f"{one.address:#x}: a call is not followed")
+                raise ValueError(f"{one.address:#x}: calls are not supported")
             self.n_writes += one.name == "STG" and guard is True
             if guard is not False:
                 self._execute(one, certain=guard is True)
@@ -68,7 +69,7 @@ class SassThread:
             condition = self.known.predicate(one.operands[0])
             taken = False if condition is False or guard is False else None if None in (condition, guard) else True
         if taken is None and (one.name == "BRX" or self._target(one) <= i):
-            raise ValueError(f"{one.address:#x}: a loop depends on what is unknown: {one.name} {one.operands}")
+            raise ValueError(f"{one.address:#x}: a loop depends on an unknown value: {one.name} {one.operands}")
         if not taken:
             return i + 1
         if one.name == "BRX":
@@ -87,7 +88,7 @@ class SassThread:
         return self.code.labels[label[1]]
 
     def _execute(self, one: SassInstruction, certain: bool) -> None:
-        action = ACTIONS.get(one.name.removeprefix("U"))  # the uniform twin of an instruction means the same
+        action = ACTIONS.get(one.name.removeprefix("U"))  # the uniform variant of an instruction means the same
         if action is None or not certain:
             self.known.forget(one)
         else:

@@ -1,4 +1,4 @@
-"""Sound runs and a cache, made once for all cases."""
+"""Valid runs and a cache, created once for all cases."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tools.fuzz.tables import LEARNED, TARGET, written
 
 
 def make_runs(folder: Path, main: Callable[[list[str]], int]) -> None:
-    """Run each of `MODELS`, keep a cache, and use every command once.
+    """Run each of `MODELS`, write a cache, and call every command once.
 
-    All of it in this process, so that its children have the libraries: with one thread nothing is left running that a
-    fork would lose.
+    Everything runs in this process, so that its children inherit the loaded libraries, and on one thread, because
+    threads do not survive a fork.
     """
     (folder / "t.parquet").write_bytes(written("parquet")["snappy.parquet"])
     for label, model in MODELS.items():
@@ -31,4 +31,6 @@ def make_runs(folder: Path, main: Callable[[list[str]], int]) -> None:
     with chdir(folder):
         for args in commands:
             if code := main(args):
-                raise RuntimeError(f"sound inputs do not work: gpupipe {' '.join(args)} ends with {code}")
+                raise RuntimeError(
+                    f"expected valid inputs to be accepted: gpupipe {' '.join(args)} ended with exit code {code}"
+                )
