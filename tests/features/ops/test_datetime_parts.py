@@ -78,7 +78,9 @@ def test_a_part_that_has_the_name_of_a_column_is_an_error(fit) -> None:
 
 
 def test_a_number_has_no_parts(fit) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)datetime_parts takes datetime columns; 'x' is numeric.*select other columns"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)datetime_parts takes datetime columns; 'x' is numeric.*select other columns"
+    ):
         fit({"x": [1.0]}, [{"datetime_parts": "x"}])
 
 
