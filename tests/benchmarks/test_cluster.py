@@ -94,4 +94,4 @@ def test_the_table_of_kills_shows_what_a_run_said_that_was_refused() -> None:
     lines = text_of({**MACHINE, "kills": kills}).splitlines()
     assert lines[3].split() == ["1", "1.5", "s", "read", "right", "4.0"]
     assert lines[5].strip() == "Cluster error: gone"
-    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 processes left behind"
+    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 leftover processes"
