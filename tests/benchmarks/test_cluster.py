@@ -36,7 +36,7 @@ def test_all_implementations_make_the_same_features(tmp_path: Path) -> None:
     names = [figures["samples"][name][0]["names"] for name in (ALONE, SHARED, DASK)]
     assert names[0] == names[1] and [len(own) for own in names] == [N_FEATURES] * 3
     assert {figures["samples"][name][0]["rows"] for name in (ALONE, SHARED)} == {2400}
-    assert "equal: gpupipe to the last bit" in done.stdout
+    assert "equal: gpupipe bit for bit" in done.stdout
 
 
 def test_peak_worker_memory_under_a_limit_is_reported(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_the_table_of_kills_shows_the_error_of_a_refused_run() -> None:
     lines = text_of({**MACHINE, "kills": kills}).splitlines()
     assert lines[3].split() == ["1", "1.5", "s", "read", "right", "4.0"]
     assert lines[5].strip() == "Cluster error: gone"
-    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 processes remaining"
+    assert lines[-1] == "2 runs: 1 right, 1 refused, 0 wrong, 0 hung; 0 leftover processes"

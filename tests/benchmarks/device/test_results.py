@@ -45,7 +45,7 @@ def test_non_finite_numbers_are_null(tmp_path: Path) -> None:
 
 def test_the_table_has_a_line_for_each_step_and_the_last_line_of_an_error() -> None:
     assert markdown([BROKEN, DONE]).splitlines() == [
-        "# StepResults on a GPU",
+        "# Results on a GPU",
         "",
         "| step | | time | ended (UTC) | |",
         "| --- | --- | --- | --- | --- |",
