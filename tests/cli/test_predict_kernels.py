@@ -120,7 +120,7 @@ def test_a_file_that_does_not_parse_is_said_with_its_line(gpupipe, folder: Path)
 @pytest.mark.parametrize(
     ("use", "inputs", "words"),
     [
-        ("mine.py:mistyped", "tenure", ["mistyped: returns float64, and its result is int32", "mine.py:10"]),
+        ("mine.py:mistyped", "tenure", ["mistyped: expected a result of type int32, found float64", "mine.py:10"]),
         ("mine.py:loyalty", "tenure, Contract", ["'Contract' is categorical", "- encode: Contract"]),
     ],
 )
