@@ -123,7 +123,7 @@ def test_the_error_for_a_syntax_error_names_the_line(gpupipe, folder: Path) -> N
 @pytest.mark.parametrize(
     ("use", "inputs", "words"),
     [
-        ("mine.py:mistyped", "tenure", ["mistyped: returns float64, and its result is int32", "mine.py:10"]),
+        ("mine.py:mistyped", "tenure", ["mistyped: expected a result of type int32, found float64", "mine.py:10"]),
         ("mine.py:loyalty", "tenure, Contract", ["'Contract' is categorical", "- encode: Contract"]),
     ],
 )
