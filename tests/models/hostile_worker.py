@@ -25,15 +25,15 @@ IMPORTED = (sklearn.ensemble, sklearn.neighbors, xgboost)  # once for all childr
 LIMITS = ForkLimits(cpu_seconds=10, wall_seconds=60, memory_bytes=2 << 30)
 
 
-def use(folder: Path, judgement: int) -> int:
+def use(folder: Path, verdict: int) -> int:
     """Load the estimator of a case and predict its rows; return the exit code that the command line would have."""
     try:
         model = load_fitted(folder, json.loads((folder / "description.json").read_text()))
-        os.write(judgement, b"loaded; ")
+        os.write(verdict, b"loaded; ")
         (found,) = predict_loaded(model, np.load(folder / "X.npy"), str(folder)).arrays.values()
         np.save(folder / "found.npy", found)
     except GpupipeError as error:
-        os.write(judgement, error.what.encode())
+        os.write(verdict, error.what.encode())
         return error.exit_code
     return 0
 
@@ -41,7 +41,5 @@ def use(folder: Path, judgement: int) -> int:
 if __name__ == "__main__":
     cases = sorted(Path(sys.argv[1]).iterdir())
     outcomes = [run_forked([partial(use, case)], LIMITS)[0] for case in cases]
-    said = {
-        case.name: [o.code, o.hung, o.judgement or o.stderr[-500:]] for case, o in zip(cases, outcomes, strict=True)
-    }
+    said = {case.name: [o.code, o.hung, o.verdict or o.stderr[-500:]] for case, o in zip(cases, outcomes, strict=True)}
     print(json.dumps(said))
