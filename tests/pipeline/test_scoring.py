@@ -167,7 +167,11 @@ def test_one_error_names_all_bad_cells(model: Model, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "says", "fix"),
     [
-        (pa.array([pd.Timestamp("2024-01-01")] * 10), "expected a number in column 'age'; found times", "convert the col"),
+        (
+            pa.array([pd.Timestamp("2024-01-01")] * 10),
+            "expected a number in column 'age'; found times",
+            "convert the col",
+        ),
         (pa.array([[1]] * 10), "expected one value per row in 'age'", "flatten"),
     ],
 )
