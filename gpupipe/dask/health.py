@@ -57,6 +57,7 @@ class HealthMonitor:
         self._motion: object = None
         self._signs: dict[str, float] = {}  # address → time of the last heartbeat
         self._moved = time.monotonic()
+        self._memory_limit = 0  # bytes, the largest of all workers seen: a killed one is no longer listed
 
     def poll(self, progress: object = None, waiting_for: Sequence[str] = ()) -> None:
         """Poll the scheduler once; without `waiting_for`, idle workers are not an error.
@@ -78,6 +79,7 @@ class HealthMonitor:
         workers = self.query(self.client.scheduler.identity())["workers"]
         self.lost += [address for address in self.workers if address not in workers]
         self.workers = workers
+        self._memory_limit = max([self._memory_limit, *(worker["memory_limit"] or 0 for worker in workers.values())])
         motion = progress, {address: _motion(worker) for address, worker in workers.items()}
         if motion != self._motion or self._anyone_computes():
             self.restart_clock()
@@ -144,8 +146,7 @@ class HealthMonitor:
         label = waiting_for if str(error.task).startswith(f"{SENT}-") else label_of(error.task)
         count = error.allowed_failures + 1
         if self._killed_by_memory():
-            limit = max((worker["memory_limit"] or 0 for worker in self.workers.values()), default=0)
-            having = f" of {limit / GIB:.1f} GiB" if limit else ""
+            having = f" of {self._memory_limit / GIB:.1f} GiB" if self._memory_limit else ""
             return LimitError(
                 f"{count} workers in turn exceeded their memory{having} on the same task",
                 where=label, fix=MORE_MEMORY,

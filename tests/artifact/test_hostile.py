@@ -195,10 +195,10 @@ FILES = {
         with_program(lambda a: a["instructions"].__setitem__((slice(None), 5), 1 << 30)),
         "outside the parameters",
     ),
-    "source": (with_program(lambda a: a["instructions"].__setitem__((0, 3), 99)), "not there"),
+    "source": (with_program(lambda a: a["instructions"].__setitem__((0, 3), 99)), "does not exist"),
     "doubles": (
         with_program(lambda a: a.update(instructions=a["instructions"].astype(float))),
-        "no instructions of int32",
+        "expected instructions with dtype int32",
     ),
     "endless": (
         with_program(lambda a: a.update(instructions=np.repeat(a["instructions"][:1], 100_000, axis=0))),

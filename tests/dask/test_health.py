@@ -82,7 +82,7 @@ def test_a_worker_that_dies_at_work_is_replaced_and_said_to_be_lost(workers: Das
     handle = workers.submit(chores.killed_once, str(tmp_path / "witness"), 7)
     assert workers.gather([handle]) == [7]
     (note,) = workers.take_warnings()
-    assert note.startswith("the worker tcp://127.0.0.1:")
+    assert note.startswith("worker tcp://127.0.0.1:")
     assert workers.take_warnings() == []
 
 

@@ -122,7 +122,7 @@ def test_unsupported_training_is_reported_before_data_is_sent(both: DaskWorkers)
     X, y = rows(100)
     with pytest.raises(DataError, match="the same class"):
         fit_network(Mlp(**TINY), divided(X, [50], both), np.zeros(100), context())
-    with pytest.raises(DataError, match="needs 16 training rows"):
+    with pytest.raises(DataError, match="needs at least 16 training rows"):
         fit_network(Mlp(**TINY), divided(X[:10], [5], both), y[:10], context())
     with pytest.raises(ConfigError, match="one machine"):
         fit_network(Mlp(**TINY), divided(X, [50], both), y, context(n_processes=2))

@@ -63,7 +63,7 @@ def test_online_retail_with_columns_derived_from_histories(data_dir: Path, compa
     with patch.object(preparation, "read_table", read_once(read_table)):
         alone, shared = compare(CONFIGS / "online_retail.yaml", "models=[logistic_regression]", "split.cv=2")
     assert len(alone.learned[0][0].features) > 20
-    assert all(any("split into partitions" in note for note in notes_outside(found)) for found in shared)
+    assert all(any("partitions the table" in note for note in notes_outside(found)) for found in shared)
 
 
 def read_once(read: Callable[..., ReadTable]) -> Callable[..., ReadTable]:
@@ -226,7 +226,7 @@ def test_the_command_succeeds_and_prints_only_its_own_output(
     assert last == str(path)
 
 
-OWN = ("cpu: ", "✓ ", "    ", "★ ", "───")
+OWN = ("cpu: ", "✓ ", "   ", "★ ", "───", "imported ")
 
 
 def test_the_timeline_records_the_work_of_each_worker(

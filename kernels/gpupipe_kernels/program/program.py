@@ -266,7 +266,7 @@ class Program:
         """
         for name, dtype, n_dimensions in ARRAYS:
             if name not in arrays or arrays[name].dtype != dtype or arrays[name].ndim != n_dimensions:
-                raise ValueError(f"expected {name} as a {dtype} array of {n_dimensions} dimensions")
+                raise ValueError(f"expected {name} with dtype {dtype} and {n_dimensions} dimensions")
         return Program(
             np.ascontiguousarray(arrays["instructions"], np.int32),
             np.ascontiguousarray(arrays["params"], np.float64),
