@@ -10,7 +10,6 @@ from pathlib import Path
 from gpupipe_reference.links import GITHUB
 
 PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
-HISTORY = "CHANGELOG.md"
 _LINK = re.compile(r"\[([^]]*)\]\(([^)\s:#]+)((?:#[^)\s]*)?)\)")
 
 
@@ -22,8 +21,7 @@ def repository_pages(root: Path) -> Mapping[str, str]:
 def text_for_site(root: Path, file: Path) -> str:
     """Return the text of a file with its relative links rewritten.
 
-    Links to pages of the docs stay links to pages; other files are links to the repository. The changelog names files
-    as they were: if one no longer exists, its name is plain text.
+    Links to pages of the docs stay links to pages; other files are links to the repository.
 
     Raises
     ------
@@ -34,8 +32,6 @@ def text_for_site(root: Path, file: Path) -> str:
     def rewrite(found: re.Match[str]) -> str:
         text, target, anchor = found.groups()
         path = Path(os.path.normpath(file.parent / target))
-        if not path.exists() and file.name == HISTORY:
-            return text
         if not path.exists():
             raise ValueError(f"{file.name}: the link {target} leads to no file")
         name = path.relative_to(root).as_posix()
