@@ -7,7 +7,7 @@ matrix; a level unseen in training scored better as an unknown category than as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -31,6 +31,7 @@ from gpupipe.models.base import (
     column_index,
     constraint_list,
 )
+from gpupipe.models.boosting_rounds import BoosterProgress
 from gpupipe.models.progress import ProgressReport
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
@@ -179,7 +180,7 @@ class HistGradientBoosting(ModelSettings):
             if validation is None:
                 return super().train(estimator, X, y, sample_weight, context)
             estimator.set_params(early_stopping=True)
-            with _safe_points(estimator, context.resources.safe_point):
+            with _safe_points(estimator, BoosterProgress(self.max_iter, True, context.resources.safe_point)):
                 estimator.fit(
                     X, y, sample_weight, X_val=validation.X, y_val=validation.y, sample_weight_val=validation.weights
                 )
@@ -203,17 +204,16 @@ class HistGradientBoosting(ModelSettings):
 
 
 @contextmanager
-def _safe_points(estimator: Any, safe_point: Callable[[str], None]) -> Iterator[None]:
-    """Call `safe_point` after each round of histogram gradient boosting with early stopping.
+def _safe_points(estimator: Any, progress: BoosterProgress) -> Iterator[None]:
+    """Advance `progress` after each round of histogram gradient boosting with early stopping.
 
     scikit-learn 1.9 has no callback: its check of the scores, once per round, is wrapped.
     """
     should_stop = estimator._should_stop
 
     def check(scores: Any) -> bool:
-        safe_point(f"after round {len(scores) - 1}")
         stops: bool = should_stop(scores)
-        return stops
+        return progress.advance(len(scores) - 1) or stops
 
     estimator._should_stop = check
     try:

@@ -222,10 +222,11 @@ class CatBoostRounds:
         metrics = (info.metrics or {}).get("validation", {})
         name, values = next(iter(reversed(metrics.items())), ("", [None]))
         try:
-            self.progress.advance(info.iteration, name, values[-1])
+            is_over = self.progress.advance(info.iteration, name, values[-1])
         except BaseException as error:
             self.error = error
-        return self.error is None and info.iteration < self.progress.n_rounds
+            return False
+        return not is_over and info.iteration < self.progress.n_rounds
 
 
 def _pool(X: Array, y: Array | None, weights: Array | None, context: FitContext) -> Any:

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 
+class DeadlineReached(Exception):
+    """Raised by a safe point once the time of one training is over.
+
+    A training that stops early by held-out rows ends there, with the best of at least `LEAST_ROUNDS` rounds or of one
+    epoch. Other trainings fail with this error.
+    """
+
+
+LEAST_ROUNDS = 10
+"""Rounds of boosting without which a training that reaches its deadline has no result."""
+
+
 def never_stop(where: str) -> None:
     """Default safe-point callback: do nothing."""
 
@@ -37,7 +49,8 @@ class Resources:
     resume : bool
         Whether a training resumes from the checkpoint.
     safe_point : callable
-        Called where a training can stop, with a text such as "after epoch 3"; stops it by raising.
+        Called where a training can stop, with a text such as "after epoch 3"; stops it by raising. After
+        `DeadlineReached`, early stopping keeps the best round so far.
     show_progress : callable
         Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -220,24 +221,48 @@ class LightGBM(ModelSettings):
         import lightgbm
 
         validation, resources = context.validation, context.resources
-        progress = BoosterProgress(self.n_estimators, validation is not None, resources.safe_point)
-
-        def after_round(env: Any) -> None:
-            scores = [(metric, value) for _, metric, value, *_ in env.evaluation_result_list or ()]
-            progress.advance(env.iteration + 1, *(scores or [("", None)])[0])
-
-        rows: dict[str, Any] = {"callbacks": [after_round]}
+        rounds = LightGBMRounds(BoosterProgress(self.n_estimators, validation is not None, resources.safe_point))
+        rows: dict[str, Any] = {"callbacks": [rounds]}
         if validation is not None:
             assert self.early_stopping_rounds is not None
             stop = lightgbm.early_stopping(self.early_stopping_rounds, first_metric_only=True, verbose=False)
             rows = {
-                "callbacks": [after_round, stop], "eval_X": (validation.X,), "eval_y": (validation.y,),
+                "callbacks": [rounds, stop], "eval_X": (validation.X,), "eval_y": (validation.y,),
                 "eval_sample_weight": None if validation.weights is None else [validation.weights],
                 "eval_metric": self.eval_metric,
             }  # fmt: skip
         categories = sorted(context.categorical) or "auto"
         try:
-            with resources.show_progress(progress.read):
+            with resources.show_progress(rounds.progress.read):
                 return estimator.fit(X, y, sample_weight=sample_weight, categorical_feature=categories, **rows)
         except lightgbm.basic.LightGBMError as error:
             raise ValueError(str(error)) from error
+
+
+class LightGBMRounds:
+    """LightGBM callback: progress and a safe point after each round, and the best round if the training ends there.
+
+    Parameters
+    ----------
+    progress : BoosterProgress
+    """
+
+    def __init__(self, progress: BoosterProgress) -> None:
+        self.progress = progress
+        self.order = 25  # after LightGBM's record of the scores (20), before its early stopping (30)
+        self._best = 0, [("", "", math.nan, False)]
+
+    def __call__(self, env: Any) -> None:
+        """Report the round; end the training with the best one so far if its time is over."""
+        import lightgbm
+
+        results = env.evaluation_result_list or []
+        if not results:
+            self.progress.advance(env.iteration + 1)
+            return
+        _, metric, value, is_greater_better, *_ = results[0]
+        best = self._best[1][0][2]
+        if math.isnan(best) or (value > best if is_greater_better else value < best):
+            self._best = env.iteration, results
+        if self.progress.advance(env.iteration + 1, metric, value):
+            raise lightgbm.callback.EarlyStopException(*self._best)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import xgboost.collective
 from xgboost.callback import TrainingCallback
 
+from gpupipe.models.boosting_rounds import BoosterProgress
 from gpupipe.models.context import never_stop
 from gpupipe.models.progress import ProgressReport
 
@@ -22,7 +23,7 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
     may_end_early : bool
         Whether early stopping is on.
     safe_point : callable
-        Called after each round; stops the training by raising.
+        Called after each round; see `BoosterProgress`.
     send : callable, optional
         Called with each report, on rank 0 of a distributed training only.
     """
@@ -35,30 +36,22 @@ class BoostingRounds(TrainingCallback):  # type: ignore[misc]
         send: Callable[[ProgressReport], None] | None = None,
     ) -> None:
         super().__init__()
-        self.n_rounds, self.may_end_early, self.safe_point, self.send = n_rounds, may_end_early, safe_point, send
-        self.latest: ProgressReport | None = None
+        self.progress, self.send = BoosterProgress(n_rounds, may_end_early, safe_point), send
 
     def before_training(self, model: Any) -> Any:
         """Report that the first round has started; binning is complete."""
-        self.latest = self._report(0, {})
+        self.progress.start()
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Report the round, then call the safe point."""
-        self.latest = self._report(epoch + 1, evals_log)
-        if self.send is not None and xgboost.collective.get_rank() == 0:
-            self.send(self.latest)
-        self.safe_point(f"after round {epoch + 1}")
-        return False
+        """Report the round, call the safe point, and return whether the training must end here."""
+        # The last metric decides early stopping; on workers its values are NumPy arrays.
+        found = [(metric, float(values[-1])) for history in evals_log.values() for metric, values in history.items()]
+        is_over = self.progress.advance(epoch + 1, *(found[-1] if found else ()))
+        if self.send is not None and (report := self.read()) is not None and xgboost.collective.get_rank() == 0:
+            self.send(report)
+        return is_over
 
     def read(self) -> ProgressReport | None:
         """Return the progress; None before the first round."""
-        return self.latest
-
-    def _report(self, done: int, history: Mapping[str, Mapping[str, list[float]]]) -> ProgressReport:
-        name, value = "", None
-        for metrics in history.values():
-            for metric, values in metrics.items():
-                # The last metric decides early stopping; on workers its values are NumPy arrays.
-                name, value = f"validation {metric}", float(values[-1])
-        return ProgressReport(done, self.n_rounds, "round", self.may_end_early, name, value)
+        return self.progress.read()

@@ -14,7 +14,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.models import MODELS, FitContext, Resources, fit
-from gpupipe.models.context import ValidationRows
+from gpupipe.models.context import DeadlineReached, ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows
 from gpupipe.models.fitted.base import Prediction
 from tests.examples import examples
@@ -193,3 +193,76 @@ def test_a_safe_point_stops_a_training_after_any_round(name: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         fit(stopping, X, X[:, 0].astype(np.float64), context)
     assert len(seen) == 3
+
+
+# Parameters with which every round improves the held-out rows, and the patience.
+LEARNERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "xgboost": ({"n_estimators": 200, "learning_rate": 0.05}, {"early_stopping_rounds": 50}),
+    "lightgbm": ({"n_estimators": 200, "learning_rate": 0.05}, {"early_stopping_rounds": 50}),
+    "catboost": ({"iterations": 200, "learning_rate": 0.05}, {"early_stopping_rounds": 50}),
+    "hist_gradient_boosting": ({"max_iter": 200, "learning_rate": 0.05}, {"early_stopping": True}),
+}
+
+
+def clean(n: int) -> tuple[Any, Any]:
+    X = np.asfortranarray(np.random.default_rng(3).normal(size=(n, 4)), np.float32)
+    return X, X[:, 0] + X[:, 1] ** 2
+
+
+def ends_after(n: int, unit: str = "round") -> Resources:
+    def safe_point(where: str) -> None:
+        if int(where.rpartition(" ")[2]) >= n and unit in where:
+            raise DeadlineReached
+
+    return Resources(safe_point=safe_point)
+
+
+@pytest.mark.parametrize("name", list(LEARNERS))
+def test_a_deadline_keeps_the_best_of_the_rounds_so_far(name: str) -> None:
+    pytest.importorskip(name.removesuffix("_gradient_boosting").replace("hist", "sklearn"))
+    X, y = clean(700)
+    params, stop = LEARNERS[name]
+    context = FitContext(CPU, "regression", 3, 0, {}, list("abcd"))
+    validation = ValidationRows(X[500:], y[500:])
+    found: list[Any] = []
+    timed = replace(context, validation=validation, resources=ends_after(20), report_rounds=found.append)
+    ended = fit(MODELS.get(name)(**params, **stop), X[:500], y[:500], timed)
+    assert found[0].trained == 20
+    assert found[0].best in (19, 20)  # XGBoost does not compare the last round
+    rounds = MODELS.get(name)(**params).with_rounds(found[0].best)
+    fixed = fit(rounds, X[:500], y[:500], context)
+    np.testing.assert_allclose(values(ended.predict(X)), values(fixed.predict(X)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(LEARNERS))
+def test_a_deadline_without_a_round_to_keep_is_an_error(name: str) -> None:
+    pytest.importorskip(name.removesuffix("_gradient_boosting").replace("hist", "sklearn"))
+    X, y = clean(300)
+    params, stop = LEARNERS[name]
+    context = FitContext(CPU, "regression", 3, 0, {}, list("abcd"), resources=ends_after(3))
+    timed = replace(context, validation=ValidationRows(X[200:], y[200:]))
+    with pytest.raises(DeadlineReached):
+        fit(MODELS.get(name)(**params, **stop), X[:200], y[:200], timed)
+    if name != "hist_gradient_boosting":  # it has no safe points without held-out rows
+        late = replace(context, resources=ends_after(20))
+        with pytest.raises(DeadlineReached):  # no early stopping, so the rounds so far are not a result
+            fit(MODELS.get(name)(**params), X[:200], y[:200], late)
+
+
+def test_a_deadline_keeps_the_best_epoch_so_far() -> None:
+    pytest.importorskip("torch")
+    X, y = clean(300)
+    context = FitContext(CPU, "regression", 3, 0, {}, list("abcd"), validation=ValidationRows(X[200:], y[200:]))
+    model = MODELS.get("mlp")(epochs=50, width=8, depth=1)
+    ended = fit(model, X[:200], y[:200], replace(context, resources=ends_after(4, "epoch")))
+    whole = fit(model.model_copy(update={"epochs": 50}), X[:200], y[:200], context)
+    assert ended.history == whole.history[:4]
+    calls = iter(range(50))
+
+    def after_four_calls(where: str) -> None:
+        if next(calls) >= 3:
+            raise DeadlineReached
+
+    late = replace(context, validation=None, resources=Resources(safe_point=after_four_calls))
+    with pytest.raises(DeadlineReached):  # in the second training, on all rows, which has no epoch to choose
+        fit(model, X, y, late)

@@ -12,7 +12,7 @@ import importlib
 import io
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
@@ -308,4 +308,9 @@ _BUILDERS: dict[str, Callable[[_Builder, dict[str, Any]], Any]] = {
 
 def _type(node: dict[str, Any]) -> Any:
     """Return the class or function that a checked node names."""
-    return getattr(importlib.import_module(node["__module__"]), node["__class__"])
+    return _named(node["__module__"], node["__class__"])
+
+
+@lru_cache
+def _named(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)

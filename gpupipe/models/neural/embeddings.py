@@ -45,7 +45,8 @@ class NumberEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_numbers, n_bins, size))
         self.bias = nn.Parameter(torch.zeros(n_numbers, 1, size))
         # A value in the middle activates half of the bins, whose weights add up.
-        nn.init.normal_(self.weight, std=(2.0 / max(1, n_bins)) ** 0.5)
+        if not self.weight.is_meta:  # without memory; PyTorch would import its compiler to do nothing
+            nn.init.normal_(self.weight, std=(2.0 / max(1, n_bins)) ** 0.5)
 
     def set_edges(self, edges: Sequence[Tensor]) -> None:
         """Set the bins from the edges of each column: ascending, at least two."""
@@ -79,7 +80,8 @@ class CategoryEmbedding(nn.Module):
         self.register_buffer("offsets", torch.tensor(starts, dtype=torch.int32), persistent=False)
         self.cardinalities = tuple(cardinalities)
         self.table = nn.Embedding(total, size)
-        nn.init.normal_(self.table.weight, std=size**-0.5)
+        if not self.table.weight.is_meta:
+            nn.init.normal_(self.table.weight, std=size**-0.5)
 
     @torch.no_grad()
     def fill_unseen(self, counts: Sequence[Tensor]) -> None:

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ConfigError
-from gpupipe.models.context import never_stop
+from gpupipe.models.context import DeadlineReached, never_stop
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
@@ -179,7 +179,8 @@ class Trainer:
         checkpoint : Checkpoint, optional
             Checkpoint on rank 0, which broadcasts its content.
         safe_point : callable
-            Called after each epoch except the last; stops the training by raising.
+            Called after each epoch except the last; stops the training by raising. After `DeadlineReached`, a single
+            process keeps the best epoch so far.
         show_progress : callable
             Displays the epochs; see `gpupipe.models.progress`.
 
@@ -200,8 +201,8 @@ class Trainer:
                 self._epoch(len(self.progress.epochs))
                 if checkpoint is not None:
                     checkpoint.save(self.state())
-                if not self.progress.is_over(self.spec):
-                    safe_point(f"after epoch {len(self.progress.epochs)}")
+                if not self.progress.is_over(self.spec) and self._must_end(safe_point):
+                    break
         if self.progress.best < 0:
             last = self.progress.epochs[-1]
             rows, loss = ("held-out", last.validation) if self.spec.n_epochs is None else ("training", last.training)
@@ -211,6 +212,17 @@ class Trainer:
             )
         self.network.load_state_dict(self.progress.weights)
         return self.progress
+
+    def _must_end(self, safe_point: Callable[[str], None]) -> bool:
+        """Call the safe point, and return whether the training must end with the best epoch so far."""
+        try:
+            safe_point(f"after epoch {len(self.progress.epochs)}")
+        except DeadlineReached:
+            # Only held-out rows choose an epoch; other processes would wait for the next one.
+            if self.progress.best < 0 or self.spec.n_epochs is not None or self.processes.size > 1:
+                raise
+            return True
+        return False
 
     def report(self) -> ProgressReport:
         """Return the number of completed epochs, with the latest loss of the held-out rows."""

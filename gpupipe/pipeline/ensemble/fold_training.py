@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, View
 from gpupipe.typing import Array
 
-Outcome = TypeVar("Outcome")
 MOST_CELLS = 50_000_000  # of a matrix of which several folds are copied at the same time
 
 
@@ -159,14 +157,23 @@ class EnsembleRows:
         return 1 if is_alone else backend.n_threads
 
 
-def run_together(calls: Sequence[Callable[[], Outcome]], n_threads: int) -> list[Outcome]:
-    """Return the results of `calls`, made at the same time in threads; raise the first error after all have ended."""
-    if len(calls) == 1:
-        return [calls[0]()]
+def run_together(calls: Sequence[Callable[[], None]], n_at_once: int, n_threads: int) -> None:
+    """Make `calls` in order, `n_at_once` at the same time, each of which uses `n_threads` threads.
+
+    After an error no further call is made; the error is raised once the others have ended.
+    """
+    if n_at_once == 1 or len(calls) == 1:
+        for call in calls:
+            call()
+        return
     from sklearn.exceptions import ConvergenceWarning
 
     # Each training sets these process-wide limits and filters, and restores what it found: the outermost restores last.
-    with limit_threads(n_threads), warnings.catch_warnings(), ThreadPoolExecutor(len(calls)) as pool:
+    with limit_threads(n_threads), warnings.catch_warnings(), ThreadPoolExecutor(n_at_once) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a training whose filters another one has restored
         futures = [pool.submit(call) for call in calls]
-        return [future.result() for future in futures]
+        for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
+            future.cancel()
+        for future in futures:
+            if not future.cancelled():
+                future.result()

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
+from threading import Lock
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
 from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
+from gpupipe.models.context import DeadlineReached
 from gpupipe.models.progress import ProgressReport
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel, run_together
@@ -31,6 +33,7 @@ LEAST_MODELS = 6  # that a time limit should have room for; fewer folds otherwis
 REFIT_SHARE = 0.4  # of the time limit, kept if the members are trained again on all rows
 OTHER_FOLDS_SHARE = 0.2  # of the time limit, kept if the members are trained on further folds
 PROBE_SHARE = 0.35  # of the time limit, for the first folds of the first model, of which no cost is known
+MOST_CUT = 2.0  # predicted seconds over available ones, up to which a training that can end early is begun
 LONG_SHARE = 0.5  # of the seconds left: models that are predicted to take longer are tried last
 SAMPLE = 10  # one of ten rows, to predict the cost of a model
 SAMPLED_ROWS = 10_000  # below that many, the cost is not predicted but measured
@@ -55,10 +58,6 @@ class NoFoldModels:
 
     def save(self, entry: PortfolioEntry, fold: Fold, seed: int, trained: FoldModel) -> None:
         """Do nothing."""
-
-
-class DeadlineReached(Exception):
-    """Raised in a training at its safe point once the time limit is reached."""
 
 
 @dataclass
@@ -86,6 +85,30 @@ class TriedEntry:
 
 
 @dataclass
+class Deadline:
+    """Safe point of one training: ends it at a time, and all of them if the run stops.
+
+    Attributes
+    ----------
+    search : PortfolioSearch
+    end : float
+        In seconds since the start of the search.
+    is_reached : bool
+    """
+
+    search: PortfolioSearch
+    end: float
+    is_reached: bool = False
+
+    def __call__(self, where: str) -> None:
+        """Raise the error that stops the run, or DeadlineReached."""
+        self.search.check_stop(where)
+        if self.search.time.elapsed > self.end:
+            self.is_reached = True
+            raise DeadlineReached
+
+
+@dataclass
 class PortfolioSearch:
     """Training of the models of a portfolio, in order, as far as the time limit allows.
 
@@ -103,6 +126,8 @@ class PortfolioSearch:
     records : dict of str to TriedModel
         All models, by label.
     notes : list of str
+    cut : dict of str to None
+        Labels of models whose rounds or epochs the time limit has ended, in order.
     ended : str
         Why the search ended.
     is_over : bool
@@ -119,13 +144,14 @@ class PortfolioSearch:
     complete: list[TriedEntry] = field(init=False, default_factory=list)
     records: dict[str, TriedModel] = field(init=False, default_factory=dict)
     notes: list[str] = field(init=False, default_factory=list)
+    cut: dict[str, None] = field(init=False, default_factory=dict)
     ended: str = field(init=False, default="the portfolio is complete")
     is_over: bool = field(init=False, default=False)
     _first_error: Exception | None = field(init=False, default=None)
     _is_stopped: bool = field(init=False, default=False)
     _n_trained: int = field(init=False, default=0)
     _choices: list[int] = field(init=False, default_factory=list)
-    _wave_end: float = field(init=False, default=math.inf)
+    _saving: Lock = field(init=False, default_factory=Lock)
 
     def run(self, reason_to_end: Callable[[], str]) -> None:
         """Try all models; `reason_to_end` is called after each, and ends the search unless it is empty.
@@ -215,8 +241,14 @@ class PortfolioSearch:
         else:
             self._add(entry, trained, self.time.elapsed - start)
 
-    def _is_too_long(self, entry: PortfolioEntry) -> bool:
-        return self.time.fold_seconds(entry) * self._n_waves(entry, self.folds.n_folds) > self.seconds_left
+    def _is_too_long(self, entry: PortfolioEntry, n_trained: int = 0) -> bool:
+        """Return whether the remaining folds of a model do not fit into the time limit.
+
+        Boosting rounds and epochs can end before the best one: most of what they gain comes first.
+        """
+        seconds = self.time.fold_seconds(entry) * self._n_waves(entry, self.folds.n_folds - n_trained)
+        can_be_cut = entry.settings.stops_early(len(self.rows.y))
+        return seconds > self.seconds_left * (MOST_CUT if can_be_cut else 1.0)
 
     def _is_long(self, entry: PortfolioEntry) -> bool:
         """Return whether a model is predicted to take most of what is left, so that shorter ones are tried first."""
@@ -238,7 +270,7 @@ class PortfolioSearch:
         train[generator.choice(rows, len(rows) // SAMPLE, replace=False)] = True
         test[np.flatnonzero(fold.test)[::SAMPLE]] = True
         n_threads = max(1, self.rows.context.backend.n_threads // self.rows.n_at_once(entry.settings))
-        self.rows.fit_fold(entry.settings, Fold(train, test), self.rows.context.seed, n_threads, self.safe_point)
+        self.rows.fit_fold(entry.settings, Fold(train, test), self.rows.context.seed, n_threads, self.check_stop)
         self.time.add_measured(entry, SAMPLE * (self.time.elapsed - start))
 
     def _add(self, entry: PortfolioEntry, trained: Sequence[FoldModel], seconds: float) -> None:
@@ -253,64 +285,87 @@ class PortfolioSearch:
         self._record(entry, "complete", seconds, len(trained), score)
 
     def _train_folds(self, entry: PortfolioEntry) -> list[FoldModel] | None:
-        """Return a model for each fold, or None once the remaining folds are predicted to take too long."""
+        """Return a model for each fold, or None if the folds of the first model are predicted to take too long.
+
+        Raises
+        ------
+        DeadlineReached
+            If a fold would end too late for the others, and has nothing to keep.
+        """
         trained: list[FoldModel] = []
         load_library(entry.settings, self.rows.context.task, self.rows.context.backend)  # not part of the measured time
         self.rows.matrix(entry.settings.view)
-        n_at_once, is_first = self.rows.n_at_once(entry.settings), not self.time.is_measured
-        while len(trained) < self.folds.n_folds:
-            wave = self.folds.folds[len(trained) : len(trained) + n_at_once]
-            self._set_wave_end(entry, self.folds.n_folds - len(trained))
-            trained += self.train_wave(entry, wave, len(trained))
-            self._n_trained += len(wave)
-            self.check_stop(f"after {len(trained)} folds of {entry.label}")
-            if self.time.limit is None:
-                continue
-            if is_first:
-                trained, is_first = self._fit_to_limit(entry, trained), False
-            n_left = self.folds.n_folds - len(trained)
-            if n_left and self.time.fold_seconds(entry) * self._n_waves(entry, n_left) > self.seconds_left:
+        if self.time.limit is not None and not self.time.is_measured:
+            n_at_once = self.rows.n_at_once(entry.settings)
+            trained = self._train_some(entry, self.folds.folds[:n_at_once], 0)
+            trained = self._fit_to_limit(entry, trained)
+            if len(trained) < self.folds.n_folds and self._is_too_long(entry, len(trained)):
                 return None
-        return trained
+        return trained + self._train_some(entry, self.folds.folds[len(trained) :], len(trained))
 
-    def _set_wave_end(self, entry: PortfolioEntry, n_left: int) -> None:
-        """Set the end of the next folds: later, the remaining ones would not fit into the time limit either.
+    def _train_some(self, entry: PortfolioEntry, folds: Sequence[Fold], first: int) -> list[FoldModel]:
+        n_folds = self.folds.n_folds
+
+        def start(position: int) -> float:
+            """Return the time at which a fold must end, so that those after it fit into the limit too."""
+            if position and self._is_too_long(entry, first + position):
+                raise DeadlineReached
+            return self.time.elapsed + self._seconds_of_fold(entry, n_folds - first - position)
+
+        return self.train(entry, folds, first, start)
+
+    def _seconds_of_fold(self, entry: PortfolioEntry, n_left: int) -> float:
+        """Return the seconds after which a fold must end, the first of those that are left.
 
         A model that takes longer than predicted leaves time for others.
         """
-        left = self.seconds_left
+        n_waves, left = self._n_waves(entry, n_left), self.seconds_left
         if not self.time.is_measured:
-            left *= PROBE_SHARE
-        elif self.time.fold_seconds(entry) * self._n_waves(entry, n_left) <= LONG_SHARE * left:
-            left *= LONG_SHARE / self._n_waves(entry, n_left)
-        else:
-            left /= self._n_waves(entry, n_left)
-        self._wave_end = self.time.elapsed + left
+            return left * PROBE_SHARE
+        is_short = self.time.fold_seconds(entry) * n_waves <= LONG_SHARE * left
+        return left * (LONG_SHARE if is_short else 1.0) / n_waves
 
-    def train_wave(self, entry: PortfolioEntry, wave: Sequence[Fold], first: int) -> list[FoldModel]:
-        """Return the models of some folds, trained at the same time or loaded from checkpoints."""
-        seeds = [self.rows.context.seed + first + i for i in range(len(wave))]
-        found = [self.store.load(entry, fold, seed) for fold, seed in zip(wave, seeds, strict=True)]
-        if loaded := [each.seconds for each in found if each is not None]:
-            self.time.add_resumed(max(loaded))
-            self.time.add_measured(entry, max(loaded))
+    def train(
+        self, entry: PortfolioEntry, folds: Sequence[Fold], first: int, start: Callable[[int], float]
+    ) -> list[FoldModel]:
+        """Return the models of some folds: as many as possible are trained at the same time, or loaded.
+
+        Parameters
+        ----------
+        entry : PortfolioEntry
+        folds : sequence of Fold
+        first : int
+            Number of the first one, for the seeds.
+        start : callable
+            Called with the position of a fold before its training; returns the time at which it must end.
+        """
+        seeds = [self.rows.context.seed + first + i for i in range(len(folds))]
+        found = [self.store.load(entry, fold, seed) for fold, seed in zip(folds, seeds, strict=True)]
         missing = [i for i, each in enumerate(found) if each is None]
-        if missing:
-            start = self.time.elapsed
-            n_threads = max(1, self.rows.context.backend.n_threads // len(missing))
-            calls = [
-                partial(self.rows.fit_fold, entry.settings, wave[i], seeds[i], n_threads, self.safe_point)
-                for i in missing
-            ]
+        n_at_once = self.rows.n_at_once(entry.settings)
+        if loaded := [each.seconds for each in found if each is not None]:
+            self.time.add_resumed(sum(loaded) / n_at_once)
+            self.time.add_measured(entry, max(loaded))
+            self._n_trained += len(loaded)
+        n_threads = max(1, self.rows.context.backend.n_threads // max(1, min(n_at_once, len(missing))))
+
+        def train_fold(i: int) -> None:
+            deadline = Deadline(self, start(i))
+            begun = self.time.elapsed
             try:
-                new = run_together(calls, n_threads)
+                found[i] = each = self.rows.fit_fold(entry.settings, folds[i], seeds[i], n_threads, deadline)
             except DeadlineReached:
-                self.time.add_measured(entry, self.time.elapsed - start)  # at least
+                self.time.add_measured(entry, self.time.elapsed - begun)  # at least
                 raise
-            self.time.add_measured(entry, self.time.elapsed - start)
-            for i, each in zip(missing, new, strict=True):
-                found[i] = each
-                self.store.save(entry, wave[i], seeds[i], each)
+            self.time.add_measured(entry, self.time.elapsed - begun)
+            with self._saving:
+                self.store.save(entry, folds[i], seeds[i], each)
+            if deadline.is_reached:
+                self.cut[entry.label] = None
+            self._n_trained += 1
+            self.check_stop(f"after {first + sum(each is not None for each in found)} folds of {entry.label}")
+
+        run_together([partial(train_fold, i) for i in missing], n_at_once, n_threads)
         return [each for each in found if each is not None]
 
     def _train_cheapest(self) -> None:
@@ -327,8 +382,8 @@ class PortfolioSearch:
         start = self.time.elapsed
         if self.folds.is_refit:
             self.time.ignore()  # the model of the fold, which lacks the latest rows, gives the score only
-        self._wave_end = math.inf
-        self._add(entry, self.train_wave(entry, self.folds.folds, 0), self.time.elapsed - start)
+        trained = self.train(entry, self.folds.folds, 0, lambda position: math.inf)
+        self._add(entry, trained, self.time.elapsed - start)
 
     def check_stop(self, where: str) -> None:
         """Raise the error that stops the run, if there is one."""
@@ -337,12 +392,6 @@ class PortfolioSearch:
         except BaseException:
             self._is_stopped = True  # not an error of one model
             raise
-
-    def safe_point(self, where: str) -> None:
-        """Stop one training at the deadline, and all of them if the run stops."""
-        self.check_stop(where)
-        if self.time.elapsed > self._wave_end:
-            raise DeadlineReached
 
     def _skip(self, entry: PortfolioEntry, seconds: float) -> None:
         assert self.time.limit is not None
@@ -360,11 +409,13 @@ class PortfolioSearch:
         params = dict(entry.params)
         self.records[entry.label] = TriedModel(entry.label, entry.name, params, score, seconds, state, 0.0, n_models)
 
-    def try_within_limit(self, label: str, train: Callable[[], Trained]) -> Trained | None:
-        """Return the result of a further training of a member; None if the time limit ends it, or it fails."""
-        self._wave_end = self.time.elapsed + self.seconds_left
+    def try_within_limit(self, label: str, train: Callable[[float], Trained]) -> Trained | None:
+        """Return the result of a further training of a member, which gets the time at which it must end.
+
+        None if the time limit ends it, or it fails.
+        """
         try:
-            return train()
+            return train(self.time.elapsed + self.seconds_left)
         except DeadlineReached:
             return None
         except Exception as error:
@@ -381,6 +432,10 @@ class PortfolioSearch:
             folds = f"{n} fold{'s' * (n > 1)} ({share} of the training rows)"
             return f"within the time limit every model was trained for {folds}, and members for as many as possible"
         return f"{n} folds of the training rows; the predictions of the {n} models of a member are averaged"
+
+    def describe_cut(self) -> tuple[str, ...]:
+        """Return the note about models that the time limit has ended, if there are any."""
+        return (f"the time limit ended {', '.join(self.cut)} before the best round",) if self.cut else ()
 
     def progress(self) -> ProgressReport:
         """Return the number of trained models, and the best score so far."""

@@ -13,10 +13,11 @@ from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.pipeline.ensemble.fold_training import EnsembleRows
+from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry
 from gpupipe.pipeline.ensemble.scores import HeldOutScore, row_seconds
 from gpupipe.pipeline.ensemble.search import (
+    Deadline,
     FoldModelStore,
     NoFoldModels,
     PortfolioSearch,
@@ -25,6 +26,7 @@ from gpupipe.pipeline.ensemble.search import (
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
 from gpupipe.pipeline.ensemble.weights import SelectedWeights, select_weights
 from gpupipe.report.search_record import SearchRecord
+from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 from gpupipe.units import MIB, format_size
@@ -79,7 +81,7 @@ class EnsembleTraining:
             selected = self._select()
             members = self._members(selected)
         classes = tuple(int(c) for c in np.unique(self.rows.y)) if context.task in CLASSIFICATION else ()
-        names, notes = tuple(context.feature_names), (search.describe_folds(), *search.notes)
+        names, notes = tuple(context.feature_names), (search.describe_folds(), *search.describe_cut(), *search.notes)
         fitted = FittedEnsemble(tuple(members), context.task, names, context.n_classes, classes, notes)
         weights, n_models = fitted.weights(), {member.label: len(member.models) for member in members}
         tried = [
@@ -167,11 +169,13 @@ class EnsembleTraining:
                 left = self._search.seconds_left
                 if self.time.fold_seconds(entry) > left:
                     continue
-                train = partial(self._search.train_wave, entry, [fold], self._search.folds.n_folds + k)
-                trained = self._search.try_within_limit(entry.label, train)
+                trained = self._search.try_within_limit(entry.label, partial(self._train_one, entry, fold, k))
                 models[entry.label] += [each.model for each in trained or ()]
                 self.rows.context.resources.safe_point(f"after another fold of {entry.label}")
         return [tuple(found) for found in models.values()]
+
+    def _train_one(self, entry: PortfolioEntry, fold: Fold, k: int, end: float) -> list[FoldModel]:
+        return self._search.train(entry, [fold], self._search.folds.n_folds + k, lambda position: end)
 
     def _refit(self, members: Sequence[TriedEntry]) -> list[tuple[FittedModel, ...]]:
         """Return the models of members, trained again on all rows as far as the time limit allows."""
@@ -192,8 +196,11 @@ class EnsembleTraining:
 
     def _fit_all(self, member: TriedEntry) -> tuple[FittedModel, ...]:
         context, entry = self.rows.context, member.entry
-        n_threads, safe_point = context.backend.n_threads, self._search.safe_point
-        fit_all = partial(self.rows.fit_all, entry.settings, context.seed, n_threads, safe_point, member.n_rounds)
+
+        def fit_all(end: float) -> FittedModel:
+            deadline, n_threads = Deadline(self._search, end), context.backend.n_threads
+            return self.rows.fit_all(entry.settings, context.seed, n_threads, deadline, member.n_rounds)
+
         model = self._search.try_within_limit(entry.label, fit_all)
         context.resources.safe_point(f"after {entry.label}")
         return () if model is None else (model,)

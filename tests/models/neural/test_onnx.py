@@ -162,10 +162,35 @@ def test_a_file_of_another_network_differs_and_is_refused(
     error = onnx_file.largest_error(other.estimator, one.folder / NAME)
     assert error > 0.01
     translated = onnx.load(one.folder / NAME)
+    monkeypatch.setattr(onnx_file, "_latest", onnx_file._Translation())
     monkeypatch.setattr(onnx_file, "_translated", lambda served: translated)
     with pytest.raises(GpupipeError, match=f"differ by {error:.2g}"):
         onnx_file.write_onnx(other.estimator, tmp_path / NAME)
     assert not (tmp_path / NAME).exists()
+
+
+@pytest.mark.parametrize("kind", ["mlp", "resnet"])
+def test_a_network_of_the_same_shape_is_not_translated_again(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "_latest", onnx_file._Translation())
+    first, second = (fitted(kind, "binary", seed=seed).estimator for seed in (3, 5))
+    onnx_file.write_onnx(first, tmp_path / "first.onnx")
+    translate = onnx_file._translated
+    calls: list[Any] = []
+
+    def record(served: Any) -> Any:
+        calls.append(served)
+        return translate(served)
+
+    monkeypatch.setattr(onnx_file, "_translated", record)
+    found = onnx_file.write_onnx(second, tmp_path / "second.onnx")
+    assert not calls
+    assert found["max_error"] < 1e-5
+    assert onnx_file.largest_error(first, tmp_path / "second.onnx") > 0.01
+    monkeypatch.setattr(onnx_file._latest, "filled", lambda served: onnx.load(tmp_path / "first.onnx"))
+    onnx_file.write_onnx(second, tmp_path / "third.onnx")  # of a translation that does not fit, a new one is made
+    assert calls == [second]
 
 
 def test_the_trial_rows_have_every_bin_every_id_and_values_outside(one: Saved) -> None:

@@ -12,7 +12,8 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.metrics import Evaluate
 from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resources
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
-from gpupipe.models.context import never_stop
+from gpupipe.models.context import DeadlineReached, never_stop
+from gpupipe.models.linear import LogisticRegression
 from gpupipe.pipeline.ensemble import fit_ensemble, portfolio, training
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
@@ -60,7 +61,12 @@ class SpiedRows(EnsembleRows):
         self.fits.append((settings.C, fold))
         for _ in range(10):
             self.now += self.seconds[settings.C] / 10
-            safe_point("round")
+            try:
+                safe_point("round")
+            except DeadlineReached:
+                if not settings.stops_early(N):
+                    raise
+                break
         noise = np.random.default_rng([seed, int(settings.C)]).normal(size=int(fold.test.sum()))
         predicted = self.y[fold.test] + self.noise[settings.C] * noise
         return FoldModel(_Target(settings.C, "regression"), predicted, 0.0, int(fold.train.sum()))
@@ -75,16 +81,24 @@ class SpiedRows(EnsembleRows):
         return 1
 
 
-def ensemble(noise, seconds=None, model=None, costs=None, store=None, **changes):
+class StopsEarly(LogisticRegression):
+    """Settings of a model whose training can end after any round."""
+
+    def stops_early(self, n_rows):
+        return True
+
+
+def ensemble(noise, seconds=None, model=None, costs=None, store=None, kinds=None, **changes):
     """Return the training of an ensemble whose i-th model has noise[i] and takes seconds[i]."""
+    kinds = kinds or [MODELS.get("logistic_regression")] * len(noise)
     ids = range(1, len(noise) + 1)
     rows = SpiedRows(
         X, Y, None, context(**changes), {}, dict(zip(ids, noise, strict=True)),
         dict(zip(ids, seconds or [0.0] * len(noise), strict=True)),
     )  # fmt: skip
     entries = [
-        PortfolioEntry(f"model_{i}", f"model_{i}", {}, MODELS.get("logistic_regression")(C=i), cost)
-        for i, cost in zip(ids, costs or [1.0] * len(noise), strict=True)
+        PortfolioEntry(f"model_{i}", f"model_{i}", {}, kind(C=i), cost)
+        for i, cost, kind in zip(ids, costs or [1.0] * len(noise), kinds, strict=True)
     ]
     model = model or Best()
     score = HeldOutScore("rmse", "regression", 0, choose("cpu"))
@@ -194,6 +208,17 @@ def test_a_model_is_given_up_after_the_first_fold_if_the_others_do_not_fit():
     assert states(record) == {"model_1": "complete", "model_2": "skipped", "model_3": "complete"}
     assert rows.now < 100
     assert [label for label, _ in rows.fits].count(2) == 1
+
+
+def test_a_model_that_can_end_early_is_ended_by_the_limit_and_kept():
+    kinds = [StopsEarly, StopsEarly, StopsEarly]
+    seconds, costs = [5.0, 60.0, 200.0], [5.0, 60.0, 200.0]
+    rows, run = ensemble([1.0, 1.0, 1.0], seconds, Best(time_limit=100, folds=2), costs, kinds=kinds)
+    fitted, record = run.train()
+    assert states(record) == {"model_1": "complete", "model_2": "complete", "model_3": "skipped"}  # more than twice
+    assert "the time limit ended model_2 before the best round" in fitted.notes
+    assert 90 < rows.now < 110
+    assert record.ended == "time limit of 1 min 40 s"
 
 
 @pytest.mark.parametrize(("seconds", "n_folds"), [(1.0, 8), (3.0, 5), (3.5, 4)])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's exporter, and the runtime that checks the file
 TOLERANCE = 1e-4  # relative to the largest probability or value, as between machines
 LEAST_ROWS, MOST_ROWS = 384, 4096  # number of rows of `trial_rows`
+MOST_KEPT_BYTES = 2**26  # of a translation that is kept for the next network
 MAX_BYTES = 2**31 - 2**20  # largest protobuf message, less room for the graph
 
 
@@ -56,9 +57,13 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
     GpupipeError
         If the difference exceeds `TOLERANCE`.
     """
-    model = _translated(served)
+    model = _latest.filled(served) or _translated(served)
     path.write_bytes(model.SerializeToString())
     error = largest_error(served, path)
+    if not error <= TOLERANCE and _latest.has_shape_of(served):
+        model = _translated(served)
+        path.write_bytes(model.SerializeToString())
+        error = largest_error(served, path)
     if not error <= TOLERANCE:
         path.unlink()
         raise GpupipeError(
@@ -145,7 +150,58 @@ def _translated(served: Served) -> Any:
     model = program.model_proto
     for part in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input):
         part.ClearField("metadata_props")
+    _latest.keep(served, model)
     return model
+
+
+class _Translation:
+    """The translation of the latest network: one of the same shape, as of another fold, differs in its weights only.
+
+    PyTorch takes about a second to translate a network. That of a transformer is not kept: its weights are transposed.
+    """
+
+    def __init__(self) -> None:
+        self._shape: Any = None
+        self._model: Any = None
+        self._weights: dict[str, str] = {}
+
+    def keep(self, served: Served, model: Any) -> None:
+        """Keep a translation, unless it is large or has a weight in another form."""
+        from onnx import numpy_helper
+
+        state = {name: value.numpy() for name, value in served.state_dict().items()}
+        self._weights, left = {}, dict(state)
+        for tensor in model.graph.initializer:
+            name = tensor.name.removeprefix("served.")
+            if name not in left:  # the translation may reshape a buffer
+                values = numpy_helper.to_array(tensor)
+                name = next((key for key, own in left.items() if np.array_equal(own.ravel(), values.ravel())), "")
+            if name:
+                self._weights[tensor.name] = name
+                del left[name]
+        is_kept = not left and model.ByteSize() <= MOST_KEPT_BYTES
+        self._shape, self._model = ((served.architecture, served.task), model) if is_kept else (None, None)
+
+    def has_shape_of(self, served: Served) -> bool:
+        """Return whether the translation is that of a network of this shape."""
+        return self._shape == (served.architecture, served.task)
+
+    def filled(self, served: Served) -> Any:
+        """Return the translation with the weights of a network, or None if its shape is another one."""
+        from onnx import ModelProto, numpy_helper
+
+        if not self.has_shape_of(served):
+            return None
+        state, model = served.state_dict(), ModelProto()
+        model.CopyFrom(self._model)
+        for tensor in model.graph.initializer:
+            if name := self._weights.get(tensor.name):
+                values = state[name].numpy().reshape(tuple(tensor.dims))
+                tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+        return model
+
+
+_latest = _Translation()
 
 
 @contextmanager
