@@ -195,12 +195,38 @@ def write_json(tree: Any) -> bytes:
     return json.dumps(tree, indent=1).encode()
 
 
+def read_trees_text(content: bytes) -> Any:
+    """Return the blocks of a text model of LightGBM, each as a dict of name to list of numbers, or to text."""
+    head, end, tail = content.decode().partition("\nend of trees\n")
+    blocks = [dict(line.partition("=")[::2] for line in block.split("\n")) for block in head.split("\nTree=")]
+    return {"blocks": [{name: _listed(value) for name, value in block.items()} for block in blocks], "tail": end + tail}
+
+
+def _listed(text: str) -> Any:
+    try:
+        return [float(word) if "." in word or "e" in word else int(word) for word in text.split()]
+    except ValueError:
+        return text
+
+
+def write_trees_text(tree: Any) -> bytes:
+    """Return a text model of LightGBM."""
+
+    def line(name: Any, value: Any) -> str:
+        text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return f"{name}={text}" if text else str(name)
+
+    blocks = ["\n".join(line(name, value) for name, value in block.items()) for block in tree["blocks"]]
+    return ("\nTree=".join(blocks) + str(tree["tail"])).encode()
+
+
 FORMATS: dict[str, Format] = {
     "ubj": Format(lambda content: _own_arrays(UbjsonReader(content).document()), write_ubj),
     "skops": Format(read_skops, write_skops),
     "npz": Format(read_npz, write_npz),
     "safetensors": Format(read_safetensors, write_safetensors),
     "json": Format(json.loads, write_json),
+    "txt": Format(read_trees_text, write_trees_text),
 }
 
 

@@ -32,10 +32,12 @@ ESTIMATORS = {
     "ubj": "estimator.ubj",
     "skops": "estimator.skops",
     "npz": "estimator.npz",
+    "txt": "estimator.txt",
     "safetensors": "estimator.safetensors",
     "onnx": "estimator.onnx",
 }
 LIBRARIES = {
+    "txt": ("lightgbm",),
     "safetensors": ("torch", "safetensors"),
     "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
 }

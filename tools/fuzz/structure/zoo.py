@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -199,6 +200,25 @@ NPZ: dict[str, ZooModel] = {
 }
 
 
+TXT: dict[str, ZooModel] = {
+    "leafwise": ZooModel("binary", "lightgbm", {"n_estimators": 3, "min_data_per_group": 5}, view="codes"),
+    "leafwise-multi": ZooModel("multiclass", "lightgbm", {"n_estimators": 2, "num_leaves": 5}, view="codes"),
+    "leafwise-counts": ZooModel("regression", "lightgbm", {"n_estimators": 3, "objective": "poisson"}, view="codes"),
+}
+
+
+def _npz() -> dict[str, ZooModel]:
+    if find_spec("catboost") is None:
+        return NPZ
+    small = {"iterations": 4, "depth": 3, "one_hot_max_size": 2}
+    oblivious = {
+        "oblivious": ZooModel("binary", "catboost", small, view="codes"),
+        "oblivious-multi": ZooModel("multiclass", "catboost", small, view="codes"),
+        "oblivious-counts": ZooModel("regression", "catboost", {**small, "loss_function": "Poisson"}, view="codes"),
+    }
+    return NPZ | oblivious
+
+
 ENSEMBLES: dict[Task, tuple[ZooModel, ...]] = {
     "multiclass": (UBJ["multi"], NPZ["softmax"], ZooModel("multiclass", "gaussian_nb", {})),
     "regression": (UBJ["regression"], NPZ["ridge"]),
@@ -247,9 +267,9 @@ class Zoo:
         return bytes(sink.getvalue())
 
     def estimators(self, kind: str) -> Iterator[tuple[str, Files]]:
-        """Yield name and files of each model whose estimator is stored as ubj, skops, npz, safetensors or onnx."""
+        """Yield name and files of each model whose estimator is stored as ubj, skops, npz, txt, safetensors or onnx."""
         makers: dict[str, Callable[[], Mapping[str, ZooModel]]] = {
-            "ubj": lambda: UBJ, "skops": _skops, "npz": lambda: NPZ,
+            "ubj": lambda: UBJ, "skops": _skops, "npz": _npz, "txt": lambda: TXT,
             "safetensors": partial(_networks, onnx=False), "onnx": partial(_networks, onnx=True),
         }  # fmt: skip
         for name, made in makers[kind]().items():
