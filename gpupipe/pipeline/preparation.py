@@ -12,7 +12,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
-from gpupipe.errors import ConfigError, GpupipeError
+from gpupipe.errors import ConfigError, GpupipeError, SchemaError
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names
@@ -188,6 +188,13 @@ def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tupl
         If there is no such column.
     """
     group, time = config.split.group, config.split.time
+    for where, column in (("split.group", group), ("split.time", time)):
+        try:
+            _ = None if column is None else table.schema[column]
+        except SchemaError as error:
+            error.where = where
+            advise_dropped(error, config)
+            raise
     groups = None if group is None else _codes(table, group, backend)
     return groups, None if time is None else _times(table, time, backend)
 

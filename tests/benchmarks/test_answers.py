@@ -173,7 +173,10 @@ def test_a_result_that_a_kill_cut_off_is_run_again(tmp_path: Path) -> None:
 
 
 def test_generated_features_come_before_the_encoding_of_all_columns() -> None:
-    written = {"features": [{"log1p": ["x"]}, {"auto": "@all"}], "models": [], "evaluate": {"metrics": ["accuracy"]}}
+    written: dict[str, Any] = {
+        "source": {"target": "y", "drop": ["elapsed", "id"]}, "features": [{"log1p": ["x"]}, {"auto": "@all"}],
+        "models": [], "evaluate": {"metrics": ["accuracy"]},
+    }  # fmt: skip
 
     def adapted(**options: Any) -> dict[str, Any]:
         task = AnswerTask("y", "binary", "roc_auc", 60.0, 2, time="elapsed", options=options)
@@ -183,6 +186,7 @@ def test_generated_features_come_before_the_encoding_of_all_columns() -> None:
     assert best["features"] == [{"log1p": ["x"]}, "generate", {"auto": "@all"}]
     assert best["models"] == [{"best": {"time_limit": "60s"}}]
     assert best["split"] == {"time": "elapsed", "test_size": 0.05}
+    assert best["source"]["drop"] == ["id"]  # the split needs the other
     assert best["evaluate"]["metrics"] == ["roc_auc", "accuracy"]  # the first one chooses the champion
     assert adapted(generate=True)["models"] == []
     assert adapted(generate=False)["features"] == written["features"]

@@ -57,6 +57,16 @@ def test_an_unlearnable_target_is_refused(tmp_path: Path, y: list[Any], split: s
         run_pipeline(load_config(written(tmp_path, frame(y=y), split)), tmp_path / "run")
 
 
+@pytest.mark.parametrize("kind", ["group", "time"])
+def test_a_dropped_column_cannot_split_the_rows(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, frame(), f"{{{kind}: b}}")
+    path.write_text(path.read_text().replace("target: y", "target: y, drop: [b]"))
+    with pytest.raises(SchemaError) as caught:
+        run_pipeline(load_config(path), tmp_path / "run")
+    assert caught.value.where.endswith(f"split.{kind}")
+    assert caught.value.fix.startswith("remove 'b' from source.drop")
+
+
 def test_classes_absent_from_training_are_scored_with_a_warning(tmp_path: Path) -> None:
     y = [*"az" * 50, *["mid"] * 20]
     path = written(tmp_path, frame(y=y), "{shuffle: false, stratify: false}", "gaussian_nb")

@@ -57,6 +57,8 @@ def adapt_config(config: dict[str, Any], task: AnswerTask) -> dict[str, Any]:
         config["models"] = models
     if generate is not None:
         config["features"] = _with_generated(config["features"]) if generate else _without_generated(config["features"])
+    # `init` may drop a column whose values identify a row, which the split needs.
+    config["source"]["drop"] = [n for n in config["source"].get("drop", ()) if n not in (task.group, task.time)]
     rows = {"test_size": TEST_SIZE} if models == BEST else {"cv": FOLDS}
     if task.group is not None:
         config["split"] = {"group": task.group, "seed": task.seed, **rows}
