@@ -114,6 +114,9 @@ class FitContext:
         Of a matrix in the combined view: the columns of each view.
     report_rounds : callable
         Called with the best round on `validation` once a training has found it.
+    report_out_of_bag : callable, optional
+        Called with the prediction of each row by the trees of a forest that were not grown on it, shape (n,), or (n, k)
+        for the classes that occur. None: not computed. Forests with ``bootstrap`` on the CPU only.
     """
 
     backend: Backend
@@ -130,3 +133,4 @@ class FitContext:
     metric: str = ""
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
     report_rounds: Callable[[BestRound], None] = ignore_rounds
+    report_out_of_bag: Callable[[Array], None] | None = None

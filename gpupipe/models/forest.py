@@ -132,8 +132,17 @@ class RandomForest(ModelSettings):
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
         if context.backend.name != "cpu":  # cuML reports no progress
             return super().train(estimator, X, y, sample_weight, context)
+        report = context.report_out_of_bag
+        estimator.set_params(oob_score=report is not None)
         with _tree_count(context.resources.show_progress, self.n_estimators):
-            return super().train(estimator, X, y, sample_weight, context)
+            fitted = super().train(estimator, X, y, sample_weight, context)
+        if report is not None:
+            found = vars(fitted)
+            predicted = found.pop("oob_decision_function_", None)
+            report(found.pop("oob_prediction_") if predicted is None else predicted)
+            del found["oob_score_"]  # of the training rows, like the predictions: neither is part of a model
+            fitted.set_params(oob_score=False)
+        return fitted
 
 
 @MODELS.register("extra_trees")

@@ -25,7 +25,7 @@ from gpupipe.tasks import View
 from gpupipe.typing import Array, Matrix
 
 if TYPE_CHECKING:
-    from gpupipe.pipeline.ensemble.search import FoldModelStore
+    from gpupipe.pipeline.ensemble.entry_training import FoldModelStore
 
 
 @dataclass(frozen=True)

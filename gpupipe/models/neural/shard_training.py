@@ -23,7 +23,8 @@ from gpupipe.models.neural.embeddings import bin_edges
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.ranks.collectives import Communicator
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.neural.trainer import Progress, Trainer, TrainingSpec, make_training_spec, take_rows
+from gpupipe.models.neural.trainer import Progress, Trainer, take_rows
+from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.progress import ShowProgress, show_nothing
 from gpupipe.tasks import Task
 from gpupipe.tensors.batch import TensorBatch

@@ -16,7 +16,7 @@ from gpupipe.backends.out_of_memory import is_out_of_memory
 from gpupipe.errors import ConfigError
 from gpupipe.models.context import DeadlineReached, never_stop
 from gpupipe.models.neural.modules import Network
-from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
 from gpupipe.tasks import Task
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
@@ -27,55 +27,6 @@ if TYPE_CHECKING:
     from gpupipe.tensors.batches import Batches
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-@dataclass(frozen=True)
-class TrainingSpec:
-    """The settings of one training, with every "auto" resolved.
-
-    Attributes
-    ----------
-    model : NeuralSettings
-    task : Task
-    seed : int
-    batch_size : int
-        Rows per step, of all processes together.
-    precision : {"float32", "bf16", "fp16"}
-    n_epochs : int, optional
-        Number of epochs of a training without held-out rows. None: held-out rows choose the best epoch.
-    """
-
-    model: NeuralSettings
-    task: Task
-    seed: int
-    batch_size: int
-    precision: str
-    n_epochs: int | None = None
-
-
-def make_training_spec(
-    model: NeuralSettings, task: Task, seed: int, n_rows: int, n_processes: int, device: torch.device
-) -> TrainingSpec:
-    """Return the settings to train `model` on `n_rows` rows with `n_processes` processes, each on such a `device`.
-
-    Raises
-    ------
-    ConfigError
-        If there are more processes than rows.
-    """
-    if n_processes > n_rows:
-        raise ConfigError(f"{n_processes} processes exceed the {n_rows} training rows", fix="use fewer processes")
-    each = -(-model.rows_per_batch(n_rows) // n_processes)
-    batch_size = min(each, max(1, n_rows // n_processes)) * n_processes
-    return TrainingSpec(model, task, seed, batch_size, _precision(model.precision, device))
-
-
-def _precision(setting: str, device: torch.device) -> str:
-    if setting != "auto":
-        return setting
-    if device.type == "cpu":
-        return "float32"
-    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
 
 
 @dataclass

@@ -27,7 +27,7 @@ WORTH_SECONDS = 2.0  # of training: writing a model takes 0.05 s, and reading it
 
 @dataclass(frozen=True)
 class FoldCheckpoints:
-    """Checkpoints of the models of one ensemble, see `gpupipe.pipeline.ensemble.search.FoldModelStore`.
+    """Checkpoints of the models of one ensemble, see `gpupipe.pipeline.ensemble.entry_training.FoldModelStore`.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def write_fold_model(folder: Path, key: CheckpointKey, trained: FoldModel) -> No
     writer.arrays(PREDICTED, {"predicted": np.asarray(trained.predicted)})
     writer.finish(
         {"stage": key.stage, "parts": dict(key.parts), "estimator": description, "seconds": trained.seconds,
-         "notes": list(trained.model.notes), "n_rounds": trained.n_rounds}
+         "notes": list(trained.model.notes)}
     )  # fmt: skip
 
 
@@ -94,4 +94,4 @@ def read_fold_model(reader: ArtifactReader) -> FoldModel:
 
     content = reader.manifest
     model = replace(load_fitted(reader, content["estimator"]), notes=tuple(content["notes"]))
-    return FoldModel(model, reader.arrays(PREDICTED)["predicted"], content["seconds"], content["n_rounds"])
+    return FoldModel(model, reader.arrays(PREDICTED)["predicted"], content["seconds"])

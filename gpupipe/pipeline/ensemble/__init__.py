@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpupipe.models.best import Best
     from gpupipe.models.fitted.ensemble import FittedEnsemble
     from gpupipe.partitions.workers import Workers
-    from gpupipe.pipeline.ensemble.search import FoldModelStore
+    from gpupipe.pipeline.ensemble.entry_training import FoldModelStore
     from gpupipe.report.search_record import SearchRecord
     from gpupipe.typing import Array
 
@@ -63,10 +63,10 @@ def fit_ensemble(
     import numpy as np
 
     from gpupipe.models.weights import row_weights
+    from gpupipe.pipeline.ensemble.entry_training import NoFoldModels
     from gpupipe.pipeline.ensemble.fold_training import EnsembleRows
     from gpupipe.pipeline.ensemble.portfolio import make_portfolio
     from gpupipe.pipeline.ensemble.scores import HeldOutScore
-    from gpupipe.pipeline.ensemble.search import NoFoldModels
     from gpupipe.pipeline.ensemble.time_limit import TrainingTime
     from gpupipe.pipeline.ensemble.training import EnsembleTraining
     from gpupipe.tasks import CLASSIFICATION
@@ -83,8 +83,9 @@ def fit_ensemble(
             fix="remove class_weight",
         )
     portfolio = make_portfolio(
-        context.task, context.backend, model.models, has_weights=weights is not None, n_classes=context.n_classes
-    )
+        context.task, context.backend, model.models, has_weights=weights is not None,
+        has_groups=context.groups is not None, n_classes=context.n_classes,
+    )  # fmt: skip
     threshold: Any = evaluate.threshold
     score = HeldOutScore(
         context.metric, context.task, context.n_classes, context.backend.host,

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpupipe.models import FitContext, FittedModel, ModelSettings, Resources
-from gpupipe.models.base import BestRound
-from gpupipe.models.context import ValidationRows, ignore_rounds
+from gpupipe.models.context import ValidationRows, never_stop
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.training import fit
-from gpupipe.pipeline.tuning.rounds import RoundCount
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, View
 from gpupipe.typing import Array
@@ -36,14 +34,11 @@ class FoldModel:
         Predictions of the held-out rows, on the host.
     seconds : float
         Wall time of training and predicting.
-    n_rounds : int, optional
-        Number of rounds that early stopping found; None for models that do not stop early, and for networks.
     """
 
     model: FittedModel
     predicted: Array
     seconds: float
-    n_rounds: int | None = None
 
 
 @dataclass
@@ -96,35 +91,33 @@ class EnsembleRows:
             self.y[test[known]],
             None if self.weights is None else self.weights[test[known]],
         )
-        rounds = RoundCount()
-        model = self._fit(settings, self._take(X, train), train, seed, n_threads, safe_point, validation, rounds)
+        model = self._fit(settings, self._take(X, train), train, seed, n_threads, safe_point, validation)
         predicted = context.backend.to_host(predict_matrix(held_out, model, context.backend).output)
-        return FoldModel(model, predicted, time.perf_counter() - start, rounds.best)
+        return FoldModel(model, predicted, time.perf_counter() - start)
 
-    def fit_all(
-        self,
-        settings: ModelSettings,
-        seed: int,
-        n_threads: int,
-        safe_point: Callable[[str], None],
-        n_rounds: int | None = None,
-    ) -> FittedModel:
-        """Train a model on all rows, for the number of rounds that a fold found.
-
-        If that is None, a model with early stopping finds the number on rows that it holds out.
-        """
-        rows = np.arange(len(self.y))
-        if n_rounds is not None:
-            settings = settings.with_rounds(n_rounds)
-        return self._fit(settings, self.matrix(settings.view), rows, seed, n_threads, safe_point, None)
+    def fit_forest(self, settings: ModelSettings, seed: int, rows: Array | None = None) -> FoldModel:
+        """Train a forest on all rows, or on some; the trees that were not grown on a row predict it (out of bag)."""
+        start, context = time.perf_counter(), self.context
+        X, rows = self.matrix(settings.view), np.arange(len(self.y)) if rows is None else rows
+        found: list[Array] = []
+        own = X if len(rows) == len(X) else self._take(X, rows)
+        model = self._fit(
+            settings, own, rows, seed, context.backend.n_threads, never_stop, None, report_out_of_bag=found.append
+        )
+        predicted = found[0]
+        if context.task == "binary":
+            predicted = predicted[:, 1]
+        elif context.task == "multiclass":
+            predicted = np.zeros((len(rows), context.n_classes))
+            predicted[:, list(model.classes)] = found[0]
+        return FoldModel(model, predicted.astype(np.float64), time.perf_counter() - start)
 
     def _fit(
         self, settings: ModelSettings, X: Array, rows: Array, seed: int, n_threads: int,
         safe_point: Callable[[str], None], validation: ValidationRows | None,
-        report_rounds: Callable[[BestRound], None] = ignore_rounds,
+        report_out_of_bag: Callable[[Array], None] | None = None,
     ) -> FittedModel:  # fmt: skip
         outer, columns = self.context, self.columns(settings.view)
-        groups, times = (None if values is None else values[rows] for values in (outer.groups, outer.times))
         context = replace(
             outer,
             seed=seed,
@@ -132,9 +125,9 @@ class EnsembleRows:
             feature_names=[outer.feature_names[c] for c in columns] if outer.feature_names else (),
             resources=Resources(outer.resources.n_processes, safe_point=safe_point),
             validation=validation,
-            report_rounds=report_rounds,
-            groups=groups,
-            times=times,
+            report_out_of_bag=report_out_of_bag,
+            groups=None,
+            times=None,
             views={},
         )
         weights = None if self.weights is None else self.weights[rows]

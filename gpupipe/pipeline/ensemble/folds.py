@@ -1,8 +1,12 @@
-"""Folds of the training rows of an ensemble."""
+"""Folds of the training rows of an ensemble.
+
+Rows are assigned at random under ``split.time`` too. Later rows test the ensemble, so that its own folds need not go
+forward: models that were trained on, and stopped by, all periods up to the latest predict later rows better than those
+of forward folds. Source: Cai and Ye, "Understanding the Limits of Deep Tabular Methods with Temporal Shift", ICML 2025.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpupipe.splits import Fold, Split, make_splits
@@ -11,7 +15,6 @@ from gpupipe.typing import Array
 MOST_FOLDS, FEWER_FOLDS = 8, 5
 MANY_ROWS = 100_000
 ROWS_PER_FOLD = 5
-FORWARD_FOLDS = 3
 
 
 @dataclass(frozen=True)
@@ -22,16 +25,12 @@ class BaggingFolds:
     ----------
     folds : tuple of Fold
         Masks of the rows to train on and of the rows to predict.
-    is_refit : bool
-        False: the models of the folds are exported and their predictions averaged (bagging). True: a member is trained
-        again on all rows once it has been chosen, because its folds lack the latest rows.
     others : tuple of Fold
         Folds for which a time limit leaves no time before the members are chosen. A member is trained on as many of
         them as possible afterwards.
     """
 
     folds: tuple[Fold, ...]
-    is_refit: bool = False
     others: tuple[Fold, ...] = ()
 
     @property
@@ -49,11 +48,10 @@ class BaggingFolds:
 
     def first(self, n_folds: int) -> BaggingFolds:
         """Return these folds with all except the first ones postponed."""
-        others = () if self.is_refit else (*self.folds[n_folds:], *self.others)
-        return BaggingFolds(self.folds[:n_folds], self.is_refit, others)
+        return BaggingFolds(self.folds[:n_folds], (*self.folds[n_folds:], *self.others))
 
 
-def fold_choices(n_rows: int, folds: int | None, has_times: bool, n_groups: int | None = None) -> list[int]:
+def fold_choices(n_rows: int, folds: int | None, n_groups: int | None = None) -> list[int]:
     """Return the numbers of folds to choose from, the most accurate first.
 
     More folds train each model on more rows. 8 is AutoGluon's number; from 100,000 rows on, 5 folds are as good and
@@ -61,14 +59,12 @@ def fold_choices(n_rows: int, folds: int | None, has_times: bool, n_groups: int 
 
     Examples
     --------
-    >>> fold_choices(5_000, None, False), fold_choices(5_000, 10, False), fold_choices(5_000, None, True)
-    ([8, 5, 4], [10], [3])
+    >>> fold_choices(5_000, None), fold_choices(5_000, 10), fold_choices(5_000, None, n_groups=6)
+    ([8, 5, 4], [10], [6, 5, 4])
     """
     most = n_rows // 2 if n_groups is None else n_groups
     if folds is not None:
         return [max(2, min(folds, most))]
-    if has_times:
-        return [max(2, min(FORWARD_FOLDS, n_rows // ROWS_PER_FOLD - 1))]
     first = MOST_FOLDS if n_rows <= MANY_ROWS else FEWER_FOLDS
     first = max(2, min(first, n_rows // ROWS_PER_FOLD, most))
     return [first, *(n for n in (FEWER_FOLDS, 4) if n < first)]
@@ -79,10 +75,9 @@ def make_folds(
     n_rows: int,
     classes: Array | None,
     groups: Array | None,
-    times: Array | None,
     seed: int,
 ) -> BaggingFolds:
-    """Return the folds: stratified by class, by whole groups, or forward in time.
+    """Return the folds: stratified by class, or of whole groups.
 
     Parameters
     ----------
@@ -90,7 +85,7 @@ def make_folds(
     n_rows : int
     classes : array of int, shape (n_rows,), optional
         Class codes. Classes with fewer rows than folds are stratified together: a fold may lack one.
-    groups, times : array, shape (n_rows,), optional
+    groups : array, shape (n_rows,), optional
     seed : int
 
     Raises
@@ -99,10 +94,7 @@ def make_folds(
         If all rows are in one group, or there are too few rows.
     """
     strata = None if classes is None else _merge_rare(classes, n_folds)
-    times = None if groups is not None else times
-    folds: Sequence[Fold] = make_splits(Split(cv=n_folds), n_rows, strata, groups, times, seed)
-    # The latest forward fold comes first: it is the one that remains if the time limit leaves room for one only.
-    return BaggingFolds(tuple(folds) if times is None else tuple(reversed(folds)), times is not None)
+    return BaggingFolds(tuple(make_splits(Split(cv=n_folds), n_rows, strata, groups, seed=seed)))
 
 
 def _merge_rare(classes: Array, least: int) -> Array:

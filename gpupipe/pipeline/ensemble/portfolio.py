@@ -24,7 +24,7 @@ LIBRARIES = {"lightgbm": "lightgbm", "catboost": "catboost", "xgboost": "xgboost
 """Module of the optional library that trains a model."""
 
 FORESTS = frozenset({"random_forest", "extra_trees"})
-"""Models whose cost is measured on a sample of the rows first."""
+"""Models that are trained once and predict out of bag; their cost is measured on a sample of the rows first."""
 
 BOOSTERS = frozenset({"lightgbm", "catboost", "xgboost", "hist_gradient_boosting"})
 """Models whose rounds take as many times longer as there are classes, from three on."""
@@ -33,7 +33,10 @@ BOOSTERS = frozenset({"lightgbm", "catboost", "xgboost", "hist_gradient_boosting
 PATIENCE = 60
 _STOP = {"early_stopping_rounds": PATIENCE}
 _HISTOGRAM = {"n_iter_no_change": PATIENCE // 2}
-_FOREST = {"n_estimators": 100, "max_leaf_nodes": 15_000}  # per fold; the cap limits time and memory, as AutoGluon's
+# A forest predicts its training rows out of bag, which takes one training instead of one per fold.
+_FOREST = {"bootstrap": True}
+# Out-of-bag rows are not independent of rows of their group: smaller forests are then trained per fold, as on a GPU.
+_FOLD_FOREST = {"n_estimators": 100}
 # Configurations that were selected as a whole: parameters that they do not state are those of the library.
 _LIGHTGBM = {"defaults": "library", "n_estimators": 5000, **_STOP}
 _XGBOOST = {"defaults": "library", "n_estimators": 5000, **_STOP}
@@ -47,8 +50,8 @@ _ENTRIES: tuple[tuple[str, Mapping[str, Any], float], ...] = (
     ("ridge", {}, 0.1),
     ("catboost", _STOP, 4.0),
     ("hist_gradient_boosting", _HISTOGRAM, 1.5),
-    ("random_forest", {**_FOREST, "min_samples_leaf": 2}, 2.0),
-    ("extra_trees", {**_FOREST, "min_samples_leaf": 2}, 1.0),
+    ("random_forest", {**_FOREST, "min_samples_leaf": 2}, 3.0),
+    ("extra_trees", {**_FOREST, "min_samples_leaf": 2}, 1.5),
     ("lightgbm", {**_LIGHTGBM, "learning_rate": 0.0179, "num_leaves": 39, "extra_trees": True,
                   "colsample_bytree": 0.4622, "min_child_samples": 3, "subsample": 0.8769, "subsample_freq": 1,
                   "reg_alpha": 0.2375, "reg_lambda": 0.3552}, 3.0),  # TabArena, third
@@ -70,8 +73,8 @@ _ENTRIES: tuple[tuple[str, Mapping[str, Any], float], ...] = (
                   "colsample_bytree": 0.5637, "min_child_samples": 48}, 3.0),  # _r96
     ("catboost", {**_CATBOOST, "learning_rate": 0.0494, "depth": 4, "l2_leaf_reg": 4.5592, "max_ctr_complexity": 3,
                   "one_hot_max_size": 3}, 3.0),  # _r137
-    ("random_forest", {**_FOREST, "max_features": 0.75}, 6.0),  # _r195
-    ("extra_trees", {**_FOREST, "max_features": 0.75}, 3.0),  # _r42
+    ("random_forest", {**_FOREST, "max_features": 0.75}, 9.0),  # _r195
+    ("extra_trees", {**_FOREST, "max_features": 0.75}, 4.5),  # _r42
     ("lightgbm", {**_LIGHTGBM, "learning_rate": 0.0127, "num_leaves": 5, "extra_trees": True,
                   "colsample_bytree": 0.7335, "min_child_samples": 12, "subsample": 0.8541, "subsample_freq": 1},
      2.0),  # TabArena, 13th
@@ -97,6 +100,8 @@ class PortfolioEntry:
     settings : ModelSettings
     cost : float
         Predicted seconds of training, relative to those of other entries.
+    is_out_of_bag : bool
+        Whether the model is trained once, on all rows, and its trees predict the rows that they were not grown on.
     """
 
     label: str
@@ -104,10 +109,17 @@ class PortfolioEntry:
     params: Mapping[str, Any]
     settings: ModelSettings
     cost: float
+    is_out_of_bag: bool = False
 
 
 def make_portfolio(
-    task: Task, backend: Backend, names: Sequence[str] | None = None, *, has_weights: bool = False, n_classes: int = 0
+    task: Task,
+    backend: Backend,
+    names: Sequence[str] | None = None,
+    *,
+    has_weights: bool = False,
+    has_groups: bool = False,
+    n_classes: int = 0,
 ) -> list[PortfolioEntry]:
     """Return the models of the portfolio that can be trained, in order.
 
@@ -120,6 +132,8 @@ def make_portfolio(
         Names of models; default: all that are installed.
     has_weights : bool
         Whether models must take sample weights.
+    has_groups : bool
+        Whether rows of a group must stay together.
     n_classes : int
         For the predicted costs; 0 for regression.
 
@@ -136,9 +150,11 @@ def make_portfolio(
                 fix=f"pip install {LIBRARIES[name]}, or remove {name}",
             )
     found: list[PortfolioEntry] = []
-    for name, params, cost in _ENTRIES:
+    for name, stated, cost in _ENTRIES:
         if (names is not None and name not in names) or not _is_installed(name):
             continue
+        is_out_of_bag = name in FORESTS and backend.name == "cpu" and not has_groups
+        params = {**stated, **(_FOLD_FOREST if name in FORESTS and not is_out_of_bag else {})}
         settings = MODELS.get(name)(**params)
         takes_rows = task in settings.tasks and (settings.takes_sample_weight or not has_weights)
         if not takes_rows or (backend.name == "gpu" and early_refusal(settings, task) is not None):
@@ -146,7 +162,7 @@ def make_portfolio(
         n = 1 + sum(entry.name == name for entry in found)
         label = name if n == 1 else f"{name}_{n}"
         cost *= n_classes if name in BOOSTERS and n_classes > 2 else 1
-        found.append(PortfolioEntry(label, name, params, settings.for_task(task), cost))
+        found.append(PortfolioEntry(label, name, params, settings.for_task(task), cost, is_out_of_bag))
     if not found:
         raise ConfigError(
             f"no model of {', '.join(names or PORTFOLIO_MODELS)} can learn the task {task} on this device",

@@ -50,10 +50,6 @@ class TrainingTime:
         """Seconds until training must end; infinite without a limit."""
         return self._deadline - self.elapsed
 
-    def ignore(self) -> None:
-        """Ignore the limit from now on."""
-        self._deadline = math.inf
-
     def add_resumed(self, seconds: float) -> None:
         """Count the seconds that an interrupted run spent."""
         self._resumed += seconds

@@ -12,17 +12,11 @@ import numpy as np
 from gpupipe.models import FittedModel
 from gpupipe.models.best import Best
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
-from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.pipeline.ensemble.entry_training import EntryTraining, FoldModelStore, NoFoldModels
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
 from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry
 from gpupipe.pipeline.ensemble.scores import HeldOutScore, row_seconds
-from gpupipe.pipeline.ensemble.search import (
-    Deadline,
-    FoldModelStore,
-    NoFoldModels,
-    PortfolioSearch,
-    TriedEntry,
-)
+from gpupipe.pipeline.ensemble.search import PortfolioSearch, TriedEntry
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
 from gpupipe.pipeline.ensemble.weights import SelectedWeights, select_weights
 from gpupipe.report.search_record import SearchRecord
@@ -31,8 +25,6 @@ from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 from gpupipe.units import MIB, format_size
 
-# Cost of a training on all rows, in folds: once, or also on most of them first, to find the number of epochs.
-REFIT_COST, SEARCHED_REFIT_COST = 1.4, 2.5
 MOST_SCORED_ROWS = 200_000  # for the weights, which compute the metric up to a thousand times
 LATENCY_SHARE = 0.4  # of evaluate.max_latency: the features take time too, and the limit is on the p99
 LEAST_MEMORY = 512 * MIB
@@ -65,7 +57,8 @@ class EnsembleTraining:
     _search: PortfolioSearch = field(init=False)
 
     def __post_init__(self) -> None:
-        self._search = PortfolioSearch(self.model, self.rows, self.portfolio, self.score, self.time, self.store)
+        training = EntryTraining(self.rows, self.time, self.store)
+        self._search = PortfolioSearch(self.model, self.portfolio, self.score, training)
 
     def train(self) -> tuple[FittedEnsemble, SearchRecord]:
         """Train the models of the portfolio, choose the members, and return the ensemble with its record.
@@ -139,17 +132,15 @@ class EnsembleTraining:
         for each in self._search.complete:
             row = backend.to_host(self.rows.matrix(each.entry.settings.view)[:1])
             seconds = row_seconds(each.models[0], row)
-            costs.append(seconds * (1 if self._search.folds.is_refit else len(each.models)))
+            costs.append(seconds * len(each.models))
         return costs
 
     def _members(self, selected: SelectedWeights) -> list[EnsembleMember]:
-        """Return the members, the largest weight first, trained again on all rows if the folds require it."""
+        """Return the members, the largest weight first, with the models of further folds if some are postponed."""
         found = [(weight, each) for weight, each in zip(selected.weights, self._search.complete, strict=True) if weight]
         found.sort(key=lambda pair: -pair[0])
         models = [each.models for _, each in found]
-        if self._search.folds.is_refit:
-            models = self._refit([each for _, each in found])
-        elif self._search.folds.others:
+        if self._search.folds.others:
             models = self._train_others([each for _, each in found])
         return [
             EnsembleMember(
@@ -165,7 +156,7 @@ class EnsembleTraining:
         """
         models = {member.entry.label: list(member.models) for member in members}
         for k, fold in enumerate(self._search.folds.others):
-            for entry in [member.entry for member in members]:
+            for entry in [member.entry for member in members if not member.entry.is_out_of_bag]:
                 left = self._search.seconds_left
                 if self.time.fold_seconds(entry) > left:
                     continue
@@ -175,32 +166,4 @@ class EnsembleTraining:
         return [tuple(found) for found in models.values()]
 
     def _train_one(self, entry: PortfolioEntry, fold: Fold, k: int, end: float) -> list[FoldModel]:
-        return self._search.train(entry, [fold], self._search.folds.n_folds + k, lambda position: end)
-
-    def _refit(self, members: Sequence[TriedEntry]) -> list[tuple[FittedModel, ...]]:
-        """Return the models of members, trained again on all rows as far as the time limit allows."""
-        models: list[tuple[FittedModel, ...]] = []
-        again: list[str] = []
-        kept: list[str] = []
-        for member in members:
-            cost = SEARCHED_REFIT_COST if isinstance(member.entry.settings, NeuralSettings) else REFIT_COST
-            is_possible = cost * self.time.fold_seconds(member.entry) <= self._search.seconds_left
-            found = self._fit_all(member) if is_possible else ()
-            (again if found else kept).append(member.entry.label)
-            models.append(found or member.models)
-        if again:
-            self._search.notes.append(f"trained again on all training rows: {', '.join(again)}")
-        if kept:
-            self._search.notes.append(f"models of the folds, which lack the latest rows: {', '.join(kept)}")
-        return models
-
-    def _fit_all(self, member: TriedEntry) -> tuple[FittedModel, ...]:
-        context, entry = self.rows.context, member.entry
-
-        def fit_all(end: float) -> FittedModel:
-            deadline, n_threads = Deadline(self._search, end), context.backend.n_threads
-            return self.rows.fit_all(entry.settings, context.seed, n_threads, deadline, member.n_rounds)
-
-        model = self._search.try_within_limit(entry.label, fit_all)
-        context.resources.safe_point(f"after {entry.label}")
-        return () if model is None else (model,)
+        return self._search.training.train_on_folds(entry, [fold], self._search.folds.n_folds + k, lambda position: end)

@@ -10,7 +10,7 @@ from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
 from gpupipe.pipeline.ensemble.fold_training import MOST_CELLS
 from gpupipe.pipeline.ensemble.folds import fold_choices
-from gpupipe.pipeline.ensemble.portfolio import make_portfolio
+from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.pipeline.plan.model_costs import ModelCosts, NetworkCosts, costs_of_one
 from gpupipe.pipeline.steps import TrainingRound, training_steps
 from gpupipe.units import format_duration
@@ -27,13 +27,17 @@ class EnsembleCosts(ModelCosts):
     Trained models are not included: the search ends before they fill the memory.
     """
 
+    _portfolio: Sequence[PortfolioEntry] = field(init=False)
     _members: Sequence[ModelCosts] = field(init=False)
 
     def __post_init__(self) -> None:
         model, seen = self._model, self.seen
         has_weights = model.class_weight is not None
-        portfolio = make_portfolio(seen.goal.task, choose("cpu"), model.models, has_weights=has_weights)
+        portfolio = make_portfolio(
+            seen.goal.task, choose("cpu"), model.models, has_weights=has_weights, has_groups=seen.has_groups
+        )
         entries = [ModelEntry(name=each.name, params=each.settings) for each in portfolio]
+        object.__setattr__(self, "_portfolio", portfolio)
         object.__setattr__(self, "_members", [costs_of_one(entry, seen) for entry in entries])
 
     @property
@@ -42,8 +46,7 @@ class EnsembleCosts(ModelCosts):
         return self.entry.params
 
     def _n_folds(self, n_rows: int) -> int:
-        has_times = self.seen.has_times
-        return fold_choices(n_rows, self._model.folds, has_times)[0]
+        return fold_choices(n_rows, self._model.folds)[0]
 
     def libraries(self, on_device: bool) -> dict[str, int]:
         """Return the libraries of all members."""
@@ -91,7 +94,9 @@ class EnsembleCosts(ModelCosts):
         """Notes about the number of trainings, and what shares the time limit."""
         shares = self.seen.shares
         n_rows = int(shares.of_rows()["train"] * self.seen.n_rows)
-        n_models, n_folds = len(self._members), self._n_folds(n_rows)
+        n_folds, n_forests = self._n_folds(n_rows), sum(each.is_out_of_bag for each in self._portfolio)
+        n_models = len(self._members) - n_forests
+        forests = f" and {n_forests} forests" * (n_forests > 0)
         limit, steps = self._model.time_limit, training_steps(shares.n_folds, shares.validation is not None)
         n_rounds = sum(isinstance(step, TrainingRound) for step in steps)
         within = ""
@@ -99,7 +104,8 @@ class EnsembleCosts(ModelCosts):
             rounds = f", {format_duration(limit / n_rounds)} for each of {n_rounds} training rounds" * (n_rounds > 1)
             within = f", within {format_duration(limit)}{rounds}"
         return (
-            f"best: at most {n_models} models × {n_folds} folds = {n_models * n_folds} trainings{within}",
+            f"best: at most {n_models} models × {n_folds} folds{forests} = {n_models * n_folds + n_forests} trainings"
+            f"{within}",
             f"memory without that of the trained models; {COMPLETE}",
         )
 

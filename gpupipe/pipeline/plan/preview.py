@@ -86,8 +86,8 @@ class Preview:
     matrices : dict of str to array
         View to the matrix of the sample.
     shares : SplitFractions
-    has_times : bool
-        Whether the training rows have a time order that folds follow.
+    has_groups : bool
+        Whether folds keep the rows of a group together.
     n_derived : int
         Columns derived before the split.
     events_bytes, n_events : int
@@ -112,7 +112,7 @@ class Preview:
     features: dict[View, FittedFeatures]
     matrices: dict[View, Array]
     shares: SplitFractions
-    has_times: bool = False
+    has_groups: bool = False
     n_derived: int = 0
     events_bytes: int = 0
     n_events: int = 0
@@ -227,7 +227,7 @@ def _measured(
         features={view: rows.features[view] for view in views},
         matrices=matrices,
         shares=_shares(job, entries),
-        has_times=job.times is not None and job.groups is None,
+        has_groups=job.groups is not None,
         n_derived=0 if job.derivation is None else len(job.derivation.made),
     )
 

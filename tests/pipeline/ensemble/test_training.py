@@ -12,7 +12,7 @@ from gpupipe.errors import ConfigError, LimitError
 from gpupipe.metrics import Evaluate
 from gpupipe.models import MODELS, FitContext, FittedModel, Prediction, Resources
 from gpupipe.models.best import PORTFOLIO_MODELS, Best
-from gpupipe.models.context import DeadlineReached, never_stop
+from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear import LogisticRegression
 from gpupipe.pipeline.ensemble import fit_ensemble, portfolio, training
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
@@ -20,7 +20,6 @@ from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.pipeline.ensemble.scores import HeldOutScore
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
 from gpupipe.pipeline.ensemble.training import EnsembleTraining
-from gpupipe.splits import Fold
 
 N = 400
 RNG = np.random.default_rng(0)
@@ -69,13 +68,7 @@ class SpiedRows(EnsembleRows):
                 break
         noise = np.random.default_rng([seed, int(settings.C)]).normal(size=int(fold.test.sum()))
         predicted = self.y[fold.test] + self.noise[settings.C] * noise
-        return FoldModel(_Target(settings.C, "regression"), predicted, 0.0, int(fold.train.sum()))
-
-    def fit_all(self, settings, seed, n_threads, safe_point, n_rounds=None):
-        self.fits.append((settings.C, "all"))
-        self.n_rounds = n_rounds
-        self.now += self.seconds[settings.C]
-        return _Target("all", "regression")
+        return FoldModel(_Target(settings.C, "regression"), predicted, 0.0)
 
     def n_at_once(self, settings):
         return 1
@@ -147,37 +140,40 @@ def test_groups_are_never_divided():
         assert not set(groups[fold.train]) & set(groups[fold.test])
 
 
-def test_folds_go_forward_in_time_and_members_are_trained_on_all_rows():
-    times = RNG.permutation(N)
-    rows, run = ensemble([1.0, 90.0], times=times)
-    fitted, _ = run.train()
-    folds = [fold for _, fold in rows.fits if fold != "all"]
-    assert len(folds) == 6
-    assert all(times[fold.train].max() < times[fold.test].min() for fold in folds)
-    assert [fit for fit in rows.fits if fit[1] == "all"] == [(1, "all")]
-    assert [model.estimator for model in fitted.members[0].models] == ["all"]
-    assert rows.n_rounds == max(fold.train.sum() for fold in folds)  # those of the latest fold
-    assert fitted.notes == ("3 forward folds", "trained again on all training rows: model_1")
+def test_under_a_time_split_every_row_is_predicted_and_the_latest_are_trained_on():
+    rows, run = ensemble([1.0], times=np.arange(N))
+    run.train()
+    assert sum(fold.test for _, fold in rows.fits).tolist() == [1] * N
+    assert sum(fold.train[-1] for _, fold in rows.fits) == 7
 
 
-def test_a_training_on_all_rows_has_the_rounds_of_a_fold():
-    times = np.arange(N)
-    rows = EnsembleRows(X, X[:, 0] + 0.1 * Y, None, context(times=times))
-    booster = MODELS.get("hist_gradient_boosting")(early_stopping=True, n_iter_no_change=3, min_samples_leaf=5)
-    fold = Fold(times < 90, times >= 90)
-    found = rows.fit_fold(booster, fold, 0, 1, never_stop)
-    assert found.n_rounds is not None
-    assert 1 <= found.n_rounds < 100
-    again = rows.fit_all(booster, 0, 1, never_stop, found.n_rounds)
-    assert again.estimator.n_iter_ == found.n_rounds
+def test_a_forest_is_trained_once_and_predicts_the_rows_that_its_trees_were_not_grown_on():
+    y = RNG.integers(0, 2, N).astype(float)  # no pattern: only a tree that has seen a row can predict it
+    entries = make_portfolio("binary", choose("cpu"), ["random_forest", "extra_trees"])
+    assert all(entry.is_out_of_bag for entry in entries)
+    score = HeldOutScore("roc_auc", "binary", 2, choose("cpu"))
+    rows = EnsembleRows(X, y, None, context("binary"))
+    fitted, record = EnsembleTraining(Best(), rows, entries[:2], score, TrainingTime(None, lambda: 0.0)).train()
+    assert [tried.score for tried in record.tried] == pytest.approx([0.5, 0.5], abs=0.1)
+    assert {len(member.models) for member in fitted.members} == {1}
+    assert ((fitted.predict(X).output > 0.5) == y).mean() > 0.95  # grown on all rows
+    assert not {"oob_score_", "oob_decision_function_"} & vars(fitted.members[0].models[0].estimator).keys()
+    assert any("predicts the training rows out of bag" in note for note in fitted.notes)
 
 
-def test_all_members_are_trained_on_all_rows_within_the_limit():
-    times = RNG.permutation(N)
-    rows, run = ensemble([1.0, 1.0], [20.0, 20.0], Best(time_limit=100), times=times)
-    fitted, _ = run.train()
-    assert {model.estimator for model in fitted.models} == {"all"}
-    assert rows.now < 100
+def test_a_forest_has_a_probability_for_classes_that_the_training_rows_lack():
+    rows = EnsembleRows(X, 2.0 * (X[:, 0] > 0), None, context("multiclass"))
+    (entry,) = make_portfolio("multiclass", choose("cpu"), ["extra_trees"])[:1]
+    found = rows.fit_forest(entry.settings, 0)
+    assert found.predicted.shape == (N, 3)
+    assert not found.predicted[:, 1].any()
+    assert ((found.predicted[:, 2] > 0.5) == (X[:, 0] > 0)).mean() > 0.9
+
+
+def test_forests_are_trained_on_folds_if_rows_have_groups():
+    entries = make_portfolio("regression", choose("cpu"), ["random_forest"], has_groups=True)
+    assert not any(entry.is_out_of_bag for entry in entries)
+    assert {entry.params["n_estimators"] for entry in entries} == {100}
 
 
 def test_a_model_that_is_predicted_to_exceed_the_limit_is_skipped_for_a_cheaper_one():
