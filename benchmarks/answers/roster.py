@@ -18,6 +18,8 @@ _CONTENDERS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     "gpupipe-init-generate": ("gpupipe_run", GPUPIPE, {"models": "init", "generate": True}, False),
     "gpupipe-best": ("gpupipe_run", GPUPIPE, {"models": "best", "generate": False}, True),
     "gpupipe-best-generate": ("gpupipe_run", GPUPIPE, {"models": "best", "generate": True}, True),
+    "gpupipe-xgboost": ("gpupipe_run", GPUPIPE, {"models": ["xgboost"], "generate": False}, False),
+    "gpupipe-xgboost-generate": ("gpupipe_run", GPUPIPE, {"models": ["xgboost"], "generate": True}, False),
     "sklearn-linear": ("sklearn_plain", SKLEARN, {"model": "linear"}, False),
     "sklearn-boosting": ("sklearn_plain", SKLEARN, {"model": "boosting"}, False),
     "sklearn-best": ("sklearn_plain", SKLEARN, {"model": "best"}, False),

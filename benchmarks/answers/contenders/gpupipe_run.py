@@ -29,8 +29,8 @@ from benchmarks.answers.contenders.exchange import (
 INIT, BEST, GENERATE = "init", "best", "generate"
 FOLDS = 5
 TEST_SIZE = 0.05
-"""Share of the rows that an ensemble is tested on by its own run. The trainings of folds are its validation; `split.cv`
-would divide the time limit among six ensembles."""
+"""Share of the rows that a run without a choice between models is tested on. The folds of an ensemble are its validation;
+`split.cv` would divide its time limit among six ensembles."""
 PROBABILITY = "probability_"
 
 
@@ -59,12 +59,12 @@ def adapt_config(config: dict[str, Any], task: AnswerTask) -> dict[str, Any]:
         config["features"] = _with_generated(config["features"]) if generate else _without_generated(config["features"])
     # `init` may drop a column whose values identify a row, which the split needs.
     config["source"]["drop"] = [n for n in config["source"].get("drop", ()) if n not in (task.group, task.time)]
-    rows = {"test_size": TEST_SIZE} if models == BEST else {"cv": FOLDS}
+    rows = {"cv": FOLDS} if models == INIT else {"test_size": TEST_SIZE}
     if task.group is not None:
         config["split"] = {"group": task.group, "seed": task.seed, **rows}
     elif task.time is not None:
         config["split"] = {"time": task.time, **rows}
-    elif models == BEST:
+    elif models != INIT:
         config["split"] = {"seed": task.seed, **rows}
     config["seed"] = task.seed
     config["report"] = {"enabled": False}
