@@ -22,6 +22,9 @@ REACHES, MIN_LIKELY = (
 MAX_TOGETHER = 500  # maximum number of columns in a model
 BINS = 16
 STEPS = {"max_iter": 40, "learning_rate": 0.15, "early_stopping": False, "random_state": 0}
+# Boosting grows a tree per class in each round: 40 rounds of 32 classes and 50 columns take a minute.
+MANY_CLASSES = 5
+TREES = {"n_estimators": 100, "min_samples_leaf": MIN_LEAF, "max_features": 0.5, "n_jobs": -1, "random_state": 0}
 
 
 def targets_of(sample: NumericSample) -> Array:
@@ -125,8 +128,15 @@ def could_be_exact(name: str, sample: NumericSample) -> bool:
 
 
 def together(names: Sequence[str], sample: NumericSample) -> Array:
-    """Return out-of-fold predictions of small boosted trees on several columns; shape as `targets_of`."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    """Return out-of-fold predictions of trees on several columns; shape as `targets_of`.
+
+    The trees are small and boosted; of `MANY_CLASSES` or more, a random forest.
+    """
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        RandomForestClassifier,
+    )
 
     targets = targets_of(sample)
     coded = [name in sample.coded for name in names]
@@ -136,7 +146,11 @@ def together(names: Sequence[str], sample: NumericSample) -> Array:
     predicted = np.empty_like(targets)
     for k in range(FOLDS):
         test = sample.fold == k
-        model = kind(categorical_features=coded if any(coded) else None, **STEPS).fit(X[~test], y[~test])
+        if targets.shape[1] >= MANY_CLASSES:
+            model: Any = RandomForestClassifier(**TREES)
+        else:
+            model = kind(categorical_features=coded if any(coded) else None, **STEPS)
+        model.fit(X[~test], y[~test])
         if sample.task not in CLASSIFICATION:
             predicted[test] = model.predict(X[test])[:, None]
         elif sample.task == "binary":

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from gpupipe.starter.power import area_under_curve
+from gpupipe.starter.power import area_under_curve, together
+from gpupipe.starter.sample import FOLDS, NumericSample
 
 Init = Callable[..., Any]
 
@@ -227,3 +228,18 @@ def test_the_area_under_the_curve_matches_scikit_learn() -> None:
 )
 def test_strong_columns_of_public_tables_are_kept(data_dir: Path, init: Init, path: str, target: str) -> None:
     assert "restating the target" not in init(data_dir / path, target).text
+
+
+def test_a_target_of_many_classes_is_not_boosted_class_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(1200) % 12
+    columns = {
+        "a": y % 4 + rng.normal(0, 0.1, 1200),
+        "b": y // 4 + rng.normal(0, 0.1, 1200),
+        "c": rng.normal(size=1200),
+    }
+    sample = NumericSample(columns, y.astype(float), "multiclass", rng.integers(0, FOLDS, 1200), is_all=True)
+    monkeypatch.setattr("sklearn.ensemble.HistGradientBoostingClassifier.fit", None)  # minutes for 32 classes
+    found = together(list(columns), sample)
+    assert found.shape == (1200, 12)
+    assert (found.argmax(axis=1) == y).mean() > 0.95
