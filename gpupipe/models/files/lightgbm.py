@@ -7,8 +7,9 @@ Source: ``src/io/tree.cpp`` (``Tree::ToString``) and ``include/LightGBM/tree.h``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from gpupipe_kernels.rows.trees import (
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
 
+Trees = Sequence[Mapping[str, str]]  # the fields of each tree
 END = "end of trees"
 VERSION = "v4"
 LINKS = {
@@ -98,8 +100,8 @@ def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
         raise ValueError(f"expected a text model of version {VERSION}; got {header.get('version')!r:.40}")
     if "average_output" in header:
         raise ValueError("it is a random forest of LightGBM, which is not supported")
-    n_columns = _integer(header, "max_feature_idx", low=0) + 1
-    n_outputs = _integer(header, "num_tree_per_iteration")
+    n_columns = _integer(header, "max_feature_idx", 0) + 1
+    n_outputs = _integer(header, "num_tree_per_iteration", 1)
     expected.check_columns(n_columns)
     expected.check_outputs(n_outputs)
     link = _link(header, expected, n_outputs)
@@ -122,63 +124,81 @@ def _link(header: Mapping[str, str], expected: Description, n_outputs: int) -> L
 
 
 def _pack(blocks: list[str], n_columns: int, n_outputs: int) -> tuple[PackedTrees, HostArray]:
-    words, gains = CategoryWords(is_exact=False), np.zeros(n_columns)
-    trees, roots, size = [], [], 0
-    for position, block in enumerate(blocks):
-        number, _, lines = block.partition("\n")
-        if number != str(position):
-            raise ValueError(f"expected the tree {position}; got {number!r:.40}")
-        try:
-            tree = _tree(_fields(lines), n_columns, words, gains)
-        except ValueError as error:
-            raise ValueError(f"tree {position}: {error}") from None
-        roots.append(size)
-        trees.append(tree._replace(**{side: _moved(getattr(tree, side), size) for side in ("left", "right")}))
-        size += len(tree.left)
-    if not trees:
+    """Return the trees of all blocks, and the gain of each column.
+
+    The nodes of a tree are its splits, the root first, then its leaves. A model has thousands of trees of few nodes, so
+    the arrays of all trees are read and checked at once.
+    """
+    if not blocks:
         raise ValueError("it has no trees")
-    arrays = TreeArrays(*map(np.concatenate, zip(*trees, strict=True)))
-    outputs = np.arange(len(trees)) % n_outputs
-    return pack_trees(arrays, np.array(roots), outputs, words, n_columns), gains
-
-
-def _moved(children: HostArray, by: int) -> HostArray:
-    return np.where(children == LEAF, LEAF, children + by)
-
-
-def _tree(fields: Mapping[str, str], n_columns: int, words: CategoryWords, gains: HostArray) -> TreeArrays:
-    """Return the nodes of a tree: first the splits, the root at 0, then the leaves."""
-    n_leaves = _integer(fields, "num_leaves")
+    trees = [_block(position, block) for position, block in enumerate(blocks)]
+    n_leaves = np.array([_count(trees, position, "num_leaves", 1) for position in range(len(trees))])
     n_splits = n_leaves - 1
-    if _integer(fields, "is_linear", low=0) != 0:
-        raise ValueError("it has linear models in its leaves, which are not supported")
-    value = _numbers(fields, "leaf_value", n_leaves)
+    for position in range(len(trees)):
+        if _count(trees, position, "is_linear", 0) != 0:
+            raise ValueError(f"tree {position}: it has linear models in its leaves, which are not supported")
+    value = _numbers(trees, "leaf_value", n_leaves)
     column, kind, left, right = (
-        _integers(fields, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
+        _integers(trees, name, n_splits) for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
-    threshold, gain = (_numbers(fields, name, n_splits) for name in ("threshold", "split_gain"))
-    # A child that is not a split is the complement of its leaf.
-    padding = np.full(n_leaves, LEAF)
-    left, right = (np.where(side < 0, n_splits + ~side, side) for side in (left, right))
-    is_leaf = np.arange(n_splits + n_leaves) >= n_splits
-    columns = np.concatenate([column, np.zeros(n_leaves, np.int64)])
-    check_nodes(np.concatenate([left, padding]), np.concatenate([right, padding]), columns, is_leaf, n_columns)
+    threshold, gain = (_numbers(trees, name, n_splits) for name in ("threshold", "split_gain"))
+
+    roots, first = (np.concatenate([[0], np.cumsum(sizes)[:-1]]) for sizes in (n_splits + n_leaves, n_splits))
+    of_split, of_leaf = (np.repeat(np.arange(len(trees)), sizes) for sizes in (n_splits, n_leaves))
+    split = np.arange(len(of_split)) + (roots - first)[of_split]
+    leaf = np.arange(len(of_leaf)) + (roots + n_splits - np.cumsum(n_leaves) + n_leaves)[of_leaf]
+    n_nodes = len(split) + len(leaf)
+    is_leaf = np.zeros(n_nodes, bool)
+    is_leaf[leaf] = True
+
+    def nodes(values: HostArray, at: HostArray = split, empty: float = 0) -> HostArray:
+        found = np.full((n_nodes, *values.shape[1:]), empty, values.dtype)
+        found[at] = values
+        return found
+
+    sides = []
+    for side in (left, right):
+        child = np.where(side < 0, n_splits[of_split] + ~side, side)  # else the complement of its leaf
+        outside = (child < 1) | (child >= (n_splits + n_leaves)[of_split])
+        if outside.any():
+            raise ValueError(f"tree {of_split[outside][0]}: a node has a child that does not exist")
+        sides.append(nodes(child + roots[of_split], empty=LEAF))
+    columns = nodes(column)
+    check_nodes(sides[0], sides[1], columns, is_leaf, n_columns)
     missing_kind = kind >> MISSING_SHIFT
     if ((kind < 0) | (kind > 11)).any() or np.isin(missing_kind, (0, MISSING_NAN), invert=True).any():
-        raise ValueError("it has decision types that gpupipe does not train")
-    np.add.at(gains, column, gain)
+        raise ValueError("a tree has decision types that gpupipe does not train")
+    gains = np.bincount(column, gain, n_columns)
     is_category = (kind & CATEGORICAL) != 0
-    positions = _add_categories(fields, np.flatnonzero(is_category), threshold, words)
+    words = CategoryWords(is_exact=False)
+    positions = np.zeros(len(split), np.int64)
+    n_sets = np.bincount(of_split[is_category], minlength=len(trees))
+    for position in range(len(trees)):
+        if n_sets[position] or trees[position].get("num_cat") != "0":
+            own = slice(first[position], first[position] + n_splits[position])
+            positions[own] = _add_categories(trees, position, np.flatnonzero(is_category[own]), threshold[own], words)
     nan_side = np.where(missing_kind == MISSING_NAN, (kind & DEFAULT_LEFT) != 0, threshold >= 0)  # else NaN is 0
-    return TreeArrays(
-        left=np.concatenate([left, padding]),
-        right=np.concatenate([right, padding]),
+    arrays = TreeArrays(
+        left=sides[0],
+        right=sides[1],
         column=columns,
-        threshold=np.concatenate([_thresholds(threshold), np.zeros(n_leaves, np.float32)]),
-        missing=np.concatenate([np.where(nan_side & ~is_category, LEFT, RIGHT), np.zeros(n_leaves, np.int64)]),
-        words=np.concatenate([positions, np.zeros(n_leaves, np.int64)]),
-        value=np.concatenate([np.zeros(n_splits), value])[:, None],
+        threshold=nodes(_thresholds(threshold).astype(np.float32)),
+        missing=nodes(np.where(nan_side & ~is_category, LEFT, RIGHT)),
+        words=nodes(positions),
+        value=nodes(value[:, None], leaf),
     )
+    return pack_trees(arrays, roots, np.arange(len(trees)) % n_outputs, words, n_columns), gains
+
+
+def _block(position: int, block: str) -> dict[str, str]:
+    """Return the fields of a tree, whose block begins with its number."""
+    number, _, lines = block.partition("\n")
+    if number != str(position):
+        raise ValueError(f"expected the tree {position}; got {number!r:.40}")
+    try:
+        return _fields(lines)
+    except ValueError as error:
+        raise ValueError(f"tree {position}: {error}") from None
 
 
 def _thresholds(threshold: HostArray) -> HostArray:
@@ -188,25 +208,26 @@ def _thresholds(threshold: HostArray) -> HostArray:
 
 
 def _add_categories(
-    fields: Mapping[str, str], nodes: HostArray, threshold: HostArray, words: CategoryWords
+    trees: Trees, position: int, nodes: HostArray, threshold: HostArray, words: CategoryWords
 ) -> HostArray:
     """Append the category sets of a tree; return the position of each split's set, 0 for numeric splits.
 
     A set bit sends a category to the left; all other categories, and missing values, go to the right.
     """
     positions = np.zeros(len(threshold), np.int64)
-    n_sets = _integer(fields, "num_cat", low=0)
+    n_sets = _count(trees, position, "num_cat", 0)
     # The lengths first: the number is untrusted, and that many indices might not fit into memory.
     if n_sets != len(nodes) or not np.array_equal(np.sort(threshold[nodes]), np.arange(n_sets)):
-        raise ValueError("its category sets do not match its categorical splits")
+        raise ValueError(f"tree {position}: its category sets do not match its categorical splits")
     if n_sets == 0:
         return positions
-    ends = _integers(fields, "cat_boundaries", n_sets + 1)
+    own = trees[position : position + 1]
+    ends = _integers(own, "cat_boundaries", [n_sets + 1], position)
     if ends[0] != 0 or (np.diff(ends) < 1).any():
-        raise ValueError("the bounds of its category sets are invalid")
-    bits = _integers(fields, "cat_threshold", int(ends[-1]))
+        raise ValueError(f"tree {position}: the bounds of its category sets are invalid")
+    bits = _integers(own, "cat_threshold", [int(ends[-1])], position)
     if ((bits < 0) | (bits >> WORD != 0)).any() or np.diff(ends).max() > MAX_CATEGORY // WORD:
-        raise ValueError("its category sets are invalid")
+        raise ValueError(f"tree {position}: its category sets are invalid")
     for node in nodes:
         start, end = ends[int(threshold[node])], ends[int(threshold[node]) + 1]
         positions[node] = words.add_words(~bits[start:end].astype(np.uint32), RIGHT, RIGHT)
@@ -225,30 +246,44 @@ def _fields(text: str) -> dict[str, str]:
     return found
 
 
-def _integer(fields: Mapping[str, str], name: str, low: int = 1) -> int:
-    value = int(_integers(fields, name, 1)[0])
-    if value < low:
+def _integer(fields: Mapping[str, str], name: str, low: int) -> int:
+    try:
+        value = int(fields.get(name, ""))
+    except ValueError:
+        raise ValueError(f"expected a number of {name}; got {fields.get(name, '')!r:.40}") from None
+    if not low <= value < 1 << 62:
         raise ValueError(f"{name} is {value}; expected at least {low}")
     return value
 
 
-def _integers(fields: Mapping[str, str], name: str, size: int) -> HostArray:
-    return _parsed(fields, name, size, int, np.int64)
+def _count(trees: Trees, position: int, name: str, low: int) -> int:
+    try:
+        return _integer(trees[position], name, low)
+    except ValueError as error:
+        raise ValueError(f"tree {position}: {error}") from None
 
 
-def _numbers(fields: Mapping[str, str], name: str, size: int) -> HostArray:
+def _integers(trees: Trees, name: str, sizes: Sequence[int] | HostArray, first: int = 0) -> HostArray:
+    return _parsed(trees, name, sizes, int, np.int64, first)
+
+
+def _numbers(trees: Trees, name: str, sizes: Sequence[int] | HostArray) -> HostArray:
     """Return the numbers of a field; only a threshold may be infinite: it divides numbers from missing values."""
-    found = _parsed(fields, name, size, float, np.float64)
+    found = _parsed(trees, name, sizes, float, np.float64)
     if np.isnan(found).any() or (name != "threshold" and np.isinf(found).any()):
         raise ValueError(f"{name} has a number that is not finite")
     return found
 
 
-def _parsed(fields: Mapping[str, str], name: str, size: int, parse: Any, dtype: Any) -> HostArray:
-    texts = fields.get(name, "").split()
-    if len(texts) != size:
-        raise ValueError(f"expected {size:,} numbers of {name}; got {len(texts):,}")
+def _parsed(
+    trees: Trees, name: str, sizes: Sequence[int] | HostArray, parse: Any, dtype: Any, first: int = 0
+) -> HostArray:
+    """Return the values of a field of all trees, one after the other."""
+    texts = [tree.get(name, "").split() for tree in trees]
+    for position, (found, size) in enumerate(zip(texts, sizes, strict=True), first):
+        if len(found) != size:
+            raise ValueError(f"tree {position}: expected {size:,} numbers of {name}; got {len(found):,}")
     try:
-        return np.array([parse(text) for text in texts], dtype)
+        return np.array(list(map(parse, chain.from_iterable(texts))), dtype)
     except (ValueError, OverflowError):
         raise ValueError(f"{name} has a value that is not a number") from None
