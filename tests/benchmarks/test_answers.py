@@ -180,12 +180,12 @@ def test_generated_features_come_before_the_encoding_of_all_columns() -> None:
 
     def adapted(**options: Any) -> dict[str, Any]:
         task = AnswerTask("y", "binary", "roc_auc", 60.0, 2, time="elapsed", options=options)
-        return adapt_config(copy.deepcopy(written), task)
+        return adapt_config(copy.deepcopy(written), task, 20_000)
 
     best = adapted(models="best", generate=True)
     assert best["features"] == [{"log1p": ["x"]}, "generate", {"auto": "@all"}]
     assert best["models"] == [{"best": {"time_limit": "60s"}}]
-    assert best["split"] == {"time": "elapsed", "test_size": 0.05}
+    assert best["split"] == {"time": "elapsed", "test_size": 0.01}
     assert best["source"]["drop"] == ["id"]  # the split needs the other
     assert best["evaluate"]["metrics"] == ["roc_auc", "accuracy"]  # the first one chooses the champion
     assert adapted(generate=True)["models"] == []

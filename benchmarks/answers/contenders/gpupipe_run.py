@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.answers.contenders.exchange import (
@@ -28,9 +29,9 @@ from benchmarks.answers.contenders.exchange import (
 
 INIT, BEST, GENERATE = "init", "best", "generate"
 FOLDS = 5
-TEST_SIZE = 0.05
-"""Share of the rows that a run without a choice between models is tested on. The folds of an ensemble are its validation;
-`split.cv` would divide its time limit among six ensembles."""
+TEST_ROWS, MOST_TEST_SIZE = 200, 0.05
+"""Rows that a run without a choice between models is tested on: few, because the exported model lacks them. The folds
+of an ensemble are its validation; `split.cv` would divide its time limit among six ensembles."""
 PROBABILITY = "probability_"
 
 
@@ -39,7 +40,8 @@ def solve(task: AnswerTask, folder: Path) -> Answer:
     clock = Clock()
     path, output, scored = folder / "config.yaml", folder / "run", folder / "scored.parquet"
     _gpupipe(task, "init", str(folder / TRAIN_FILE), "--target", task.target, "-o", str(path), "--force")
-    config = adapt_config(yaml.safe_load(path.read_text(encoding="utf8")), task)
+    n_rows = pq.read_metadata(folder / TRAIN_FILE).num_rows
+    config = adapt_config(yaml.safe_load(path.read_text(encoding="utf8")), task, n_rows)
     path.write_text(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), encoding="utf8")
     _gpupipe(task, "run", str(path), "--output", str(output), "--json")
     fit_s = clock.lap()
@@ -48,7 +50,7 @@ def solve(task: AnswerTask, folder: Path) -> Answer:
     return Answer(predictions, fit_s, clock.lap(), _note(output))
 
 
-def adapt_config(config: dict[str, Any], task: AnswerTask) -> dict[str, Any]:
+def adapt_config(config: dict[str, Any], task: AnswerTask, n_rows: int) -> dict[str, Any]:
     """Return the configuration with the models, features and validation of the task, and without a report."""
     models, generate = task.options.get("models", INIT), task.options.get("generate")
     if models == BEST:
@@ -59,7 +61,7 @@ def adapt_config(config: dict[str, Any], task: AnswerTask) -> dict[str, Any]:
         config["features"] = _with_generated(config["features"]) if generate else _without_generated(config["features"])
     # `init` may drop a column whose values identify a row, which the split needs.
     config["source"]["drop"] = [n for n in config["source"].get("drop", ()) if n not in (task.group, task.time)]
-    rows = {"cv": FOLDS} if models == INIT else {"test_size": TEST_SIZE}
+    rows = {"cv": FOLDS} if models == INIT else {"test_size": min(MOST_TEST_SIZE, TEST_ROWS / n_rows)}
     if task.group is not None:
         config["split"] = {"group": task.group, "seed": task.seed, **rows}
     elif task.time is not None:
