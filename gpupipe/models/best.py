@@ -44,7 +44,8 @@ class Best(ModelSettings):
     folds: Annotated[int, Field(ge=2, le=30)] | None = Field(
         None,
         description="Number of folds, and of models per member. null: 8, 5 for more than 100,000 rows, and fewer "
-        "within a short time limit. A forest is one model: its trees predict the rows that they were not grown on.",
+        "within a short time limit. On the CPU, without groups and class_weight, a forest is one model, whose trees "
+        "predict the rows that they were not grown on.",
     )
     models: list[str] | None = Field(
         None, description="Names of the models to use. null: all models of the portfolio that are installed."

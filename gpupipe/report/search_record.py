@@ -34,7 +34,7 @@ class TriedModel:
     weight : float
         Weight in the ensemble; 0 if it is not a member.
     n_models : int
-        Number of trained models, one for each fold.
+        Number of trained models: one for each fold, or one forest.
     """
 
     label: str

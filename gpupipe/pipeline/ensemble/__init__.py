@@ -32,9 +32,10 @@ def fit_ensemble(
 ) -> tuple[FittedEnsemble, SearchRecord]:
     """Train an ensemble and return it, with the record of the models that were tried.
 
-    Every model of the portfolio is trained once for each fold of the rows, and predicts the rows of the fold. The
-    weights are selected on these predictions by ``context.metric``. The features, with their cross-fitted target
-    encodings, are fitted once on all rows, not once per fold.
+    Every model of the portfolio is trained once for each fold of the rows, and predicts the rows of the fold. A forest
+    is trained once, if its trees can predict the rows that they were not grown on. The weights are selected on these
+    predictions by ``context.metric``. The features, with their cross-fitted target encodings, are fitted once on all
+    rows, not once per fold.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from gpupipe.errors import DataError
 from gpupipe.models.context import DeadlineReached
 from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel, run_together
 from gpupipe.pipeline.ensemble.portfolio import FORESTS, PortfolioEntry
@@ -92,7 +93,13 @@ class EntryTraining:
     _saving: Lock = field(init=False, default_factory=Lock)
 
     def train_on_folds(
-        self, entry: PortfolioEntry, folds: Sequence[Fold], first: int, start: Callable[[int], float]
+        self,
+        entry: PortfolioEntry,
+        folds: Sequence[Fold],
+        first: int,
+        start: Callable[[int], float],
+        *,
+        may_be_cut: bool = True,
     ) -> list[FoldModel]:
         """Return the models of some folds: as many as possible are trained at the same time, or loaded.
 
@@ -104,13 +111,20 @@ class EntryTraining:
             Number of the first one, for the seeds.
         start : callable
             Called with the position of a fold before its training; returns the time at which it must end.
+        may_be_cut : bool
+            Whether the best round before that time is a result.
+
+        Raises
+        ------
+        DeadlineReached
+            If a training has no result at its time.
         """
         seeds = [self.rows.context.seed + first + i for i in range(len(folds))]
         found = [self.store.load(entry, fold, seed) for fold, seed in zip(folds, seeds, strict=True)]
         missing = [i for i, each in enumerate(found) if each is None]
         n_at_once = self.rows.n_at_once(entry.settings)
         if loaded := [each.seconds for each in found if each is not None]:
-            self.time.add_resumed(sum(loaded) / n_at_once)
+            self.time.add_resumed(max(max(loaded), sum(loaded) / min(n_at_once, len(folds))))
             self.time.add_measured(entry, max(loaded))
             self.n_trained += len(loaded)
         n_threads = max(1, self.rows.context.backend.n_threads // max(1, min(n_at_once, len(missing))))
@@ -124,10 +138,13 @@ class EntryTraining:
                 self.time.add_measured(entry, self.time.elapsed - begun)  # at least
                 raise
             self.time.add_measured(entry, self.time.elapsed - begun)
-            with self._saving:
-                self.store.save(entry, folds[i], seeds[i], each)
-            if deadline.is_reached:
+            if deadline.is_reached:  # not saved: a resumed run may have another limit
+                if not may_be_cut:
+                    raise DeadlineReached
                 self.cut[entry.label] = None
+            else:
+                with self._saving:
+                    self.store.save(entry, folds[i], seeds[i], each)
             self.n_trained += 1
             self.check_stop(f"after {first + sum(each is not None for each in found)} folds of {entry.label}")
 
@@ -161,14 +178,17 @@ class EntryTraining:
             return
         seed = self.rows.context.seed
         sample = np.random.default_rng(seed).choice(rows, len(rows) // SAMPLE, replace=False)
-        if entry.is_out_of_bag:
-            self.rows.fit_forest(entry.settings, seed, np.sort(sample))
-        else:
-            train, test = np.zeros_like(fold.train), np.zeros_like(fold.test)
-            train[sample] = True
-            test[np.flatnonzero(fold.test)[::SAMPLE]] = True
-            n_threads = max(1, self.rows.context.backend.n_threads // self.rows.n_at_once(entry.settings))
-            self.rows.fit_fold(entry.settings, Fold(train, test), seed, n_threads, self.check_stop)
+        try:
+            if entry.is_out_of_bag:
+                self.rows.fit_forest(entry.settings, seed, np.sort(sample))
+            else:
+                train, test = np.zeros_like(fold.train), np.zeros_like(fold.test)
+                train[sample] = True
+                test[np.flatnonzero(fold.test)[::SAMPLE]] = True
+                n_threads = max(1, self.rows.context.backend.n_threads // self.rows.n_at_once(entry.settings))
+                self.rows.fit_fold(entry.settings, Fold(train, test), seed, n_threads, self.check_stop)
+        except DataError:
+            return  # the sample has rows of one class only
         self.time.add_measured(entry, SAMPLE * (self.time.elapsed - start))
 
     def check_stop(self, where: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpupipe.models import FitContext, FittedModel, ModelSettings, Resources
-from gpupipe.models.context import ValidationRows, never_stop
+from gpupipe.models.context import DeadlineReached, ValidationRows, never_stop
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.threads import limit_threads
@@ -138,6 +138,10 @@ class EnsembleRows:
         taken: Array = self.context.backend.xp.take(X.T, self.context.backend.to_device(rows), axis=1).T
         return taken
 
+    def can_end_early(self, settings: ModelSettings) -> bool:
+        """Return whether a training can end after any round or epoch, with the best one so far."""
+        return isinstance(settings, NeuralSettings) or settings.stops_early(len(self.y))
+
     def n_at_once(self, settings: ModelSettings) -> int:
         """Return the number of folds to train at the same time, each on its share of the threads.
 
@@ -164,9 +168,19 @@ def run_together(calls: Sequence[Callable[[], None]], n_at_once: int, n_threads:
     # Each training sets these process-wide limits and filters, and restores what it found: the outermost restores last.
     with limit_threads(n_threads), warnings.catch_warnings(), ThreadPoolExecutor(n_at_once) as pool:
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a training whose filters another one has restored
-        futures = [pool.submit(call) for call in calls]
-        for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
-            future.cancel()
-        for future in futures:
-            if not future.cancelled():
+        errors: list[BaseException] = []
+
+        def run(call: Callable[[], None]) -> None:
+            try:
+                if not errors:
+                    call()
+            except BaseException as error:
+                errors.append(error)
+
+        try:
+            for future in [pool.submit(run, call) for call in calls]:
                 future.result()
+        except BaseException as error:  # an interrupt while this thread waits
+            errors.insert(0, error)
+    if errors:  # a deadline ends one model, any other error more than that
+        raise next((error for error in errors if not isinstance(error, DeadlineReached)), errors[0])

@@ -35,7 +35,8 @@ _STOP = {"early_stopping_rounds": PATIENCE}
 _HISTOGRAM = {"n_iter_no_change": PATIENCE // 2}
 # A forest predicts its training rows out of bag, which takes one training instead of one per fold.
 _FOREST = {"bootstrap": True}
-# Out-of-bag rows are not independent of rows of their group: smaller forests are then trained per fold, as on a GPU.
+# Smaller forests are trained per fold on a GPU; with groups, whose rows are not independent; and with weights, by which
+# scikit-learn draws the rows of a tree, so that a heavy row is never out of bag.
 _FOLD_FOREST = {"n_estimators": 100}
 # Configurations that were selected as a whole: parameters that they do not state are those of the library.
 _LIGHTGBM = {"defaults": "library", "n_estimators": 5000, **_STOP}
@@ -153,7 +154,7 @@ def make_portfolio(
     for name, stated, cost in _ENTRIES:
         if (names is not None and name not in names) or not _is_installed(name):
             continue
-        is_out_of_bag = name in FORESTS and backend.name == "cpu" and not has_groups
+        is_out_of_bag = name in FORESTS and backend.name == "cpu" and not has_groups and not has_weights
         params = {**stated, **(_FOLD_FOREST if name in FORESTS and not is_out_of_bag else {})}
         settings = MODELS.get(name)(**params)
         takes_rows = task in settings.tasks and (settings.takes_sample_weight or not has_weights)

@@ -31,6 +31,7 @@ Trained = TypeVar("Trained")
 LEAST_MODELS = 6  # that a time limit should have room for; fewer folds otherwise
 OTHER_FOLDS_SHARE = 0.2  # of the time limit, kept if the members are trained on further folds
 PROBE_SHARE = 0.35  # of the time limit, for the first folds of the first model, of which no cost is known
+FOREST_SHARE = 0.7  # of the seconds left, for a forest: nothing ends its training, and its cost is extrapolated
 MOST_CUT = 2.0  # predicted seconds over available ones, up to which a training that can end early is begun
 LONG_SHARE = 0.5  # of the seconds left: models that are predicted to take longer are tried last
 
@@ -43,7 +44,7 @@ class TriedEntry:
     ----------
     entry : PortfolioEntry
     models : tuple of FittedModel
-        One for each fold; released if memory is short and the entry is not a member.
+        One for each fold, or one forest; released if memory is short and the entry is not a member.
     predicted : array of float64, shape (m,) or (m, k)
         Predictions of the rows that the folds hold out, in the order of the table.
     score : float
@@ -90,6 +91,7 @@ class PortfolioSearch:
     is_over: bool = field(init=False, default=False)
     _first_error: Exception | None = field(init=False, default=None)
     _choices: list[int] = field(init=False, default_factory=list)
+    _has_probed: bool = field(init=False, default=False)
 
     @property
     def rows(self) -> EnsembleRows:
@@ -169,7 +171,7 @@ class PortfolioSearch:
         if self._is_too_long(entry):
             self._skip(entry, 0.0)
             return
-        start, is_first = self.time.elapsed, not self.time.is_measured
+        start, is_first = self.time.elapsed, not self._has_probed and not entry.is_out_of_bag
         try:
             self.training.measure_on_sample(entry, self.folds.folds[0])
             trained = None if self._is_too_long(entry) else self._train(entry)
@@ -195,8 +197,9 @@ class PortfolioSearch:
         Boosting rounds and epochs can end before the best one: most of what they gain comes first.
         """
         seconds = self.time.fold_seconds(entry) * self._n_waves(entry, self.folds.n_folds - n_trained)
-        can_be_cut = entry.settings.stops_early(len(self.rows.y))
-        return seconds > self.seconds_left * (MOST_CUT if can_be_cut else 1.0)
+        can_be_cut = self.rows.can_end_early(entry.settings)
+        share = MOST_CUT if can_be_cut else FOREST_SHARE if entry.is_out_of_bag else 1.0
+        return seconds > self.seconds_left * share
 
     def _is_long(self, entry: PortfolioEntry) -> bool:
         """Return whether a model is predicted to take most of what is left, so that shorter ones are tried first."""
@@ -232,7 +235,8 @@ class PortfolioSearch:
             If a fold would end too late for the others, and has nothing to keep.
         """
         trained: list[FoldModel] = []
-        if self.time.limit is not None and not self.time.is_measured:
+        if self.time.limit is not None and not self._has_probed:
+            self._has_probed = True
             n_at_once = self.rows.n_at_once(entry.settings)
             trained = self._train_some(entry, self.folds.folds[:n_at_once], 0)
             trained = self._fit_to_limit(entry, trained)

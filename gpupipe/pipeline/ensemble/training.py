@@ -132,7 +132,8 @@ class EnsembleTraining:
         for each in self._search.complete:
             row = backend.to_host(self.rows.matrix(each.entry.settings.view)[:1])
             seconds = row_seconds(each.models[0], row)
-            costs.append(seconds * len(each.models))
+            folds = self._search.folds
+            costs.append(seconds * (1 if each.entry.is_out_of_bag else folds.n_folds + len(folds.others)))
         return costs
 
     def _members(self, selected: SelectedWeights) -> list[EnsembleMember]:
@@ -166,4 +167,6 @@ class EnsembleTraining:
         return [tuple(found) for found in models.values()]
 
     def _train_one(self, entry: PortfolioEntry, fold: Fold, k: int, end: float) -> list[FoldModel]:
-        return self._search.training.train_on_folds(entry, [fold], self._search.folds.n_folds + k, lambda position: end)
+        """Return the model of a further fold, which no score would tell from one that was ended early."""
+        first = self._search.folds.n_folds + k
+        return self._search.training.train_on_folds(entry, [fold], first, lambda position: end, may_be_cut=False)

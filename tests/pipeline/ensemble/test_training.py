@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from gpupipe.models.best import PORTFOLIO_MODELS, Best
 from gpupipe.models.context import DeadlineReached
 from gpupipe.models.linear import LogisticRegression
 from gpupipe.pipeline.ensemble import fit_ensemble, portfolio, training
-from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel
+from gpupipe.pipeline.ensemble.fold_training import EnsembleRows, FoldModel, run_together
 from gpupipe.pipeline.ensemble.portfolio import PortfolioEntry, make_portfolio
 from gpupipe.pipeline.ensemble.scores import HeldOutScore
 from gpupipe.pipeline.ensemble.time_limit import TrainingTime
@@ -170,8 +172,9 @@ def test_a_forest_has_a_probability_for_classes_that_the_training_rows_lack():
     assert ((found.predicted[:, 2] > 0.5) == (X[:, 0] > 0)).mean() > 0.9
 
 
-def test_forests_are_trained_on_folds_if_rows_have_groups():
-    entries = make_portfolio("regression", choose("cpu"), ["random_forest"], has_groups=True)
+@pytest.mark.parametrize("has", ["has_groups", "has_weights"])
+def test_forests_are_trained_on_folds_if_rows_have_groups_or_weights(has):
+    entries = make_portfolio("regression", choose("cpu"), ["random_forest"], **{has: True})
     assert not any(entry.is_out_of_bag for entry in entries)
     assert {entry.params["n_estimators"] for entry in entries} == {100}
 
@@ -215,6 +218,61 @@ def test_a_model_that_can_end_early_is_ended_by_the_limit_and_kept():
     assert "the time limit ended model_2 before the best round" in fitted.notes
     assert 90 < rows.now < 110
     assert record.ended == "time limit of 1 min 40 s"
+
+
+def test_a_model_that_was_ended_is_not_saved_for_a_run_that_may_have_another_limit():
+    store = _Memory()
+    kinds = [StopsEarly, StopsEarly]
+    _, run = ensemble([1.0, 1.0], [5.0, 60.0], Best(time_limit=100, folds=2), [5.0, 60.0], store, kinds)
+    fitted, _ = run.train()
+    assert "the time limit ended model_2 before the best round" in fitted.notes
+    assert {label for label, *_ in store.kept} == {"model_1"}
+
+
+def test_a_further_model_of_a_member_that_was_ended_is_not_kept(monkeypatch):
+    rows, run = ensemble([1.0], [10.0], Best(time_limit=100), kinds=[StopsEarly])
+    fit_fold = rows.fit_fold
+
+    def fit_slower(*arguments):
+        found = fit_fold(*arguments)
+        rows.seconds = {1: 1000.0}
+        return found
+
+    monkeypatch.setattr(rows, "fit_fold", fit_slower)
+    fitted, _ = run.train()
+    assert len(rows.fits) == 2
+    assert [len(member.models) for member in fitted.members] == [1]
+
+
+def test_networks_and_boosters_can_end_early():
+    rows = EnsembleRows(X, Y, None, context())
+    entries = make_portfolio("regression", choose("cpu"))
+    can = {entry.name: rows.can_end_early(entry.settings) for entry in entries}
+    assert not any(can[name] for name in ("ridge", "random_forest", "extra_trees"))
+    assert all(can[name] for name in can if name not in ("ridge", "random_forest", "extra_trees"))
+
+
+def test_no_training_begins_after_an_error_and_a_deadline_hides_no_other_error():
+    begun = []
+
+    def call(i, error=None):
+        begun.append(i)
+        if error is not None:
+            raise error
+
+    barrier = threading.Barrier(2)
+
+    def wait_and_call(i, error):
+        barrier.wait(5)
+        call(i, error)
+
+    pair = [partial(wait_and_call, 0, DeadlineReached()), partial(wait_and_call, 1, LimitError("limits.time"))]
+    with pytest.raises(LimitError):
+        run_together(pair, 2, 1)
+    begun.clear()
+    with pytest.raises(ValueError, match="no such fold"):
+        run_together([partial(call, 0, ValueError("no such fold")), *(partial(call, i) for i in range(1, 50))], 2, 1)
+    assert len(begun) < 50
 
 
 @pytest.mark.parametrize(("seconds", "n_folds"), [(1.0, 8), (3.0, 5), (3.5, 4)])
