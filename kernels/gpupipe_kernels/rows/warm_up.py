@@ -7,7 +7,7 @@ import numpy as np
 from gpupipe_kernels.launch import read_only
 from gpupipe_kernels.rows.dot import dot_rows
 from gpupipe_kernels.rows.lowering import LoweredProgram
-from gpupipe_kernels.rows.oblivious_numba import add_leaves
+from gpupipe_kernels.rows.oblivious_numba import TEST_DTYPES, ObliviousTests, add_leaves, fill_outcomes
 from gpupipe_kernels.rows.records import RecordLayout, flat_cells
 from gpupipe_kernels.rows.row_loops import compiled_step
 from gpupipe_kernels.rows.row_program import Registers
@@ -33,4 +33,12 @@ def warm() -> None:
     add_float64(X, *trees, read_only(np.zeros((1, 1))), table, out)
     transform_float64(0, out)
     numbers = read_only(np.zeros(1, np.int32))
+    empty_tests = ObliviousTests(*(read_only(np.zeros(0, dtype)) for dtype in TEST_DTYPES))
+    fill_outcomes(
+        np.empty((0, 1), np.float32),
+        *empty_tests,
+        np.empty(0, np.uint32),
+        np.empty(0, np.int64),
+        np.zeros((0, 1), bool),
+    )
     add_leaves(np.zeros((1, 1), bool), numbers, numbers, read_only(np.zeros((1, 1))), np.empty((1, 1)))

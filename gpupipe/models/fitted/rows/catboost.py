@@ -11,15 +11,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from gpupipe_kernels.rows.oblivious import COMBINE, K2, K3, MIX
+
 if TYPE_CHECKING:
     from gpupipe.models.files.catboost import CatBoostTrees
     from gpupipe.typing import HostArray
     from gpupipe_kernels.engines import HostEngine
 
 _MASK = (1 << 64) - 1
-_K2, _K3 = 0x9AE16A3B2F90404F, 0xC949D7C7509E6557
-_MIX = 0x9DDFEA08EB382D69  # of Hash128to64
-_COMBINE = 0x4906BA494954CB65
 BLOCK_CELLS = 1 << 22  # of outcomes
 
 
@@ -27,8 +26,9 @@ def tree_sums(trees: CatBoostTrees, engine: HostEngine) -> Callable[[Any], HostA
     """Return the function from rows, float32, shape (n, d), to CatBoost's raw values, float64, shape (n, n_outputs)."""
     import numpy as np
 
-    add = _compiled_leaves(trees) if engine == "numba" else _numpy_leaves(trees)
-    outcomes = _Tests(trees).outcomes
+    is_compiled = engine == "numba"
+    add = _compiled_leaves(trees) if is_compiled else _numpy_leaves(trees)
+    outcomes = _compiled_outcomes(trees) if is_compiled else _Tests(trees).outcomes
     n_cells = trees.n_tests + 4 * len(trees.statistic_table) + len(trees.tree_depth) * trees.leaf.shape[1] * 8
     step = max(1, BLOCK_CELLS // (n_cells + 1))
 
@@ -65,8 +65,34 @@ def _compiled_leaves(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]:
     return add
 
 
+def _compiled_outcomes(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]:
+    import numpy as np
+
+    from gpupipe_kernels.launch import read_only
+    from gpupipe_kernels.rows.oblivious_numba import TEST_DTYPES, ObliviousTests, fill_outcomes
+
+    columns = np.unique(np.concatenate([trees.category_column, trees.part[~trees.part_is_test]]))
+    place = np.where(trees.part_is_test, trees.part, np.searchsorted(columns, trees.part))
+    tests = ObliviousTests(
+        trees.number_column, trees.number_border, trees.number_missing,
+        np.searchsorted(columns, trees.category_column), trees.category_hash, columns,
+        trees.part_is_test, place, trees.combination_start, trees.table_combination, trees.table_start,
+        trees.table_hash, trees.statistic_table, trees.statistic_start[:-1], trees.statistic_value,
+        trees.test_statistic, trees.test_border,
+    )  # fmt: skip
+    arrays = [read_only(values.astype(dtype)) for values, dtype in zip(tests, TEST_DTYPES, strict=True)]
+    n_tables = len(trees.table_combination)
+
+    def outcomes(X: HostArray) -> HostArray:
+        found = np.zeros((len(X), trees.n_tests + 1), bool)
+        fill_outcomes(X, *arrays, np.empty(len(columns), np.uint32), np.empty(n_tables, np.int64), found)
+        return found
+
+    return outcomes
+
+
 class _Tests:
-    """The tests of a model, in the form that is computed fastest.
+    """The tests of a model in NumPy.
 
     Parameters
     ----------
@@ -119,7 +145,7 @@ class _Tests:
         import numpy as np
 
         signed = hashes.view(np.int32).astype(np.int64).astype(np.uint64)  # as CatBoost extends them to 64 bits
-        factor, values = np.uint64(_COMBINE), self._trees.statistic_value
+        factor, values = np.uint64(COMBINE), self._trees.statistic_value
         found = np.empty((len(outcomes), len(self._trees.statistic_table)), np.float32)
         combined = []
         for parts in self._combinations:
@@ -160,13 +186,13 @@ def category_hash(code: int) -> int:
         return _mix(size + (first << 3) & _MASK, last) & 0xFFFFFFFF
     y = text[0] + (text[size >> 1] << 8)
     z = size + (text[-1] << 2)
-    mixed = (y * _K2 ^ z * _K3) & _MASK
-    return ((mixed ^ (mixed >> 47)) * _K2) & 0xFFFFFFFF
+    mixed = (y * K2 ^ z * K3) & _MASK
+    return ((mixed ^ (mixed >> 47)) * K2) & 0xFFFFFFFF
 
 
 def _mix(low: int, high: int) -> int:
-    a = ((low ^ high) * _MIX) & _MASK
+    a = ((low ^ high) * MIX) & _MASK
     a ^= a >> 47
-    b = ((high ^ a) * _MIX) & _MASK
+    b = ((high ^ a) * MIX) & _MASK
     b ^= b >> 47
-    return (b * _MIX) & _MASK
+    return (b * MIX) & _MASK
