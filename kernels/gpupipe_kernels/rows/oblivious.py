@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 BLOCK_CELLS = 1 << 21  # of outcomes and leaf numbers: 2 to 16 MiB
 
 
-# Constants of CityHash64 (version 1.0), and of CatBoost's combination of hashes.
-K2, K3, MIX, COMBINE = 0x9AE16A3B2F90404F, 0xC949D7C7509E6557, 0x9DDFEA08EB382D69, 0x4906BA494954CB65
-
-
 class ObliviousTrees(NamedTuple):
     """The trees of a model.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from numpy import float32, int32, int64, uint32, uint64
 
 from gpupipe_kernels.launch import formula, host_walk
-from gpupipe_kernels.rows.oblivious import COMBINE, K2, K3, MIX
+from gpupipe_kernels.rows.city_hash import COMBINE, K2, K3, MIX
 from gpupipe_kernels.rows.trees import MAX_CATEGORY
 
 _K2, _K3, _MIX, _COMBINE = uint64(K2), uint64(K3), uint64(MIX), uint64(COMBINE)

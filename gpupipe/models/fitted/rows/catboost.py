@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gpupipe_kernels.rows.oblivious import COMBINE, K2, K3, MIX
+from gpupipe_kernels.rows.city_hash import COMBINE, K2, K3, MIX
 
 if TYPE_CHECKING:
     from gpupipe.models.files.catboost import CatBoostTrees
