@@ -26,6 +26,7 @@ CASES = {
     "ubj": 40,
     "skops": 60,
     "npz": 20,
+    "txt": 20,
     "parts": 50,
     "run": 8,
     "cache": 8,
