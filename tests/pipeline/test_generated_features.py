@@ -13,7 +13,7 @@ import pytest
 import gpupipe as gp
 
 
-def customers(n: int = 1200) -> pd.DataFrame:
+def customers(n: int = 2400) -> pd.DataFrame:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({f"x{i}": rng.normal(size=n).round(3) for i in range(4)})
     frame["city"], frame["plan"] = rng.choice(list("abcdef"), n), rng.choice(list("uvwx"), n)

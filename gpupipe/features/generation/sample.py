@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,28 @@ FOLDS = 5
 CONFIRMED_SHARE = 3  # one of 3 rows confirms what the others select
 MOST_SCREENED_OUTPUTS = 10  # classes with residuals, the most frequent first
 SMOOTHING = 20.0
+
+
+@dataclass(frozen=True)
+class SampleRows:
+    """Some rows of a sample.
+
+    Attributes
+    ----------
+    mask : array of bool, shape (n_rows of the sample,)
+        On the host.
+    on_device : array of bool
+        The same on the device.
+    table : Table
+        Their columns.
+    codes : dict of str to array of int64, shape (n_rows of these,)
+        Of the categories, on the host.
+    """
+
+    mask: Array
+    on_device: Array
+    table: Table
+    codes: dict[str, Array]
 
 
 class SelectionSample:
@@ -106,10 +129,17 @@ class SelectionSample:
         mask[rng.choice(statistics.n_rows, most, replace=False)] = True
         return table.take(mask, self.backend), np.asarray(y[mask], np.float64)
 
-    def compute(self, columns: Sequence[NumericExpr]) -> Array:
-        out = self.backend.empty_matrix(self.n_rows, len(columns))
+    def rows(self, mask: Array) -> SampleRows:
+        """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true."""
+        codes = {name: own[mask] for name, own in self.codes.items()}
+        return SampleRows(mask, self.backend.to_device(mask), self.table.take(mask, self.backend), codes)
+
+    def compute(self, columns: Sequence[NumericExpr], rows: SampleRows | None = None) -> Array:
+        """Return values, float32, shape (n_columns, n_rows), of all rows or some, on the device."""
+        table = self.table if rows is None else rows.table
+        out = self.backend.empty_matrix(table.n_rows, len(columns))
         if columns:
-            self.backend.run_program(compile_program(columns, self.table.places, folds=False), self.table.blocks, out)
+            self.backend.run_program(compile_program(columns, table.places, folds=False), table.blocks, out)
         return out.T
 
     def _codes(self, columns: Mapping[str, CategoryExpr]) -> dict[str, Array]:
@@ -147,22 +177,27 @@ class SelectionSample:
             for table in smoothed_means(TargetCounts(count, total), SMOOTHING)
         ]
 
-    def combine(self, names: Sequence[str]) -> tuple[Array, int]:
-        codes, size = np.zeros(self.n_rows, np.int64), 1
+    def combine(self, names: Sequence[str], codes: Mapping[str, Array] | None = None) -> tuple[Array, int]:
+        """Return the combination of codes of each row, int64, and the number of possible combinations.
+
+        `codes` are those of some rows; by default those of all rows.
+        """
+        codes = self.codes if codes is None else codes
+        cells, size = np.zeros(len(codes[names[0]]), np.int64), 1
         for name in names:
             n = self.categories[name].n_codes
-            codes, size = codes * n + self.codes[name], size * n
-        return codes, size
+            cells, size = cells * n + codes[name], size * n
+        return cells, size
 
     def frequencies(self, candidate: FeatureCandidate) -> Array:
-        cells, _ = self.combine(candidate.columns)
-        _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
-        shares: Array = (counts / self.n_rows).astype(np.float32)[place.reshape(-1)]
+        """Return the share of the rows that have the combination of each row, float32, on the host."""
+        cells, size = self.combine(candidate.columns)
+        shares: Array = (np.bincount(cells, minlength=size) / self.n_rows).astype(np.float32)[cells]
         return shares
 
-    def compute_candidates(self, tile: Sequence[FeatureCandidate]) -> Array:
-        """Return the values of arithmetic and group candidates, float32, shape (len(tile), n_rows), on the device."""
-        return self.compute([self._expression(candidate) for candidate in tile])
+    def compute_candidates(self, tile: Sequence[FeatureCandidate], rows: SampleRows | None = None) -> Array:
+        """Return the values of arithmetic and group candidates; parameter and result as in `compute`."""
+        return self.compute([self._expression(candidate) for candidate in tile], rows)
 
     def columns_of(self, candidate: FeatureCandidate) -> list[Array]:
         """Return the values of a candidate on the host; several columns for a target of several classes."""

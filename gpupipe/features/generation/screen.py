@@ -31,7 +31,7 @@ class Screen:
 
     Attributes
     ----------
-    residuals : array of float64, shape (1 + N_PERMUTATIONS, n_outputs, n_rows)
+    residuals : array of float64, shape (1 + n_permutations, n_outputs, n_rows)
         Of mean 0; the first are those of the rows.
     folds : array of int64, shape (n_rows,)
         The fold of each row, from 0.
@@ -46,28 +46,34 @@ class Screen:
 
     @classmethod
     def permuted(
-        cls, residuals: Array, folds: Array, n_folds: int, backend: Backend, rng: np.random.Generator
+        cls,
+        residuals: Array,
+        folds: Array,
+        n_folds: int,
+        backend: Backend,
+        rng: np.random.Generator,
+        n_permutations: int = N_PERMUTATIONS,
     ) -> Screen:
         """Return the screen of residuals of shape (n_rows, n_outputs); `folds` as in the class."""
         centred = (residuals - residuals.mean(axis=0)).T
         n_rows = centred.shape[1]
-        stacked = np.stack([centred, *(centred[:, rng.permutation(n_rows)] for _ in range(N_PERMUTATIONS))])
+        stacked = np.stack([centred, *(centred[:, rng.permutation(n_rows)] for _ in range(n_permutations))])
         return cls(backend.to_device(stacked), backend.to_device(folds.astype(np.int64)), n_folds, backend)
 
     def score_numbers(self, columns: Iterable[Array]) -> Array:
-        """Return the scores of numeric columns, shape (n_columns, 1 + N_PERMUTATIONS); NaN is a separate cell."""
-        return np.array(self.backend.map(self._score_number, columns)).reshape(-1, 1 + N_PERMUTATIONS)
+        """Return the scores of numeric columns, shape (n_columns, 1 + n_permutations); NaN is a separate cell."""
+        return np.array(self.backend.map(self._score_number, columns)).reshape(-1, len(self.residuals))
 
     def score_cells(self, columns: Iterable[tuple[Array, int]]) -> Array:
         """Return the scores of columns given as cell of each row, int64, and number of cells; shape as above."""
-        return np.array(self.backend.map(self._score_cells, columns)).reshape(-1, 1 + N_PERMUTATIONS)
+        return np.array(self.backend.map(self._score_cells, columns)).reshape(-1, len(self.residuals))
 
     def _score_number(self, x: Array) -> Array:
         xp = self.backend.xp
         sample = x[:: max(1, len(x) // ROWS_OF_EDGES)]
         known = xp.sort(sample[~xp.isnan(sample)])
         if not len(known):
-            return np.zeros(1 + N_PERMUTATIONS)
+            return np.zeros(len(self.residuals))
         places = (np.arange(1, N_INTERVALS) * len(known)) // N_INTERVALS
         edges = xp.unique(known[self.backend.to_device(places)])
         cells = xp.searchsorted(edges, x, side="right")

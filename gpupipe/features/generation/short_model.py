@@ -17,9 +17,9 @@ from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.typing import Array
 
-MOST_ROUNDS = 200
-PATIENCE = 15  # rounds without a smaller loss
-LEARNING_RATE = 0.1
+MOST_ROUNDS = 100
+PATIENCE = 10  # rounds without a smaller loss
+LEARNING_RATE = 0.2
 MAX_DEPTH = 6
 MOST_BINS = 64
 N_THREADS = 1  # the folds are trained in parallel, and sums do not depend on the machine
