@@ -42,7 +42,7 @@ class GeneratedFeatures:
     tried : mapping of str to int
         Number of candidates of each family.
     yardsticks : mapping of str to float
-        Highest gain of any candidate of the family on permuted residuals: what chance achieves.
+        Highest gain of any tested candidate of the family on permuted residuals: what chance achieves.
     n_screened : int
         Number of candidates that exceed the yardstick of their family.
     base_loss, loss : float, optional

@@ -120,6 +120,8 @@ class SelectionSample:
         """Return the sampled rows and their target, on the host; fewer rows if each has several residuals."""
         table, target = statistics.table, statistics.target
         assert isinstance(table, Table) and target is not None
+        # Without texts: they are not combined, and each set of rows would copy them.
+        table = table.select(table.schema.select([column.name for column in table.schema if column.storage]))
         n_outputs = min(target.n_classes, MOST_SCREENED_OUTPUTS) if target.n_classes > 2 else 1
         most = max(most_rows // n_outputs, min(most_rows, 10_000))
         y = self.backend.to_host(target.values)

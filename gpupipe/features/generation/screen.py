@@ -52,7 +52,7 @@ class Screen:
         n_folds: int,
         backend: Backend,
         rng: np.random.Generator,
-        n_permutations: int = N_PERMUTATIONS,
+        n_permutations: int,
     ) -> Screen:
         """Return the screen of residuals of shape (n_rows, n_outputs); `folds` as in the class."""
         centred = (residuals - residuals.mean(axis=0)).T
@@ -60,8 +60,16 @@ class Screen:
         stacked = np.stack([centred, *(centred[:, rng.permutation(n_rows)] for _ in range(n_permutations))])
         return cls(backend.to_device(stacked), backend.to_device(folds.astype(np.int64)), n_folds, backend)
 
+    @property
+    def n_permutations(self) -> int:
+        """Number of permutations of the residuals."""
+        return len(self.residuals) - 1
+
     def score_numbers(self, columns: Iterable[Array]) -> Array:
-        """Return the scores of numeric columns, shape (n_columns, 1 + n_permutations); NaN is a separate cell."""
+        """Return the scores of numeric columns, shape (n_columns, 1 + n_permutations); NaN is a separate cell.
+
+        Without permutations, the scores are net of the expected score of noise, which is negative.
+        """
         return np.array(self.backend.map(self._score_number, columns)).reshape(-1, len(self.residuals))
 
     def score_cells(self, columns: Iterable[tuple[Array, int]]) -> Array:
@@ -97,6 +105,10 @@ class Screen:
                 mean = (own.sum(axis=0) - own) / other
                 gain = gain + (mean * (2.0 * own - counts * mean)).sum()
             scores.append(gain / self._total)
+        if not self.n_permutations:
+            # What noise loses, by the variance of the means: without permutations, nothing else makes the scores of
+            # many cells comparable with those of few.
+            scores[0] = scores[0] + (counts * (other - PRIOR_ROWS) / other**2).sum() / len(cells)
         return np.array([float(self.backend.to_host(score)) for score in scores])
 
     @cached_property

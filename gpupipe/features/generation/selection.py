@@ -17,7 +17,7 @@ from gpupipe.features.generation.candidates import FeatureCandidate
 from gpupipe.features.generation.known_columns import KnownColumns
 from gpupipe.features.generation.sample import FOLDS, MOST_SCREENED_OUTPUTS, SelectionSample
 from gpupipe.features.generation.short_model import ShortModel
-from gpupipe.features.generation.shortlist import Ranking, Shortlist
+from gpupipe.features.generation.shortlist import ScoredCandidates, ShortlistFinder
 from gpupipe.features.program.expressions import Expr, NumericExpr
 from gpupipe.typing import Array
 
@@ -64,7 +64,7 @@ class GeneratedSelection:
     tried : dict of str to int
         Number of candidates of each family.
     yardsticks : dict of str to float
-        Highest gain of any candidate of the family on permuted residuals.
+        Highest gain of any tested candidate of the family on permuted residuals.
     n_screened : int
         Number of candidates whose gain exceeds the yardstick.
     loss, base_loss : float
@@ -116,14 +116,14 @@ class FeatureSelector:
         rng = np.random.default_rng(statistics.seed)
         self.sample = SelectionSample(statistics, columns, base, op.sample_rows, rng)
         taken = frozenset(column.name for column in (*columns, *base))
-        self.shortlist = Shortlist(op, self.sample, inputs, taken, rng)
+        self.finder = ShortlistFinder(op, self.sample, inputs, taken, rng)
         self.model = ShortModel(self.sample.n_classes, self.backend, statistics.seed % 2**31)
 
     def select(self) -> GeneratedSelection:
         """Return the features that help, if any."""
         stages = [_Stage((), self.sample.base, *self._confirmed(self.sample.base))]
-        shortlist, tried, yardsticks = self.shortlist.find(self._residuals(stages[0]))
-        left, n_beyond = {family: self.shortlist.most(family) for family in tried}, len(shortlist)
+        shortlist, tried, yardsticks = self.finder.find(self._residuals(stages[0]))
+        left, n_beyond = {family: self.finder.most(family) for family in tried}, len(shortlist)
         columns = KnownColumns(self.sample.base)
         for size in STAGE_SIZES:
             picked = self._pick(shortlist, size, left, columns)
@@ -137,7 +137,7 @@ class FeatureSelector:
                 break
             done = {feature.candidate for feature in stages[-1].features}
             candidates = [c for _, c in shortlist if c not in done]
-            shortlist = self.shortlist.test(self._residuals(stages[-1]), candidates, yardsticks)[0]
+            shortlist = self.finder.test(self._residuals(stages[-1]), candidates, yardsticks)[0]
         best, z_score = _confirmed_stage(stages)
         return GeneratedSelection(
             best.features, tried, yardsticks, n_beyond, float(best.losses.mean()), float(stages[0].losses.mean()),
@@ -185,7 +185,7 @@ class FeatureSelector:
         return residuals
 
     def _pick(
-        self, shortlist: Ranking, most: int, left: dict[str, int], known: KnownColumns
+        self, shortlist: ScoredCandidates, most: int, left: dict[str, int], known: KnownColumns
     ) -> list[tuple[tuple[float, FeatureCandidate], list[Array]]]:
         """Return the best candidates with their columns, except copies of columns in `known`, to which they are added.
 

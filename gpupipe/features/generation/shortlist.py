@@ -1,8 +1,9 @@
 """The candidates that explain more of the residual than chance and more than their input columns do.
 
-With many sampled rows, some of them rank the candidates first, and only the best candidates are tested on the others.
-The test is valid because its rows had no part in the ranking (Wasserman and Roeder, "High-dimensional variable
-selection", Annals of Statistics, 2009), and it takes a fraction of the time, because only its scores need permutations.
+With many sampled rows, some of them rank the candidates first, and only the best candidates are tested on the others
+(Wasserman and Roeder, "High-dimensional variable selection", Annals of Statistics, 2009). Only tested candidates need
+the scores of permuted residuals, so this takes a fraction of the time. The rows of the test have almost no part in the
+ranking: they only train models whose residuals rank.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ if TYPE_CHECKING:
 
 TILE = 64  # columns computed at once
 MOST_CELLS = 2**16  # of a combination: each costs a number in the lookup tables of the model, for each fold
-RANKED_SHARE = 4  # one of 4 rows ranks the candidates, and the best one of 4 candidates is tested
-LEAST_RANKED_ROWS = 10_000  # with fewer, a weak but useful candidate is too often among the three that are dropped
+RANKING_SHARE = 4  # one of 4 rows that screen ranks the candidates
+LEAST_RANKING_ROWS = 10_000  # with fewer, weak but useful candidates are too often dropped
+TESTED_SHARE = 4  # the best one of 4 combinations of columns is tested
 LEAST_TESTED = 100  # candidates of a family
 
-Ranking = list[tuple[float, FeatureCandidate]]  # with gains, the best first
+ScoredCandidates = list[tuple[float, FeatureCandidate]]  # with gains, the best first
 
 
-class Shortlist:
-    """Candidates on the rows that screen.
+class ShortlistFinder:
+    """Screening of candidates on the rows that screen.
 
     Parameters
     ----------
@@ -61,30 +63,31 @@ class Shortlist:
         self.op, self.sample, self.inputs, self.taken = op, sample, inputs, taken
         self.backend, self._rng = sample.backend, rng
         screened = np.flatnonzero(sample.is_screened)
-        ranked = np.zeros(sample.n_rows, bool)
-        if len(screened) >= RANKED_SHARE * LEAST_RANKED_ROWS:
-            ranked[rng.choice(screened, len(screened) // RANKED_SHARE, replace=False)] = True
-        self._ranked = sample.rows(ranked) if ranked.any() else None
-        self._tested = sample.rows(sample.is_screened & ~ranked)
+        self._ranks = np.zeros(sample.n_rows, bool)
+        if len(screened) >= RANKING_SHARE * LEAST_RANKING_ROWS:
+            self._ranks[rng.choice(screened, len(screened) // RANKING_SHARE, replace=False)] = True
+        self._tests = sample.rows(sample.is_screened & ~self._ranks)
 
-    def find(self, residuals: Array) -> tuple[Ranking, dict[str, int], dict[str, float]]:
+    def find(self, residuals: Array) -> tuple[ScoredCandidates, dict[str, int], dict[str, float]]:
         """Return the candidates that exceed the yardstick, the numbers of those tried, and the yardsticks by family.
 
         Parameters
         ----------
         residuals : array of float64, shape (n_rows of the sample, n_outputs)
         """
-        screen, inputs = self._screened(self._ranked or self._tested, residuals, 0)
+        is_ranked = bool(self._ranks.any())
+        rows = self.sample.rows(self._ranks) if is_ranked else self._tests
+        screen, inputs = self._row_screen(rows, residuals, 0)
         candidates = self._candidates(sorted(inputs, key=lambda name: -float(inputs[name][0])))
         tried = {family: len(own) for family, own in candidates.items()}
-        if self._ranked is not None:
+        if is_ranked:
             candidates = {family: self._best(screen, inputs, own) for family, own in candidates.items()}
         found, yardsticks = self.test(residuals, [c for own in candidates.values() for c in own], {})
         return found, tried, yardsticks
 
     def test(
         self, residuals: Array, candidates: Sequence[FeatureCandidate], least: Mapping[str, float]
-    ) -> tuple[Ranking, dict[str, float]]:
+    ) -> tuple[ScoredCandidates, dict[str, float]]:
         """Return the candidates that exceed all permuted ones of their family, best first, and the yardsticks.
 
         Parameters
@@ -94,8 +97,9 @@ class Shortlist:
         least : mapping of str to float
             The smallest yardstick of each family.
         """
-        (screen, inputs), yardsticks = self._screened(self._tested, residuals, N_PERMUTATIONS), dict[str, float]()
-        found: Ranking = []
+        screen, inputs = self._row_screen(self._tests, residuals, N_PERMUTATIONS)
+        yardsticks: dict[str, float] = {}
+        found: ScoredCandidates = []
         for family in dict.fromkeys(c.family for c in candidates):
             own = [c for c in candidates if c.family == family]
             net = self._gains(screen, inputs, own)
@@ -109,22 +113,32 @@ class Shortlist:
         most: int = getattr(self.op, family)
         return most
 
-    def _screened(self, rows: SampleRows, residuals: Array, n_permutations: int) -> tuple[_RowScreen, dict[str, Array]]:
-        """Return the screen of some rows, and the scores of the input columns in it."""
+    def _row_screen(
+        self, rows: SampleRows, residuals: Array, n_permutations: int
+    ) -> tuple[_RowScreen, dict[str, Array]]:
+        """Return the screen of some rows, and the scores of the input columns in it.
+
+        Without permutations, as for the ranking, scores are net of chance.
+        """
         folds = self.sample.fold[rows.mask] - 1
-        screen = Screen.permuted(residuals[rows.mask], folds, FOLDS, self.backend, self._rng, n_permutations)
-        scored = _RowScreen(self.sample, rows, screen)
+        given = residuals[rows.mask], folds, FOLDS, self.backend, self._rng, n_permutations
+        scored = _RowScreen(self.sample, rows, Screen.permuted(*given))
         return scored, scored.score_inputs()
 
     def _best(
         self, screen: _RowScreen, inputs: Mapping[str, Array], candidates: Sequence[FeatureCandidate]
     ) -> list[FeatureCandidate]:
-        """Return the candidates with the highest gains, in the given order."""
-        n_best = max(LEAST_TESTED, len(candidates) // RANKED_SHARE)
-        if len(candidates) <= n_best:
+        """Return all candidates of the combinations of columns with the highest gains, in the given order."""
+        if len(candidates) <= LEAST_TESTED:
             return list(candidates)
-        gains = self._gains(screen, inputs, candidates)[:, 0]
-        return [candidates[i] for i in np.sort(np.argsort(-gains, kind="stable")[:n_best])]
+        highest: dict[frozenset[str], float] = {}
+        for c, gain in zip(candidates, self._gains(screen, inputs, candidates)[:, 0], strict=True):
+            key = frozenset(c.columns)
+            highest[key] = max(float(gain), highest.get(key, -np.inf))
+        share = max(1.0 / TESTED_SHARE, LEAST_TESTED / len(candidates))
+        n_best = int(np.ceil(share * len(highest)))
+        best = set(sorted(highest, key=lambda key: -highest[key])[:n_best])
+        return [c for c in candidates if frozenset(c.columns) in best]
 
     def _gains(self, screen: _RowScreen, inputs: Mapping[str, Array], candidates: Sequence[FeatureCandidate]) -> Array:
         """Return the scores of candidates of one family net of their rivals', shape as in `Screen.score_numbers`."""
@@ -172,7 +186,7 @@ class _RowScreen:
         """Return the scores of each column."""
         sample, screen = self.sample, self.screen
         numbers = screen.score_numbers([values[self.rows.on_device] for values in sample.values.values()])
-        cells = screen.score_cells([(self._cells((name,))) for name in sample.categories])
+        cells = screen.score_cells([self._cells((name,)) for name in sample.categories])
         return dict(zip(sample.numbers, numbers, strict=True)) | dict(zip(sample.categories, cells, strict=True))
 
     def score(self, candidates: Sequence[FeatureCandidate]) -> Array:
@@ -200,8 +214,8 @@ def _rivals(candidates: Sequence[FeatureCandidate], scores: Array, inputs: Mappi
     """Return the scores that each candidate has to exceed: those of its inputs.
 
     Three columns must exceed each two of them, so that a third column without effect is not added to a pair. A
-    frequency must exceed its combination, since it may just identify the combination. Pairs and combinations that the
-    ranking dropped are no rivals: their scores are low.
+    frequency must exceed its combination, since it may just identify the combination. Pairs that the ranking dropped
+    are omitted: their gains were low.
     """
     cells = {c.columns: own for c, own in zip(candidates, scores, strict=True) if c.form == "target"}
     pairs: dict[frozenset[str], Array] = {}

@@ -42,9 +42,9 @@ class Generate(SelectingOp):
     2. Each candidate is scored by the share of the squared residual that its intervals or combinations of levels
        explain out of fold, minus the best score of its input columns. The same scores of 20 random permutations of the
        residuals are the yardstick: candidates that do not exceed the highest of them are dropped, and so are copies of
-       existing columns and of better candidates (rank correlation above 0.99). With 60,000 sampled rows or more, a
-       quarter of the rows that select ranks the candidates first, without permutations, and the best quarter of each
-       family is scored on the others.
+       existing columns and of better candidates (rank correlation above 0.99). With about 60,000 sampled rows or more,
+       a quarter of the rows that select ranks the candidates first, and only the best quarter of the combinations of
+       columns of each family (of at least 100 candidates) is scored on the others.
     3. The best candidates are added in stages of 4, 12, 48, ... After each stage the residuals are computed again, so
        that a candidate is added only if it explains more than those before it. A larger set replaces a smaller one if
        it reduces the loss of the short model on the rows that confirm significantly: at 5 %, corrected for the number
@@ -107,8 +107,8 @@ class Generate(SelectingOp):
     def working_bytes(self, n_rows: int, n_columns: int) -> int:
         """Return the memory that the selection needs, given the numbers of training rows and existing features."""
         n_sampled = min(n_rows, self.sample_rows)
-        copies = 3  # of the features: all rows, those that train, and binned
-        return n_sampled * (WORKING_ROW + 4 * copies * (n_columns + self.most_columns))
+        copies, own_copies = 3, 9  # own: also the table and its parts, and the rows that each of 5 models trains on
+        return n_sampled * (WORKING_ROW + 4 * (copies * self.most_columns + own_copies * n_columns))
 
     def apply(self, builder: ProgramBuilder) -> None:
         """Select the features once per fit, and add them."""

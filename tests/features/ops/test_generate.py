@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.features.generation import selection, short_model
+from gpupipe.features.generation import selection, short_model, shortlist
 from gpupipe.features.generation.candidates import FeatureCandidate
+from gpupipe.features.generation.screen import Screen
 from tests.examples import examples
 
 Array = Any
@@ -147,12 +149,50 @@ def test_the_selection_does_not_depend_on_the_number_of_threads(found: Any, fit)
     assert fit(frame, [{"generate": {}}], y, "codes", n_threads=1).features.states == found["codes"].features.states
 
 
+def test_candidates_are_ranked_on_other_rows_than_they_are_tested_on(
+    found: Any, fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    class Recorded(shortlist.ShortlistFinder):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(shortlist, "LEAST_RANKING_ROWS", 100)
+    monkeypatch.setattr(shortlist, "LEAST_TESTED", 4)
+    monkeypatch.setattr(selection, "ShortlistFinder", Recorded)
+    frame, y = planted(n=6000)
+    noise = np.random.default_rng(1).normal(size=(4, 6000))
+    fitted = fit(frame.assign(**{f"n{i}": own for i, own in enumerate(noise)}), [{"generate": {}}], y, view="codes")
+    assert {"a / b", "city x plan (target)"} <= set(made_names(fitted))
+    assert any(name.startswith("load") and name.endswith("by city)") for name in made_names(fitted))
+    (finder,) = made
+    ranks, tests = finder._ranks, finder._tests.mask
+    assert ranks.sum() == 1000
+    np.testing.assert_array_equal(ranks.astype(int) + tests, finder.sample.is_screened)
+
+
+def test_the_ranking_compares_combinations_of_many_levels_with_those_of_few() -> None:
+    rng = np.random.default_rng(0)
+    n = 12_000
+    cells = rng.integers(0, 1024, n)
+    noise = {size: rng.integers(0, size, n) for size in (4, 64, 1024, 4096)}
+    residuals = (0.15 * rng.normal(size=1024)[cells] + rng.normal(size=n))[:, None]
+    folds = rng.permutation(n) % 5
+    screen = Screen.permuted(residuals, folds, 5, choose("cpu"), rng, 0)
+    (own, *others) = screen.score_cells([(cells, 1024), *((of_noise, size) for size, of_noise in noise.items())])[:, 0]
+    assert own > 1.5 * max(others)  # it loses rows without signal to the smoothing: its plain score is negative
+    assert max(map(abs, others)) < 0.003
+
+
 def test_works_without_xgboost(fit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_model, "find_spec", lambda name: None)
     frame, y = planted(n=6000)
     for target in (y, (y > np.median(y)).astype(int)):
         made = fit(frame, [{"generate": {"columns": ["a", "b", "city", "plan"]}}], target, view="codes")
         assert "a / b" in made_names(made)
+        assert target is not y or "city x plan (target)" in made_names(made)
         assert [state["library"] for state in made.features.states if "library" in state] == ["scikit-learn"]
 
 
