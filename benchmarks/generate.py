@@ -53,6 +53,7 @@ for _ in range(repeat):
     encoded = encoder.fit_transform(crossed, y)
     runs.append({"arithmetic_s": middle - start, "crosses_s": perf_counter() - middle,
                  "arithmetic": made.shape[1], "crosses": encoded.shape[1]})
+    del made, crossed, encoder, encoded  # gigabytes
 print(json.dumps(runs))
 """
 

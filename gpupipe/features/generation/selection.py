@@ -121,8 +121,8 @@ class FeatureSelector:
 
     def select(self) -> GeneratedSelection:
         """Return the features that help, if any."""
-        stages = [_Stage((), self.sample.base, *self._confirmed(self.sample.base))]
-        shortlist, tried, yardsticks = self.finder.find(self._residuals(stages[0]))
+        stages = [self._stage((), self.sample.base)]
+        shortlist, tried, yardsticks = self.finder.find(stages[0].residuals)
         left, n_beyond = {family: self.finder.most(family) for family in tried}, len(shortlist)
         columns = KnownColumns(self.sample.base)
         for size in STAGE_SIZES:
@@ -130,14 +130,13 @@ class FeatureSelector:
             if not picked:
                 break
             X = np.column_stack([stages[-1].X, *(values for _, own in picked for values in own)])
-            losses, n_rounds = self._confirmed(X)
             features = tuple(SelectedFeature.of(c, gain, own) for (gain, c), own in picked)
-            stages.append(_Stage((*stages[-1].features, *features), X, losses, n_rounds))
-            if losses.mean() >= stages[-2].losses.mean():
+            stages.append(self._stage((*stages[-1].features, *features), X))
+            if stages[-1].losses.mean() >= stages[-2].losses.mean():
                 break
             done = {feature.candidate for feature in stages[-1].features}
             candidates = [c for _, c in shortlist if c not in done]
-            shortlist = self.finder.test(self._residuals(stages[-1]), candidates, yardsticks)[0]
+            shortlist = self.finder.test(stages[-1].residuals, candidates, yardsticks)[0]
         best, z_score = _confirmed_stage(stages)
         return GeneratedSelection(
             best.features, tried, yardsticks, n_beyond, float(best.losses.mean()), float(stages[0].losses.mean()),
@@ -148,41 +147,25 @@ class FeatureSelector:
         """Return whether each column of existing and generated features contains category codes."""
         return [*self.sample.is_code, *[False] * (X.shape[1] - len(self.sample.is_code))]
 
-    def _confirmed(self, X: Array) -> tuple[Array, int]:
-        """Return the losses of the rows that confirm, by a model of the others, and its number of rounds."""
-        held = ~self.sample.is_screened
-        found, n_rounds = self.model.fit_predict(
-            X[self.sample.is_screened],
-            self.sample.y[self.sample.is_screened],
-            X[held],
-            self.sample.y[held],
-            self._is_code(X),
-        )
-        return self.model.losses(found, self.sample.y[held]), n_rounds
+    def _stage(self, features: tuple[SelectedFeature, ...], X: Array) -> _Stage:
+        """Return the stage of a set of features with the matrix `X` of these and the existing ones."""
+        y, fold, is_code = self.sample.y, self.sample.fold, self._is_code(X)
 
-    def _residuals(self, stage: _Stage) -> Array:
-        """Return the cross-fitted residuals of a stage, shape (n_rows, n_outputs); 0 for the rows that confirm."""
+        def predict(k: int) -> Array:
+            own, others = fold == k, self.sample.is_screened & (fold != k)
+            return self.model.fit_predict(X[others], y[others], X[own], y[own], is_code)
+
+        confirmed, *predictions = self.backend.map(predict, range(FOLDS + 1))  # fold 0: the rows that confirm
         screened = self.sample.is_screened
-        X, y, fold, is_code = (
-            stage.X[screened],
-            self.sample.y[screened],
-            self.sample.fold[screened],
-            self._is_code(stage.X),
-        )
-        predictions = np.empty((len(y), self.sample.n_classes if self.sample.n_classes > 2 else 1))
-
-        def predict(k: int) -> None:
-            own = fold == k
-            predictions[own] = self.model.fit_predict(X[~own], y[~own], X[own], None, is_code, stage.n_rounds)[0]
-
-        self.backend.map(predict, range(1, FOLDS + 1))
-        found = self.model.residuals(predictions, y)
-        if found.shape[1] > MOST_SCREENED_OUTPUTS:
-            counts = np.bincount(y.astype(np.int64), minlength=self.sample.n_classes)
-            found = found[:, np.sort(np.argsort(-counts, kind="stable")[:MOST_SCREENED_OUTPUTS])]
-        residuals = np.zeros((self.sample.n_rows, found.shape[1]))
-        residuals[screened] = found
-        return residuals
+        found = np.empty((self.sample.n_rows, confirmed.shape[1]))
+        for k, own in enumerate(predictions, start=1):
+            found[fold == k] = own
+        residuals = np.zeros_like(found)
+        residuals[screened] = self.model.residuals(found[screened], y[screened])
+        if residuals.shape[1] > MOST_SCREENED_OUTPUTS:
+            counts = np.bincount(y[screened].astype(np.int64), minlength=self.sample.n_classes)
+            residuals = residuals[:, np.sort(np.argsort(-counts, kind="stable")[:MOST_SCREENED_OUTPUTS])]
+        return _Stage(features, X, self.model.losses(confirmed, y[~screened]), residuals)
 
     def _pick(
         self, shortlist: ScoredCandidates, most: int, left: dict[str, int], known: KnownColumns
@@ -207,12 +190,23 @@ class FeatureSelector:
 
 @dataclass(frozen=True)
 class _Stage:
-    """A set of features, with the losses of the rows that confirm, and the rounds of the model."""
+    """A set of features.
+
+    Attributes
+    ----------
+    features : tuple of SelectedFeature
+    X : array of float32, shape (n_rows, n_columns)
+        Existing features and these.
+    losses : array of float64, shape (n_confirmed,)
+        Of the rows that confirm, by a model of the others.
+    residuals : array of float64, shape (n_rows, n_outputs)
+        Cross-fitted; 0 for the rows that confirm.
+    """
 
     features: tuple[SelectedFeature, ...]
     X: Array
     losses: Array
-    n_rounds: int
+    residuals: Array
 
 
 def _confirmed_stage(stages: Sequence[_Stage]) -> tuple[_Stage, float]:

@@ -52,18 +52,17 @@ class ShortModel:
         X: Array,
         y: Array,
         new: Array,
-        new_y: Array | None,
+        new_y: Array,
         is_code: Sequence[bool],
-        n_rounds: int = MOST_ROUNDS,
-    ) -> tuple[Array, int]:
-        """Train, and return predictions for the rows `new`, and the number of rounds.
+    ) -> Array:
+        """Train until the loss on the rows `new` does not decrease, and return their predictions of the best round.
 
         Parameters
         ----------
         X, new : array of float32, shape (n_rows, n_columns) and (n_new, n_columns)
             Numbers, which may be NaN, and category codes below `MOST_NATIVE_CODES`.
         y, new_y : array of float64
-            Class codes or numbers. With `new_y`, the number of rounds is that with the smallest loss on `new`.
+            Class codes or numbers.
         is_code : sequence of bool
             Whether each column contains category codes.
 
@@ -71,10 +70,9 @@ class ShortModel:
         -------
         predictions : array of float64, shape (n_new, n_outputs)
             Probabilities of each class (of class 1 alone if there are two), or numbers.
-        n_rounds : int
         """
         train = self._train_xgboost if self.library == "xgboost" else self._train_sklearn
-        return train(X, y, new, new_y, is_code, n_rounds)
+        return train(X, y, new, new_y, is_code)
 
     def losses(self, predictions: Array, y: Array) -> Array:
         """Return the loss of each row, shape (n_rows,): log loss, or squared error."""
@@ -106,10 +104,9 @@ class ShortModel:
         X: Array,
         y: Array,
         new: Array,
-        new_y: Array | None,
+        new_y: Array,
         is_code: Sequence[bool],
-        n_rounds: int,
-    ) -> tuple[Array, int]:
+    ) -> Array:
         import xgboost as xgb
 
         types = ["c" if code else "q" for code in is_code]
@@ -129,30 +126,27 @@ class ShortModel:
             params |= {"objective": "binary:logistic", "eval_metric": "logloss"}
         elif self.n_classes:
             params |= {"objective": "multi:softprob", "num_class": self.n_classes, "eval_metric": "mlogloss"}
-        stop: dict[str, Any] = (
-            {} if new_y is None
-            else {"evals": [(held, "held_out")], "early_stopping_rounds": PATIENCE, "verbose_eval": False}
-        )  # fmt: skip
-        booster = xgb.train(params, train, n_rounds, **stop)
-        n_best = n_rounds if new_y is None else int(booster.best_iteration) + 1
-        found = booster.predict(held, iteration_range=(0, n_best)).astype(np.float64)
-        return found.reshape(len(new), -1), n_best
+        booster = xgb.train(
+            params, train, MOST_ROUNDS, evals=[(held, "held_out")], early_stopping_rounds=PATIENCE, verbose_eval=False
+        )
+        found = booster.predict(held, iteration_range=(0, int(booster.best_iteration) + 1)).astype(np.float64)
+        predictions: Array = found.reshape(len(new), -1)
+        return predictions
 
     def _train_sklearn(
         self,
         X: Array,
         y: Array,
         new: Array,
-        new_y: Array | None,
+        new_y: Array,
         is_code: Sequence[bool],
-        n_rounds: int,
-    ) -> tuple[Array, int]:
+    ) -> Array:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         kind = HistGradientBoostingClassifier if self.n_classes else HistGradientBoostingRegressor
         model = kind(
-            learning_rate=LEARNING_RATE, max_iter=n_rounds, max_bins=255, early_stopping=False, random_state=self.seed,
-            categorical_features=np.array(is_code, bool) if any(is_code) else None,
+            learning_rate=LEARNING_RATE, max_iter=MOST_ROUNDS, max_bins=255, early_stopping=False,
+            random_state=self.seed, categorical_features=np.array(is_code, bool) if any(is_code) else None,
         )  # fmt: skip
         model.fit(X, y)
 
@@ -164,13 +158,11 @@ class ShortModel:
             return full[:, 1:] if self.n_classes == 2 else full
 
         predict = model.staged_predict_proba if self.n_classes else model.staged_predict
-        best, n_best, found = np.inf, n_rounds, None
-        if new_y is None:
-            return shaped(model.predict_proba(new) if self.n_classes else model.predict(new)), n_rounds
-        for i, staged in enumerate(predict(new), start=1):
+        best, found = np.inf, None
+        for staged in predict(new):
             predictions = shaped(staged)
             loss = float(self.losses(predictions, new_y).mean())
             if loss < best:
-                best, n_best, found = loss, i, predictions
+                best, found = loss, predictions
         assert found is not None
-        return found, n_best
+        return found

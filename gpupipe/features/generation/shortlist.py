@@ -192,7 +192,7 @@ class _RowScreen:
     def score(self, candidates: Sequence[FeatureCandidate]) -> Array:
         """Return the scores of candidates of one family, a tile of them at a time."""
         if candidates[0].family == "crosses":
-            return np.concatenate(self.backend.map(self._score_cross, candidates))
+            return np.concatenate([self._score_cross(candidate) for candidate in candidates])
         tiles = [candidates[start : start + TILE] for start in range(0, len(candidates), TILE)]
         return np.concatenate(
             [self.screen.score_numbers(self.sample.compute_candidates(tile, self.rows)) for tile in tiles]
