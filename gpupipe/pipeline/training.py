@@ -107,9 +107,9 @@ def select_rows(
     withheld = withheld_columns(goal.target, config)
     rows = table.select(table.schema.without(withheld)).take(mask, backend)
     values = None if y is None else y[mask]
-    target = None if values is None else Target(values, goal.n_classes)
-    statistics = make_statistics(rows, backend, target, config.seed)
     groups, times = (None if column is None else column[mask] for column in (groups, times))
+    target = None if values is None else Target(values, goal.n_classes, groups, times)
+    statistics = make_statistics(rows, backend, target, config.seed)
     return TrainingSet(rows.n_rows, values, statistics, derivation, withheld, groups, times)
 
 

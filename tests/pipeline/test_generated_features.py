@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
+from gpupipe.features.generation import selection
 
 
 def customers(n: int = 2400) -> pd.DataFrame:
@@ -55,3 +56,30 @@ def test_the_model_lists_the_inputs_and_the_run_what_was_tried(run: Any) -> None
     stages = json.loads((run.path / "timeline.json").read_text())["stages"]
     notes = [note for stage in stages if stage["name"] == "features" for note in stage["notes"]]
     assert len({note for note in notes if "candidates are kept" in note}) == 1
+
+
+@pytest.mark.parametrize("split", [{"time": "t"}, {"group": "g"}])
+def test_rows_that_confirm_are_later_or_of_other_groups(
+    split: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[Any] = []
+
+    class Recorded(selection.ShortlistFinder):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self.sample)
+
+    monkeypatch.setattr(selection, "ShortlistFinder", Recorded)
+    rng, frame = np.random.default_rng(0), customers(900)
+    frame = frame.assign(t=rng.permutation(900), g=[f"g{i}" for i in rng.integers(0, 40, 900)])
+    frame["known"] = frame.t if "time" in split else frame.g.str[1:].astype(float)
+    settings: Any = {"features": ["generate"], "models": ["logistic_regression"], "split": split}
+    gp.Pipeline(frame, target="y", evaluate={"importance": False}, **settings).run(tmp_path / "run", quiet=True)
+    assert made
+    for sample in made:
+        known, confirms = sample.values["known"], ~sample.is_screened
+        assert 0.25 < confirms.mean() < 0.45
+        if "time" in split:
+            assert known[confirms].min() > known[~confirms].max()
+        else:
+            assert not set(known[confirms]) & set(known[~confirms])

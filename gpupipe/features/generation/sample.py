@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,9 +23,11 @@ from gpupipe.features.program.expressions import CategoryExpr, Expr, NumericExpr
 from gpupipe.features.statistics.numbers import NumberStatistics
 from gpupipe.features.statistics.training import TargetCounts
 from gpupipe.table.blocks import Table
+from gpupipe.table.holdout import held_out
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.features.program.target import Target
     from gpupipe.features.statistics.training import Statistics
 
 FOLDS = 5
@@ -75,7 +77,8 @@ class SelectionSample:
     y : array of float64, shape (n_rows,)
         Class codes, or standardized numbers.
     fold : array of int64, shape (n_rows,)
-        0 for rows that confirm, 1 to `FOLDS` for rows that screen; sizes of folds differ by one row at most.
+        0 for rows that confirm, 1 to `FOLDS` for rows that screen, at random. Rows that confirm are later or of other
+        groups than those that screen if the target has times or groups.
     numbers, categories : dict of str to expression
     values : dict of str to array of float32, shape (n_rows,)
         Of the numbers, on the device.
@@ -99,12 +102,13 @@ class SelectionSample:
         self.backend, self.n_classes = statistics.backend, statistics.target.n_classes
         self.numbers = {column.name: column for column in columns if isinstance(column, NumericExpr)}
         self.categories = {column.name: column for column in columns if isinstance(column, CategoryExpr)}
-        self.table, y = self._sample(statistics, most_rows, rng)
+        self.table, target = self._sample(statistics, most_rows, rng)
+        y = target.values
         self.statistics = NumberStatistics(self.table, self.backend)
         scale = 0.0 if self.n_classes else float(y.std())
         self.y = y if self.n_classes else (y - y.mean()) / (scale or 1.0)
         place = rng.permutation(self.n_rows)
-        self.fold = np.where(place < self.n_rows // CONFIRMED_SHARE, 0, 1 + place % FOLDS)
+        self.fold = np.where(self._confirms(target, place, rng), 0, 1 + place % FOLDS)
         self.is_screened = self.fold > 0
         self.codes = self._codes(self.categories)
         self.values = dict(zip(self.numbers, self.compute(list(self.numbers.values())), strict=True))
@@ -116,7 +120,7 @@ class SelectionSample:
         """Number of sampled rows."""
         return self.table.n_rows
 
-    def _sample(self, statistics: Statistics, most_rows: int, rng: np.random.Generator) -> tuple[Table, Array]:
+    def _sample(self, statistics: Statistics, most_rows: int, rng: np.random.Generator) -> tuple[Table, Target]:
         """Return the sampled rows and their target, on the host; fewer rows if each has several residuals."""
         table, target = statistics.table, statistics.target
         assert isinstance(table, Table) and target is not None
@@ -124,12 +128,23 @@ class SelectionSample:
         table = table.select(table.schema.select([column.name for column in table.schema if column.storage]))
         n_outputs = min(target.n_classes, MOST_SCREENED_OUTPUTS) if target.n_classes > 2 else 1
         most = max(most_rows // n_outputs, min(most_rows, 10_000))
-        y = self.backend.to_host(target.values)
+        y = np.asarray(self.backend.to_host(target.values), np.float64)
         if statistics.n_rows <= most:
-            return table, np.asarray(y, np.float64)
+            return table, replace(target, values=y)
         mask = np.zeros(statistics.n_rows, bool)
         mask[rng.choice(statistics.n_rows, most, replace=False)] = True
-        return table.take(mask, self.backend), np.asarray(y[mask], np.float64)
+        groups, times = (None if column is None else column[mask] for column in (target.groups, target.times))
+        return table.take(mask, self.backend), replace(target, values=y[mask], groups=groups, times=times)
+
+    def _confirms(self, target: Target, place: Array, rng: np.random.Generator) -> Array:
+        """Return the mask of the rows that confirm, given the places of the rows in random order."""
+        at_random: Array = place < self.n_rows // CONFIRMED_SHARE
+        groups = target.groups if target.groups is not None and len(np.unique(target.groups)) > 1 else None
+        if groups is None and target.times is None:
+            return at_random
+        seed = int(rng.integers(2**32))
+        chosen = held_out(self.n_rows, 1.0 / CONFIRMED_SHARE, None, groups, target.times, seed)
+        return chosen if 2 * chosen.sum() <= self.n_rows else at_random  # one group or time has most rows
 
     def rows(self, mask: Array) -> SampleRows:
         """Return the rows where `mask` (bool, shape (n_rows,), on the host) is true."""

@@ -35,7 +35,7 @@ class Generate(SelectingOp):
     ==============  ============================================  ================================================
 
     The selection is part of the fit: it uses training rows only, at most `sample_rows` of them. Two thirds of these
-    rows select, the others confirm:
+    rows select, the others confirm: the latest rows under `split.time`, other groups under `split.group`.
 
     1. A short model (XGBoost if it is installed, else scikit-learn's HistGradientBoosting) is trained on the existing
        features, cross-fitted in five folds. Its residuals are what the existing features do not explain.
