@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import gpupipe as gp
-from gpupipe.features.generation import selection
+from gpupipe.features.generation import selection, shortlist
 
 
 def customers(n: int = 2400) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def test_rows_that_confirm_are_later_or_of_other_groups(
 ) -> None:
     made: list[Any] = []
 
-    class Recorded(selection.ShortlistFinder):
+    class Recorded(shortlist.ShortlistFinder):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             made.append(self.sample)
