@@ -66,6 +66,7 @@ def adapt_config(config: dict[str, Any], task: AnswerTask, n_rows: int) -> dict[
         config["split"] = {"group": task.group, "seed": task.seed, **rows}
     elif task.time is not None:
         config["split"] = {"time": task.time, **rows}
+        config["features"] = [{"drop": [task.time]}, *config["features"]]  # no contender has it as a feature
     elif models != INIT:
         config["split"] = {"seed": task.seed, **rows}
     config["seed"] = task.seed
