@@ -32,6 +32,7 @@ _HOMES = {
     "FeatureProgram": "gpupipe.pipeline.transformer",
     "FieldCountError": "gpupipe.errors",
     "GpupipeError": "gpupipe.errors",
+    "GroupTimeSplit": "gpupipe.splits.splitter",
     "LimitError": "gpupipe.errors",
     "Model": "gpupipe.pipeline.model.model",
     "Pipeline": "gpupipe.pipeline.api",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.pipeline.scorer.scorer import Scorer as Scorer
     from gpupipe.pipeline.transformer import FeatureProgram as FeatureProgram
     from gpupipe.pipeline.untrusted.model import UntrustedModel as UntrustedModel
+    from gpupipe.splits.splitter import GroupTimeSplit as GroupTimeSplit
     from gpupipe.tensors.batch import TensorBatch as TensorBatch
     from gpupipe.tensors.batches import Batches as Batches
     from gpupipe.tensors.exchange import from_dlpack as from_dlpack

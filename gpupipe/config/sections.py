@@ -17,6 +17,7 @@ from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
+from gpupipe.config.target_delay import gap_errors
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
@@ -155,6 +156,12 @@ class Config(Settings):
         if errors:
             raise combine_errors("Config", errors)
         return self if ops == self.features else self.model_copy(update={"features": ops})
+
+    @model_validator(mode="after")
+    def _delays_of_the_target_agree(self) -> Config:
+        if errors := gap_errors(self):
+            raise combine_errors("Config", errors)
+        return self
 
     @model_validator(mode="after")
     def _does_not_read_identifiers(self) -> Config:

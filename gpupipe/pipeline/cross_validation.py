@@ -28,9 +28,8 @@ class CrossValidatedCandidate:
     @staticmethod
     def of(job: Job, truths: Sequence[Array | None], candidates: Sequence[Candidate]) -> CrossValidatedCandidate:
         """Return a candidate from the targets of the test rows of each fold, and its models."""
-        decisions = learn_decisions(
-            job, truths, [candidate.predictions["test"] for candidate in candidates], in_order=job.times is not None
-        )
+        predictions, n_folds = [candidate.predictions["test"] for candidate in candidates], job.config.split.cv or 1
+        decisions = learn_decisions(job, truths, predictions, n_folds, in_order=job.times is not None)
         scores = [
             job.score(y, candidate.predictions["test"], decision, candidate.matrices["test"])
             for y, candidate, decision in zip(truths, candidates, decisions, strict=True)
@@ -57,13 +56,13 @@ def score_selection(job: Job, tested: Sequence[CrossValidatedCandidate]) -> dict
     The mean of the best candidate is optimistic, because the same rows choose and evaluate it; the bias grows with the
     number of candidates. (Tsamardinos, Greasidou and Borboudakis, 2018, correct the same bias with a bootstrap.)
     """
-    n_folds = len(tested[0].scores)
+    n_folds = job.config.split.cv or 1
     if len(tested) == 1 or n_folds < 3:
         return {}
     name = job.metrics[0]
     sign = 1.0 if METRICS.get(name).greater_is_better else -1.0
     chosen = []
-    for i in range(n_folds):
+    for i in range(len(tested[0].scores)):
         others = folds_to_learn_from(i, n_folds, in_order=job.times is not None)
         if others:
             means = [sign * np.mean([model.scores[j][name] for j in others]) for model in tested]
@@ -72,16 +71,20 @@ def score_selection(job: Job, tested: Sequence[CrossValidatedCandidate]) -> dict
 
 
 def pool_predictions(job: Job, folds: Sequence[Fold], best: CrossValidatedCandidate) -> HeldOutPredictions:
-    """Return the predictions of all test rows in table order, each with the decision of its fold."""
+    """Return the predictions of all test rows in table order, each with the decision of its fold.
+
+    Of repeats, they are those of the first: each row is predicted once.
+    """
+    folds = folds[: job.config.split.cv]
     rows = np.concatenate([np.flatnonzero(fold.test) for fold in folds])
     sizes = [int(fold.test.sum()) for fold in folds]
     order = np.argsort(rows, kind="stable")
     parts = [
         decision.apply(candidate.predictions["test"], job.backend)
-        for decision, candidate in zip(best.decisions, best.candidates, strict=True)
+        for decision, candidate, _ in zip(best.decisions, best.candidates, folds, strict=False)
     ]
     predicted = take_rows(join_predictions(parts, job.backend.xp), job.backend.to_device(order))
     y = None if job.y is None else job.y[rows[order]]
-    thresholds = np.repeat([decision.threshold for decision in best.decisions], sizes)
+    thresholds = np.repeat([decision.threshold for decision in best.decisions[: len(folds)]], sizes)
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
     return HeldOutPredictions(rows[order], y, predicted, thresholds[order], tested_in[order])

@@ -30,7 +30,7 @@ def score_validation(job: Job, y: Array | None, prediction: Prediction) -> dict[
     parts = StratifiedKFold(n_parts, shuffle=True, random_state=job.config.seed).split(codes, codes)
     rows = [job.backend.to_device(test) for _, test in parts]
     truths, predictions = [y[part] for part in rows], [take_rows(prediction, part) for part in rows]
-    decisions = learn_decisions(job, truths, predictions, in_order=False)
+    decisions = learn_decisions(job, truths, predictions, n_parts, in_order=False)
     decided = join_predictions(
         [d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp
     )
@@ -39,17 +39,29 @@ def score_validation(job: Job, y: Array | None, prediction: Prediction) -> dict[
 
 
 def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
-    """Return the folds from which a fold's decision may be learned: the others, or the earlier ones if in order."""
-    return [j for j in range(fold if in_order else n_folds) if j != fold]
+    """Return the folds from which a fold's decision may be learned.
+
+    They are the others of its repeat, since other repeats test the same rows; or the earlier ones, if in order.
+
+    Parameters
+    ----------
+    fold : int
+        Index among the folds of all repeats.
+    n_folds : int
+        Number of folds of a repeat.
+    in_order : bool
+    """
+    first = fold - fold % n_folds
+    return [j for j in range(first, fold if in_order else first + n_folds) if j != fold]
 
 
 def learn_decisions(
-    job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction], in_order: bool
+    job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction], n_folds: int, in_order: bool
 ) -> list[Decision]:
-    """Return for each set of rows the decision learned from the other sets."""
+    """Return for each set of rows the decision learned from the other sets of the same repeat of `n_folds` sets."""
     found = []
     for i in range(len(truths)):
-        others = folds_to_learn_from(i, len(truths), in_order)
+        others = folds_to_learn_from(i, n_folds, in_order)
         chosen = learn_decision(job, [truths[j] for j in others], [predictions[j] for j in others])
         found.append(chosen if others else fixed_decision(job))
     return found

@@ -78,6 +78,8 @@ class LeaderboardResult:
     selection : mapping of str to float
         Under cross-validation with several candidates: metrics of the whole procedure, including the choice of the
         model; see `gpupipe.pipeline.cross_validation`.
+    n_training_rows : int
+        Rows that the champion was trained on.
     n_validation_rows : int
         Training rows that were held out to choose the model and its decision; 0 if there were none.
     """
@@ -89,6 +91,7 @@ class LeaderboardResult:
     explained: Candidate
     explained_y: Array | None
     explained_decision: Decision
+    n_training_rows: int
     selection: Mapping[str, float] = field(default_factory=dict)
     n_validation_rows: int = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.config.event_ops import entity_columns
+from gpupipe.config.target_delay import target_delays
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.event_settings import AS_OF
 from gpupipe.pipeline.job import Job
@@ -13,8 +14,8 @@ from gpupipe.units import DAY_US, parse_duration_us
 
 
 def split_warnings(job: Job, folds: Sequence[Fold]) -> list[str]:
-    """Return warnings about a split: targets of test rows among the features, or one key on both sides."""
-    found = [_target_history(job), _entities(job, folds)]
+    """Return warnings about a split: targets that are not known yet, or one key on both sides."""
+    found = [_target_history(job), _entities(job), _unknown_targets(job, folds)]
     return [warning for warning in found if warning]
 
 
@@ -29,24 +30,33 @@ def _target_history(job: Job) -> str:
     )
 
 
-def _entities(job: Job, folds: Sequence[Fold]) -> str:
+def _entities(job: Job) -> str:
     entities, split = job.config.source.entities, job.config.split
     if entities is None or len(entities.as_of) < 2:
         return ""
     keys = [name for name in entity_columns(job.config) if name != AS_OF]
-    if split.time is None and split.column is None and split.group not in keys:
-        return (
-            f"each {', '.join(keys)} has a row per cut-off, and the split puts them on both sides; test on later "
-            f"cut-offs or on other keys: split: {{time: {AS_OF}}} or {{group: {keys[0]}}}"
-        )
-    if split.time != AS_OF or entities.label is None:
-        return ""
-    assert job.times is not None
-    times, within = job.times, parse_duration_us(entities.label.within)
-    ahead = min(int(times[fold.test].min() - times[fold.train].max()) for fold in folds)
-    if ahead >= within:
+    if split.time is not None or split.column is not None or split.group in keys:
         return ""
     return (
-        f"training labels cover {entities.label.within} after their cut-off, but the first test cut-off is only "
-        f"{ahead / DAY_US:g} days later, before they were known; space the cut-offs by {entities.label.within} or more"
+        f"each {', '.join(keys)} has a row per cut-off, and the split puts them on both sides; test on later "
+        f"cut-offs or on other keys: split: {{time: {AS_OF}}} or {{group: {keys[0]}}}"
+    )
+
+
+def _unknown_targets(job: Job, folds: Sequence[Fold]) -> str:
+    """Return a warning if training rows have targets that were not known at the time of the first test row."""
+    delays, times = target_delays(job.config), job.times
+    if not delays or times is None or times.dtype.kind != "i":
+        return ""
+    delay_us, delay, where = max((parse_duration_us(delay, allow_zero=True), delay, where) for delay, where in delays)
+    first = [int(times[fold.test].min()) for fold in folds]
+    ahead = min(test - int(times[fold.train].max()) for test, fold in zip(first, folds, strict=True))
+    if ahead >= delay_us:
+        return ""
+    fix = f"skip the rows before it: split: {{gap: {delay}}}"
+    if any(times[fold.train].min() > test - delay_us for test, fold in zip(first, folds, strict=True)):
+        fix = f"add training rows that are {delay} or more before it, and set split: {{gap: {delay}}}"
+    return (
+        f"targets are known after {delay} ({where}), but the first test row is only {ahead / DAY_US:g} days later than "
+        f"training rows; {fix}"
     )

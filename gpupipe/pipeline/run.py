@@ -171,7 +171,7 @@ class _Execution(JobBuilder, RunSteps):
         with job.stage("split", job.backend.host_place) as stage:
             folds = folds_of(job)
             stage.rows = job.table.n_rows
-            stage.note(f"{len(folds)} folds" if len(folds) > 1 else _shares(folds[0]))
+            stage.note(_describe(folds, stage.rows))
             unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
             if unseen:
                 labels = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
@@ -266,8 +266,14 @@ class _Execution(JobBuilder, RunSteps):
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
-def _shares(fold: Fold) -> str:
-    return f"{int(fold.train.sum()):,} training rows, {int(fold.test.sum()):,} test rows"
+def _describe(folds: Sequence[Fold], n_rows: int) -> str:
+    """Return the numbers of training and test rows; of folds, what is tested of all rows."""
+    tested = np.count_nonzero(np.logical_or.reduce([fold.test for fold in folds]))
+    if len(folds) > 1:
+        return f"{len(folds)} folds" if tested == n_rows else f"{len(folds)} folds, which test {tested:,} rows"
+    unused = n_rows - tested - int(folds[0].train.sum())
+    parts = f"{int(folds[0].train.sum()):,} training rows, {tested:,} test rows"
+    return f"{parts}, {unused:,} rows in neither" if unused else parts
 
 
 def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:

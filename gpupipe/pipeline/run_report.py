@@ -55,8 +55,8 @@ def write_report(
         target=job.goal.target,
         metric=name,
         higher_is_better=METRICS.get(name).greater_is_better,
-        evaluated_on=f"mean over {n_folds} folds" if n_folds else "test split",
-        rows_train=job.table.n_rows - n_test,
+        evaluated_on=_evaluated_on(n_folds, config.split.repeats),
+        rows_train=outcome.n_training_rows,
         rows_test=n_test,
         n_features=len(outcome.champion.features.features),
         n_inputs=len({name for inputs in outcome.champion.features.lineage.values() for name in inputs}),
@@ -87,6 +87,12 @@ def write_report(
         versions=libraries(),
     )
     render(data, folder, config.report)
+
+
+def _evaluated_on(n_folds: int, n_repeats: int) -> str:
+    if not n_folds:
+        return "test split"
+    return f"mean over {n_folds} folds" if n_repeats == 1 else f"mean over {n_repeats} repeats of {n_folds} folds"
 
 
 def _with_tuned(

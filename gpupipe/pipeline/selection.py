@@ -37,7 +37,7 @@ from gpupipe.pipeline.steps import (
     training_steps,
 )
 from gpupipe.pipeline.training import TrainedModel
-from gpupipe.splits import Fold, hold_out
+from gpupipe.splits import Fold, final_training_rows, hold_out
 from gpupipe.typing import Array
 from gpupipe.units import format_latency
 
@@ -200,7 +200,8 @@ class _HoldoutSelection(Selection):
         decision = self._decision_of(self.best.label)
         y, predicted = job.target(test), decision.apply(champion.predictions["test"], job.backend)
         held_out = HeldOutPredictions(np.flatnonzero(test), y, predicted, decision.threshold)
-        return LeaderboardResult(self._ranked, champion.trained, decision, held_out, champion, y, decision)
+        n_rows = int(self.folds[0].train.sum())
+        return LeaderboardResult(self._ranked, champion.trained, decision, held_out, champion, y, decision, n_rows)
 
 
 class _ValidatedSelection(_HoldoutSelection):
@@ -208,12 +209,12 @@ class _ValidatedSelection(_HoldoutSelection):
 
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
         super().__init__(job, entries, folds)
-        validation = job.config.evaluate.validation
-        self._held = hold_out(folds[0].train, validation, job.classes, job.groups, job.times, job.config.seed)
+        split, validation = job.config.split, job.config.evaluate.validation
+        self._held = hold_out(split, folds[0].train, validation, job.classes, job.groups, job.times, job.config.seed)
         self._decisions: dict[str, Decision] = {}
 
     def masks(self, fold: Fold) -> dict[str, Array]:
-        fit_mask, validation = self._held
+        fit_mask, validation = self._held.train, self._held.test
         return {**super().masks(fold), "fit": fit_mask, "validation": validation}
 
     def evaluate(self, step: Evaluation) -> None:
@@ -229,7 +230,7 @@ class _ValidatedSelection(_HoldoutSelection):
             return
         candidates = self._rounds[0]
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
-            y, y_test = job.truth(self._held[1]), job.truth(test)
+            y, y_test = job.truth(self._held.test), job.truth(test)
             self._decisions = {
                 c.trained.entry.label: decide_on(job, y, c.predictions["validation"]) for c in candidates
             }
@@ -256,7 +257,7 @@ class _ValidatedSelection(_HoldoutSelection):
         return self._decisions[label]
 
     def result(self) -> LeaderboardResult:
-        return replace(super().result(), n_validation_rows=int(self._held[1].sum()))
+        return replace(super().result(), n_validation_rows=int(self._held.test.sum()))
 
 
 def _named_entry(leaderboard: Sequence[LeaderboardEntry], label: str) -> LeaderboardEntry:
@@ -281,7 +282,7 @@ def _named(candidates: Sequence[Candidate], label: str) -> Candidate:
 
 
 class _CrossValidation(Selection):
-    """Selection by the mean over the folds; the best candidate is trained again on all rows."""
+    """Selection by the mean over the folds; the best candidate is trained again on all rows, or on the last window."""
 
     _truths: list[Array | None]
     _tested: dict[str, CrossValidatedCandidate]
@@ -290,9 +291,11 @@ class _CrossValidation(Selection):
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
         super().__init__(job, entries, folds)
         self._decisions: dict[str, Decision] = {}
+        all_rows = np.ones(job.table.n_rows, bool)
+        self._final = all_rows if job.times is None else final_training_rows(job.config.split, job.times)
 
     def masks(self, fold: Fold) -> dict[str, Array]:
-        return {**super().masks(fold), "all": np.ones(self.job.table.n_rows, bool)}
+        return {**super().masks(fold), "all": self._final}
 
     def evaluate(self, step: Evaluation) -> None:
         job, folds = self.job, self.folds
@@ -331,5 +334,5 @@ class _CrossValidation(Selection):
         compared = [self._tested[entry.label] for entry in self._ranked if not entry.is_over_limit]
         return LeaderboardResult(
             self._ranked, champion.trained, self._decision_of(self.best.label), self._held_out, best.candidates[-1],
-            last, best.decisions[-1], score_selection(self.job, compared),
+            last, best.decisions[-1], int(self._final.sum()), score_selection(self.job, compared),
         )  # fmt: skip

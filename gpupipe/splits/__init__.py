@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from gpupipe.splits.folds import Fold, check_splits, hold_out, make_splits
+from gpupipe.splits.fold import Fold
+from gpupipe.splits.folds import check_splits, hold_out, make_splits
 from gpupipe.splits.settings import Predefined, Split
+from gpupipe.splits.time_folds import final_training_rows
 from gpupipe.table.holdout import RareClassError
 
-__all__ = ["Fold", "Predefined", "RareClassError", "Split", "check_splits", "hold_out", "make_splits"]
+__all__ = [
+    "Fold",
+    "Predefined",
+    "RareClassError",
+    "Split",
+    "check_splits",
+    "final_training_rows",
+    "hold_out",
+    "make_splits",
+]

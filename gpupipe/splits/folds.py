@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from gpupipe.errors import ConfigError, DataError
-from gpupipe.splits.settings import Level, Predefined, Split, parse_cutoff
-from gpupipe.table.holdout import RareClassError, count_of, held_out, known_times
+from gpupipe.splits.fold import Fold
+from gpupipe.splits.settings import EXPANDING, Level, Predefined, Split
+from gpupipe.splits.time_folds import make_time_folds
+from gpupipe.table.holdout import RareClassError, count_of, held_out
 from gpupipe.typing import Array
 
-
-@dataclass(frozen=True)
-class Fold:
-    """Masks of the training and test rows of one split; a row may be in neither.
-
-    Attributes
-    ----------
-    train, test : array of bool, shape (n_rows,)
-    """
-
-    train: Array
-    test: Array
+CHANGE = "change the share or the column, or add rows"
 
 
 def make_splits(
@@ -33,7 +23,7 @@ def make_splits(
     seed: int = 0,
     parts: tuple[Array, Sequence[Level | None]] | None = None,
 ) -> list[Fold]:
-    """Return the folds of a split; one fold without ``cv``.
+    """Return the folds of a split, those of a repeat together; one fold without ``cv``.
 
     Parameters
     ----------
@@ -55,27 +45,28 @@ def make_splits(
     DataError
         If the training or test rows would be empty, there are too few groups or rows of a class, or times are missing.
     ConfigError
-        If ``cutoff`` does not match the type of the column, or ``column`` names an unknown level.
+        If ``cutoff``, ``gap`` or ``window`` does not match the type of the column, or ``column`` names an unknown
+        level.
     """
     seed = seed if split.seed is None else split.seed
+    if split.time is not None:
+        if times is None or (split.group is not None and groups is None):
+            raise ValueError("split.time is set, so times must be given, and groups if split.group is set")
+        return make_time_folds(split, times, groups, seed)
     strata = _strata(split, y)
     if split.cv is not None:
-        return _cross_validation(split, n_rows, strata, groups, times, seed)
+        return _cross_validation(split, n_rows, strata, groups, seed)
     if split.column is not None:
         if parts is None:
             raise ValueError("split.column is set, so parts must be given")
-        return [_checked(Fold(*_split_by_column(split.column, *parts)), "split.column")]
-    if split.cutoff is not None:
-        if times is None:
-            raise ValueError("split.cutoff is set, so times must be given")
-        test = known_times(times) >= _from_cutoff(split.cutoff, times)
-    elif split.shuffle or groups is not None or times is not None:
-        test = held_out(n_rows, split.test_size, strata, groups, times, seed)
+        return [Fold(*_split_by_column(split.column, *parts)).require_rows("split.column", CHANGE)]
+    if split.shuffle or groups is not None:
+        test = held_out(n_rows, split.test_size, strata, groups, None, seed)
     else:
         import numpy as np
 
         test = np.arange(n_rows) >= n_rows - count_of(n_rows, split.test_size)
-    return [_checked(Fold(~test, test), "split")]
+    return [Fold(~test, test).require_rows("split", CHANGE)]
 
 
 def check_splits(
@@ -87,9 +78,9 @@ def check_splits(
     seed: int = 0,
     parts: tuple[Array, Sequence[Level | None]] | None = None,
 ) -> None:
-    """Raise the errors of `make_splits` without computing cross-validation folds."""
-    if split.cv is not None:
-        _require_folds(split, n_rows, _strata(split, y), groups, times)
+    """Raise the errors of `make_splits` without computing random folds."""
+    if split.cv is not None and split.time is None:
+        _require_folds(split, n_rows, _strata(split, y), groups)
     else:
         make_splits(split, n_rows, y, groups, times, seed, parts)
 
@@ -101,12 +92,13 @@ def _strata(split: Split, y: Array | None) -> Array | None:
 
 
 def hold_out(
-    train: Array, share: float, y: Array | None, groups: Array | None, times: Array | None, seed: int
-) -> tuple[Array, Array]:
+    split: Split, train: Array, share: float, y: Array | None, groups: Array | None, times: Array | None, seed: int
+) -> Fold:
     """Split training rows into rows to fit and rows to validate on, by the rules of `make_splits`.
 
     Parameters
     ----------
+    split : Split
     train : array of bool, shape (n_rows,)
     share : float
         Share of the training rows to hold out.
@@ -116,30 +108,35 @@ def hold_out(
 
     Returns
     -------
-    (array of bool, array of bool), each of shape (n_rows,)
+    Fold
         Masks of the rows to fit and to validate on.
     """
     import numpy as np
 
     rows = np.flatnonzero(train)
     strata, groups, times = (None if values is None else values[rows] for values in (y, groups, times))
-    if groups is not None or times is not None:
-        strata = None
-    # A different random stream than that of the split, as the same draws would give a biased sample of its rest.
-    chosen = held_out(len(rows), share, strata, groups, times, (seed, 1))
-    validation = np.zeros(len(train), bool)
-    validation[rows[chosen]] = True
-    fold = _checked(Fold(train & ~validation, validation), "evaluate.validation")
-    return fold.train, fold.test
+    fold = Fold(np.zeros(len(train), bool), np.zeros(len(train), bool))
+    if times is not None:
+        update = {"test_size": share, "cv": None, "cutoff": None, "window": EXPANDING}
+        try:
+            (inner,) = make_time_folds(split.model_copy(update=update), times, groups, seed)
+        except DataError as error:
+            raise DataError(f"validation: {error.what}", where="evaluate.validation", fix=error.fix) from error
+        fold.train[rows[inner.train]] = True
+        chosen = inner.test
+    else:
+        # A different random stream than that of the split, as the same draws would give a biased sample of its rest.
+        chosen = held_out(len(rows), share, None if groups is not None else strata, groups, None, (seed, 1))
+        fold.train[rows[~chosen]] = True
+    fold.test[rows[chosen]] = True
+    return fold.require_rows("evaluate.validation", CHANGE)
 
 
-def _cross_validation(
-    split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None, seed: int
-) -> list[Fold]:
+def _cross_validation(split: Split, n_rows: int, y: Array | None, groups: Array | None, seed: int) -> list[Fold]:
     import numpy as np
 
     folds = []
-    for train, test in _fold_rows(split, n_rows, y, groups, times, seed):
+    for train, test in _fold_rows(split, n_rows, y, groups, seed):
         fold = Fold(np.zeros(n_rows, bool), np.zeros(n_rows, bool))
         fold.train[train] = True
         fold.test[test] = True
@@ -148,32 +145,29 @@ def _cross_validation(
 
 
 def _fold_rows(
-    split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None, seed: int
+    split: Split, n_rows: int, y: Array | None, groups: Array | None, seed: int
 ) -> Iterator[tuple[Array, Array]]:
     """Yield the training and test row numbers of each fold, identical to those of scikit-learn."""
     import numpy as np
     from sklearn import model_selection
 
-    _require_folds(split, n_rows, y, groups, times)
+    _require_folds(split, n_rows, y, groups)
     cv, nothing = split.cv or 0, np.zeros((n_rows, 0))
-    if groups is not None:
+    if groups is not None and split.repeats == 1:
         yield from model_selection.GroupKFold(cv).split(nothing, groups=groups)
-    elif times is not None:
-        order = np.argsort(known_times(times), kind="stable")
-        try:
-            folds = list(model_selection.TimeSeriesSplit(cv).split(nothing))
-        except ValueError as error:
-            raise DataError(f"too few rows: {error}", where="split.cv", fix="use fewer folds") from error
-        yield from ((order[train], order[test]) for train, test in folds)
-    else:
-        shuffling = {"shuffle": split.shuffle, "random_state": seed if split.shuffle else None}
-        if y is None:
+        return
+    # One generator for all repeats, as in scikit-learn's RepeatedKFold: the first has the folds of a single one.
+    shuffling = {"shuffle": split.shuffle, "random_state": np.random.RandomState(seed) if split.shuffle else None}
+    for _ in range(split.repeats):
+        if groups is not None:
+            yield from model_selection.GroupKFold(cv, **shuffling).split(nothing, groups=groups)
+        elif y is None:
             yield from model_selection.KFold(cv, **shuffling).split(nothing)
         else:
             yield from model_selection.StratifiedKFold(cv, **shuffling).split(nothing, y)
 
 
-def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | None, times: Array | None) -> None:
+def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | None) -> None:
     """Raise DataError if rows, groups or rows of a class are fewer than the folds; does not import scikit-learn."""
     import numpy as np
 
@@ -184,7 +178,7 @@ def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | N
         n_groups = len(np.unique(groups))
         if n_groups < cv:
             raise DataError(f"{n_groups} groups are too few for {cv} folds", where="split.cv", fix="use fewer folds")
-    elif times is None and y is not None:
+    elif y is not None:
         counts = np.bincount(y)
         rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
         if counts[rarest] < cv:
@@ -222,30 +216,3 @@ def _level_text(level: Level | None) -> str:
     if isinstance(level, bool):
         return str(level).lower()
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
-
-
-def _checked(fold: Fold, where: str) -> Fold:
-    """Return `fold`; raise DataError if one of its masks is empty."""
-    for name, mask in (("train", fold.train), ("test", fold.test)):
-        if not mask.any():
-            raise DataError(
-                f"the split leaves none of {len(mask):,} rows to {name} on",
-                where=where,
-                fix="change the share, the cutoff or the column, or add rows",
-            )
-    return fold
-
-
-def _from_cutoff(cutoff: str, times: Array) -> float:
-    """Return the cutoff in the unit of the column."""
-    number, is_time = parse_cutoff(cutoff)
-    if times.dtype.kind == "i" and not is_time:
-        what = f"expected a date, as the column is a datetime; got cutoff {cutoff!r}"
-        raise ConfigError(what, where="split.cutoff", fix="write it as 2012-10-01")
-    if times.dtype.kind != "i" and is_time:
-        raise ConfigError(
-            f"expected a number, as the column is numeric; got cutoff {cutoff!r}",
-            where="split.cutoff",
-            fix="write a number, or declare the column as datetime in source.schema",
-        )
-    return number

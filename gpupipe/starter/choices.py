@@ -88,6 +88,9 @@ def split_offers(analysis: TargetAnalysis) -> list[tuple[str, dict[str, Any]]]:
                 {"cv": FOLDS, "group": groups[0]},
             )
         )
+    if times and groups:
+        comment = f"To test on later rows of other values of {groups[0]}; gap: the time until a target is known:"
+        offers.append((comment, {"cv": FOLDS, "time": times[0], "group": groups[0], "gap": "7d"}))
     return [offer for offer in offers if offer]
 
 

@@ -40,7 +40,7 @@ def held_out(
 ) -> Array:
     """Return the mask of held-out rows."""
     if groups is not None:
-        return _by_group(groups, share, seed)
+        return choose_groups(groups, share, seed)
     if times is not None:
         return _latest(times, share)
     return _at_random(n_rows, share, strata, seed)
@@ -97,8 +97,14 @@ def _apportion(counts: Array, total: int) -> list[int]:
     return shares
 
 
-def _by_group(groups: Array, share: float, seed: Any) -> Array:
-    """Hold out whole groups, in random order, so that the number of rows is closest to the share."""
+def choose_groups(groups: Array, share: float, seed: Any) -> Array:
+    """Return the mask of the rows of whole groups, drawn so that their number is closest to the share of the rows.
+
+    Raises
+    ------
+    DataError
+        If all rows are in one group.
+    """
     import numpy as np
 
     _, codes = np.unique(groups, return_inverse=True)

@@ -185,7 +185,7 @@ def test_the_plan_counts_the_rows_built_from_events(path: Path) -> None:
     ("split", "message"),
     [
         ({}, "each customer has a row per cut-off, and the split puts them on both sides"),
-        ({"time": "as_of", "cutoff": CUT_OFFS[-1]}, "cut-off is only 31 days later, before they were known"),
+        ({"time": "as_of", "cutoff": CUT_OFFS[-1]}, "the first test row is only 31 days later than training rows"),
         ({"group": "customer"}, ""),
     ],
 )

@@ -105,7 +105,7 @@ def test_no_fold_and_no_validation_learns_of_its_other_rows(cv: int | None, tmp_
     job = job_of(table)
     masks = [fold.train for fold in folds_of(job)]
     if cv is None:  # where a threshold or the best model is chosen, on rows that are held out once more
-        masks.append(hold_out(masks[0], 0.2, None, None, None, job.config.seed)[0])
+        masks.append(hold_out(job.config.split, masks[0], 0.2, None, None, None, job.config.seed).train)
     for mask in masks:
         others = with_other_rows(table, ~mask)
         for view in ("dense", "codes"):

@@ -4,15 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 
 from gpupipe.errors import DataError
 from gpupipe.splits import Split, make_splits
 
 RNG = np.random.default_rng(0)
 N = 203
-Y, GROUPS, TIMES = RNG.integers(0, 3, N), RNG.integers(0, 30, N), RNG.permutation(N) * 1_000_000
-ORDER = np.argsort(TIMES)
+Y, GROUPS = RNG.integers(0, 3, N), RNG.integers(0, 30, N)
 
 
 def _rows(folds: Any) -> list[tuple[list[int], list[int]]]:
@@ -44,9 +43,20 @@ def test_grouped_folds_match_group_kfold() -> None:
     assert _rows(make_splits(Split(cv=3, group="g"), N, Y, GROUPS)) == expected
 
 
-def test_time_folds_match_time_series_split() -> None:
-    expected = [(ORDER[train], ORDER[test]) for train, test in TimeSeriesSplit(4).split(TIMES)]
-    assert _rows(make_splits(Split(cv=4, time="t"), N, Y, None, TIMES)) == _reference(expected)
+def test_repeats_match_those_of_scikit_learn() -> None:
+    expected = RepeatedStratifiedKFold(n_splits=3, n_repeats=4, random_state=5).split(Y, Y)
+    assert _rows(make_splits(Split(cv=3, repeats=4), N, Y, seed=5)) == _reference(expected)
+    expected = RepeatedKFold(n_splits=3, n_repeats=2, random_state=5).split(Y)
+    assert _rows(make_splits(Split(cv=3, repeats=2), N, seed=5)) == _reference(expected)
+
+
+def test_repeats_keep_groups_together_and_differ() -> None:
+    folds = make_splits(Split(cv=3, repeats=2, group="g"), N, Y, GROUPS, seed=1)
+    for fold in folds:
+        assert not set(GROUPS[fold.train]) & set(GROUPS[fold.test])
+    for repeat in (folds[:3], folds[3:]):
+        assert (np.sum([fold.test for fold in repeat], axis=0) == 1).all()
+    assert _rows(folds[:3]) != _rows(folds[3:])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,7 @@ def test_time_folds_match_time_series_split() -> None:
             "class code 1 has 3 rows; 5 folds need at least 5",
         ),
         ({"cv": 5, "group": "g"}, {"n_rows": 9, "groups": np.arange(9) % 3}, "3 groups are too few for 5 folds"),
-        ({"cv": 5, "time": "t"}, {"n_rows": 5, "times": np.arange(5)}, "too few rows"),
+        ({"cv": 5, "time": "t"}, {"n_rows": 5, "times": np.arange(5)}, "5 distinct times are too few"),
     ],
 )
 def test_too_few_of_something_is_refused_with_a_remedy(

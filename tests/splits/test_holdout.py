@@ -162,23 +162,24 @@ def test_validation_rows_come_from_the_training_rows_only(y: Any, seed: int) -> 
     fold = _one({}, len(y), y, seed=seed)
     if (np.bincount(y[fold.train]) == 1).any():
         return
-    fit_mask, validation = hold_out(fold.train, 0.25, y, None, None, seed)
-    assert (fit_mask | validation == fold.train).all()
-    assert not (fit_mask & validation).any()
-    assert validation.sum() == np.ceil(fold.train.sum() * 0.25)
+    inner = hold_out(Split(), fold.train, 0.25, y, None, None, seed)
+    assert (inner.train | inner.test == fold.train).all()
+    assert not (inner.train & inner.test).any()
+    assert inner.test.sum() == np.ceil(fold.train.sum() * 0.25)
 
 
 def test_validation_keeps_groups_together_and_takes_the_latest_rows() -> None:
     rng = np.random.default_rng(0)
     train, groups, times = rng.random(500) < 0.8, rng.integers(0, 40, 500), rng.integers(0, 10**6, 500)
     y = rng.integers(0, 2, 500)
-    fit_mask, validation = hold_out(train, 0.2, y, groups, None, 0)
-    assert not set(groups[fit_mask].tolist()) & set(groups[validation].tolist())
-    fit_mask, validation = hold_out(train, 0.2, y, None, times, 0)
-    assert times[fit_mask].max() < times[validation].min()
+    inner = hold_out(Split(group="g"), train, 0.2, y, groups, None, 0)
+    assert not set(groups[inner.train].tolist()) & set(groups[inner.test].tolist())
+    inner = hold_out(Split(time="t", gap="90 rows"), train, 0.2, y, None, times, 0)
+    assert times[inner.train].max() < times[inner.test].min()
+    assert (inner.train | inner.test).sum() == train.sum() - 90
 
 
 def test_validation_rows_are_an_unbiased_sample_of_the_training_rows() -> None:
     fold = _one({}, 20_000, seed=5)
-    _, validation = hold_out(fold.train, 0.2, None, None, None, 5)
+    validation = hold_out(Split(), fold.train, 0.2, None, None, None, 5).test
     assert np.flatnonzero(validation).mean() == pytest.approx(10_000, rel=0.03)

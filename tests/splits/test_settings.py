@@ -12,7 +12,16 @@ from gpupipe.splits import Split
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"group": "a", "time": "b"}, "group and time cannot be combined"),
+        ({"group": "a", "column": {"name": "part", "test": ["x"]}}, "group and column cannot be combined"),
+        ({"gap": "7d"}, "gap needs time"),
+        ({"window": "90d"}, "window needs time"),
+        ({"time": "b", "gap": "0 rows"}, "expected a duration such as 7d, a number of rows such as 500 rows"),
+        ({"time": "b", "gap": "soon"}, "got 'soon'"),
+        ({"time": "b", "window": "growing"}, "expected expanding, rolling, a duration"),
+        ({"time": "b", "window": "rolling"}, "rolling needs cv"),
+        ({"time": "b", "purge": "test"}, "purge needs group and time"),
+        ({"repeats": 3}, "repeats needs random folds: set cv"),
+        ({"time": "b", "cv": 5, "repeats": 3}, "repeats needs random folds"),
         ({"time": "b", "column": {"name": "part", "test": ["x"]}}, "time and column cannot be combined"),
         ({"group": "a", "stratify": True}, "stratify cannot be combined with group"),
         ({"cutoff": "2012-10-01"}, "cutoff needs time"),

@@ -18,6 +18,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Load a trained model and predict.",
         ("Model", "load_model", "Scorer", "load_scorer", "UntrustedModel", "PredictionWarning"),
     ),
+    "Validation": ("Split rows over time for scikit-learn.", ("GroupTimeSplit",)),
     "Features": ("Features without models, for scikit-learn or for a training loop.", ("FeatureProgram", "kernel")),
     "Tensors": (
         "Hand the matrix to other libraries without a copy.",

@@ -39,6 +39,27 @@ KINDS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
         "day",
     ),
     (
+        "Time, with a gap",
+        {"time": "day", "test_size": 0.25, "gap": "2"},
+        "Rows in the `gap` before the first test row are not used: their targets are not known yet when the model is "
+        "trained. A duration such as `7d`, a number in the unit of a numeric column, or a number of rows: `500 rows`.",
+        "day",
+    ),
+    (
+        "Groups and time",
+        {"group": "customer", "time": "day", "test_size": 0.4},
+        "The test rows are later and of other groups. The groups to test are drawn from those with later rows; other "
+        "later rows are not used.",
+        "customer",
+    ),
+    (
+        "New groups",
+        {"group": "customer", "time": "day", "test_size": 0.4, "purge": "test"},
+        "Later rows of groups that have no training row. `purge: train` tests all later rows instead, and trains on "
+        "none of their groups.",
+        "customer",
+    ),
+    (
         "Time, from a cut-off",
         {"time": "day", "cutoff": "9"},
         "The test rows are those at or after the cut-off: a date, or a number for a numeric column.",
@@ -67,6 +88,19 @@ KINDS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
         {"cv": 3, "time": "day"},
         "As in `TimeSeriesSplit`: each fold trains on earlier rows and tests on the rows after them.",
         "day",
+    ),
+    (
+        "Cross-validation over time, with a rolling window",
+        {"cv": 3, "time": "day", "window": "rolling"},
+        "Each fold trains on as many rows as the first; `window: 90d` on those of that time. So does the exported "
+        "model, on the latest rows.",
+        "day",
+    ),
+    (
+        "Repeated cross-validation",
+        {"cv": 3, "repeats": 2},
+        "The metrics are means over all folds; `predictions.parquet` and the curves are those of the first repeat.",
+        "class",
     ),
 )
 
@@ -97,7 +131,7 @@ def _section(title: str, given: dict[str, Any], text: str, shown: str, links: Ma
     )
     columns = {"class": CLASSES, "customer": GROUPS, "day": DAYS, "part": np.array(LEVELS)[PARTS]}
     values = columns[shown]
-    order = np.argsort(values, kind="stable") if settings.time else np.arange(N_ROWS)
+    order = np.argsort(DAYS) if settings.time else np.arange(N_ROWS)
     rows = [[f"fold {i}" if len(folds) > 1 else "split", *_marks(fold, order)] for i, fold in enumerate(folds, 1)]
     written = yaml.safe_dump({"split": given}, default_flow_style=None, sort_keys=False, width=100)
     return "\n\n".join(

@@ -173,6 +173,10 @@ class HistoryOp(KeyedOp):
         """True if the op requires event times."""
         return self.gap is not None
 
+    def value_columns(self) -> tuple[str, ...]:
+        """Return the columns whose values the op reads."""
+        return tuple(getattr(self, "columns", ()))
+
 
 def subtract_age(times: Array, age_us: int) -> Array:
     """Return the exclusive cut-offs before which events are at least `age_us` microseconds old at `times`.

@@ -52,6 +52,10 @@ class RFM(HistoryOp):
     unit: TimeUnit = Field("days", description="Unit of recency and tenure.")
     needs_time: ClassVar[bool] = True
 
+    def value_columns(self) -> tuple[str, ...]:
+        """Return the columns whose values the op reads."""
+        return () if self.amount is None else (self.amount,)
+
     def derive(self, sources: DerivationSources) -> Iterable[DerivedColumn]:
         """Yield a column for each figure."""
         from gpupipe_kernels import keyed

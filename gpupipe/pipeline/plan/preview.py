@@ -240,9 +240,10 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
     folds, n = folds_of(job), job.table.n_rows
     train, test = folds[0].train, folds[0].test
     settings = job.config.evaluate
-    if job.config.split.cv:
+    split = job.config.split
+    if split.cv:
         return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
     if not needs_validation(job.config, entries, job.y is not None):
         return SplitFractions(float(train.mean()), float(test.mean()))
-    fit, held = hold_out(train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
-    return SplitFractions(float(fit.sum() / n), float(test.mean()), 1, float(held.sum() / n))
+    held = hold_out(split, train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
+    return SplitFractions(float(held.train.sum() / n), float(test.mean()), 1, float(held.test.sum() / n))

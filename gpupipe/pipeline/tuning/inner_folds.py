@@ -33,7 +33,7 @@ def make_inner_folds(
     DataError
         If there are fewer rows or groups than folds.
     """
-    inner = split.model_copy(update={"cv": n_folds, "column": None, "cutoff": None, "seed": None})
+    inner = split.model_copy(update={"cv": n_folds, "column": None, "cutoff": None, "repeats": 1, "seed": None})
     own_seed = int(np.random.SeedSequence([seed if split.seed is None else split.seed, STREAM]).generate_state(1)[0])
     codes = y.astype(np.int64) if goal.task in CLASSIFICATION else None
     try:
