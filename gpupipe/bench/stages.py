@@ -24,6 +24,7 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.read_stage import read_table
+from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.blocks import EncodedTable, Table
@@ -138,7 +139,7 @@ def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: Stage
 
 def score_rows(job: Job, y: Array | None, prediction: Prediction, X: Array) -> dict[str, float]:
     """Return the metrics of the test rows."""
-    return replace(job, metrics=measured_metrics(job)).score(y, prediction, Decision(), X)
+    return replace(job, metrics=measured_metrics(job)).score(None if y is None else Truth(y), prediction, Decision(), X)
 
 
 def measured_metrics(job: Job) -> tuple[str, ...]:

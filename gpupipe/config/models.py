@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import count
 from typing import Annotated, Any, Self
 
@@ -79,6 +80,16 @@ def _refuse_entry_keys(params: Any, model: type[ModelSettings]) -> None:
         message = "is not a parameter of the model but a key of its entry: indent it like the name of the model"
         error = PydanticCustomError("entry_key", "{message}", {"message": message})
         raise combine_errors("ModelEntry", [InitErrorDetails(type=error, loc=(key,), input=given) for key in wrong])
+
+
+def weight_errors(models: Sequence[ModelEntry]) -> list[InitErrorDetails]:
+    """Return an error for each entry whose model takes no row weights, for a configuration with ``source.weight``."""
+    what = "{name} takes no sample weights, and source.weight is set; remove one of them"
+    return [
+        InitErrorDetails(type=PydanticCustomError("weight", what, {"name": entry.name}), loc=("models", i), input=None)
+        for i, entry in enumerate(models)
+        if not entry.params.takes_sample_weight
+    ]
 
 
 def refuse_shared_labels(entries: tuple[ModelEntry, ...]) -> tuple[ModelEntry, ...]:

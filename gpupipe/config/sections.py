@@ -14,7 +14,7 @@ from gpupipe.config.document import Node
 from gpupipe.config.event_ops import entity_errors, keyed_ops
 from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.limits import Limits
-from gpupipe.config.models import ModelEntry, refuse_shared_labels
+from gpupipe.config.models import ModelEntry, refuse_shared_labels, weight_errors
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
 from gpupipe.config.target_delay import gap_errors
@@ -160,6 +160,12 @@ class Config(Settings):
     @model_validator(mode="after")
     def _delays_of_the_target_agree(self) -> Config:
         if errors := gap_errors(self):
+            raise combine_errors("Config", errors)
+        return self
+
+    @model_validator(mode="after")
+    def _models_take_weights(self) -> Config:
+        if self.source.weight is not None and (errors := weight_errors(self.models)):
             raise combine_errors("Config", errors)
         return self
 

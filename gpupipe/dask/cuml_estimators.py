@@ -93,7 +93,9 @@ def refusal(name: str, params: Mapping[str, Any], shape: tuple[int, int], weight
         return NO_TWIN[name]
     found = ESTIMATORS[name].refusals(params)
     if weighted:
-        found.append(EstimatorRefusal(f"cuml.dask's {name} has no sample weights", "remove class_weight"))
+        found.append(
+            EstimatorRefusal(f"cuml.dask's {name} has no sample weights", "remove class_weight and source.weight")
+        )
     if name == "Ridge" and shape[1] == 1:
         found.append(EstimatorRefusal("cuml.dask's Ridge needs at least 2 features", "add a feature"))
     if not found:

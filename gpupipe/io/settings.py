@@ -207,6 +207,11 @@ class Source(TableSource):
         (), description="Columns that identify a row. They are never features; they are copied to the predictions."
     )
     positive: Label | tuple[Label, ...] | None = Field(None, description="Label or labels of the positive class.")
+    weight: str | None = Field(
+        None,
+        description="Column with the weight of each row, a number from 0: a row with weight 2 counts as two equal rows "
+        "in training and evaluation, a row with weight 0 in neither. It is never a feature. Default: all rows weigh 1.",
+    )
     cache: Literal["auto"] | bool | str = Field(
         "auto",
         description="Cache the encoded table on disk: true, false, a folder, or auto (tables of at least 64 MiB).",
@@ -225,7 +230,9 @@ class Source(TableSource):
     def _has_no_file_settings_with_entities(self) -> Source:
         if self.entities is None:
             return self
-        for_files = self.model_fields_set - {"entities", "target", "positive", "cache"}
+        if self.weight is not None:
+            raise ValueError(f"weight: {self.weight!r} cannot be read, because the rows are built from events")
+        for_files = self.model_fields_set - {"entities", "target", "positive", "weight", "cache"}
         if given := sorted(name for name in for_files if getattr(self, name) != type(self).model_fields[name].default):
             raise ValueError(
                 f"{', '.join(given)}: the rows are built from table {self.entities.table!r}; set this on that table"
@@ -239,6 +246,15 @@ class Source(TableSource):
         for section, names in (("drop", self.drop), ("id", self.id)):
             if self.target is not None and self.target in names:
                 raise ValueError(f"{section}: {self.target!r} is the target and cannot be listed here")
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_its_weight(self) -> Source:
+        if self.weight is not None and self.weight == self.target:
+            raise ValueError(f"weight: {self.weight!r} is the target; choose another column")
+        for section, names in (("drop", self.drop), ("id", self.id)):
+            if self.weight is not None and self.weight in names:
+                raise ValueError(f"{section}: {self.weight!r} is the weight and cannot be listed here")
         return self
 
     @property

@@ -58,7 +58,9 @@ class Calibration:
         return Calibration("sigmoid", slope=value["slope"], intercept=value["intercept"])
 
 
-def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isotonic"]) -> Calibration:
+def fit_calibration(
+    probability: Array, y: Array, how: Literal["sigmoid", "isotonic"], *, sample_weight: Array | None = None
+) -> Calibration:
     """Fit a calibration with scikit-learn, on the host.
 
     Parameters
@@ -67,6 +69,8 @@ def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isoto
         Predictions for rows that the model was not trained on; on the host.
     y : array of 0 and 1, shape (n,)
     how : {"sigmoid", "isotonic"}
+    sample_weight : array of float64, shape (n,), optional
+        Weight of each row.
 
     Raises
     ------
@@ -82,29 +86,31 @@ def fit_calibration(probability: Array, y: Array, how: Literal["sigmoid", "isoto
             where=f"evaluate.calibrate: {how}",
             fix="set calibrate: none, or increase evaluate.validation",
         )
-    return _isotonic(probability, y) if how == "isotonic" else _sigmoid(probability, y)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    return (_isotonic if how == "isotonic" else _sigmoid)(probability, y, weight)
 
 
-def _isotonic(probability: Array, y: Array) -> Calibration:
+def _isotonic(probability: Array, y: Array, weight: Array) -> Calibration:
     import numpy as np
     from sklearn.isotonic import IsotonicRegression
 
-    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(probability.astype(np.float64), y)
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    fitted = model.fit(probability.astype(np.float64), y, sample_weight=weight)
     return Calibration("isotonic", x=tuple(fitted.X_thresholds_.tolist()), y=tuple(fitted.y_thresholds_.tolist()))
 
 
-def _sigmoid(probability: Array, y: Array) -> Calibration:
+def _sigmoid(probability: Array, y: Array, weight: Array) -> Calibration:
     """Fit slope and intercept to Platt's smoothed targets, which keep them finite for separable classes."""
     import numpy as np
     from sklearn.linear_model import LogisticRegression
 
-    positives, negatives = y.sum(), len(y) - y.sum()
+    positives, negatives = weight @ y, weight @ (1 - y)
     target = np.where(y > 0, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     # A soft target is a pair of weighted rows, one of each class.
     logits = np.tile(_logit(probability, np), 2)[:, None]
     labels = np.repeat([1, 0], len(y))
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8).fit(
-        logits, labels, sample_weight=np.concatenate([target, 1 - target])
+        logits, labels, sample_weight=np.concatenate([weight * target, weight * (1 - target)])
     )
     return Calibration("sigmoid", slope=float(fitted.coef_[0, 0]), intercept=float(fitted.intercept_[0]))
 

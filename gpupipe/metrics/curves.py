@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpupipe.backends.weighted_quantiles import weighted_quantiles
 from gpupipe.metrics.predictions import ClassPredictions, Threshold, ValuePredictions
 from gpupipe.metrics.ranking import Ranking
 from gpupipe.typing import Array, ArrayNamespace
@@ -55,11 +58,13 @@ class Curves:
     precision_recall : list of Points
         x: recall, y: precision.
     calibration : list of Points
-        x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows.
+        x: mean probability in a bin, y: fraction of positive rows in it; all bins have the same number of rows, or the
+        same weight.
     gains : list of Points
         x: fraction of all rows, those with the highest probability first, y: fraction of the class among them.
     top : list of TopRows
-        Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each.
+        Binary only: of a round number of rows, then of `TOP_FRACTIONS` of all rows; at least `MIN_TOP_ROWS` each. None
+        with weights.
     """
 
     roc: list[Points] = field(default_factory=list)
@@ -79,8 +84,8 @@ class Residuals:
         True and predicted values of a sample of rows.
     edges : list of float, length bins + 1
         Bin edges of the histogram of all residuals.
-    counts : list of int
-        Number of rows in each bin.
+    counts : list of int, or of float with weights
+        Number or weight of the rows in each bin.
     mean, std : float
         Mean and standard deviation of the residuals.
     quantiles : dict of str to float
@@ -94,7 +99,7 @@ class Residuals:
     y_true: list[float]
     y_pred: list[float]
     edges: list[float]
-    counts: list[int]
+    counts: list[float]
     mean: float
     std: float
     quantiles: dict[str, float]
@@ -103,68 +108,98 @@ class Residuals:
 
 
 def confusion(
-    task: str, y_true: Array, predicted: Array, threshold: Threshold = 0.5, n_classes: int = 2, *, backend: Backend
-) -> list[list[int]]:
-    """Return the confusion matrix: row i, column j is the number of rows of class i predicted as j."""
-    rows = ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend)
-    counts: list[list[int]] = rows.counts.tolist()
+    task: str,
+    y_true: Array,
+    predicted: Array,
+    threshold: Threshold = 0.5,
+    n_classes: int = 2,
+    *,
+    sample_weight: Array | None = None,
+    backend: Backend,
+) -> list[list[float]]:
+    """Return the confusion matrix: row i, column j is the number of rows of class i predicted as j, or their weight."""
+    rows = ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, sample_weight=sample_weight)
+    counts: list[list[float]] = rows.counts.tolist()
     return counts
 
 
-def curves(task: str, y_true: Array, predicted: Array, n_classes: int = 2, *, backend: Backend) -> Curves:
+def curves(
+    task: str,
+    y_true: Array,
+    predicted: Array,
+    n_classes: int = 2,
+    *,
+    sample_weight: Array | None = None,
+    backend: Backend,
+) -> Curves:
     """Return the curves of a classifier; classes without rows, or with all rows, have none."""
-    rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend)
+    rows = ClassPredictions.of(task, y_true, predicted, 0.5, n_classes, backend, sample_weight=sample_weight)
     found = Curves()
     for code, ranking in rows.rankings():
         found.roc.append(_thinned(code, *_roc(ranking), backend))
         found.precision_recall.append(_thinned(code, *_precision_recall(ranking), backend))
         found.calibration.append(_binned(code, ranking))
         found.gains.append(_thinned(code, *_gains(ranking), backend))
-        if n_classes == 2:
+        if n_classes == 2 and sample_weight is None:
             found.top.extend(_top_rows(ranking))
     return found
 
 
 def residuals(
-    y_true: Array, predicted: Array, sample: int = 800, bins: int = 40, seed: int = 0, *, backend: Backend
+    y_true: Array,
+    predicted: Array,
+    sample: int = 800,
+    bins: int = 40,
+    seed: int = 0,
+    *,
+    sample_weight: Array | None = None,
+    backend: Backend,
 ) -> Residuals:
-    """Return the summary of the residuals of a regressor."""
+    """Return the summary of the residuals of a regressor; the sample of rows is drawn without regard to weights."""
     import numpy as np
 
-    found, xp = ValuePredictions.of(y_true, predicted, backend), backend.xp
+    found, xp = ValuePredictions.of(y_true, predicted, backend, sample_weight), backend.xp
     off, n_rows = found.error, len(found.value)
     rows = np.arange(n_rows)
     if n_rows > sample:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, sample, replace=False))
     chosen = backend.to_device(rows)
-    counts, edges = xp.histogram(off, bins)
-    quantiles = backend.to_host(xp.quantile(off, QUANTILES)).tolist()
-    errors = backend.to_host(xp.quantile(abs(off), ERROR_QUANTILES)).tolist()
-    constant_error = xp.quantile(abs(found.y_true - xp.quantile(found.y_true, 0.5)), 0.5)
+    counts, edges = xp.histogram(off, bins, weights=found.sample_weight)
+    (middle,) = _quantiles(found, found.y_true, (0.5,))
+    (constant_error,) = _quantiles(found, abs(found.y_true - middle), (0.5,))
+    mean = found.mean(off)
     return Residuals(
         backend.to_host(found.y_true[chosen]).tolist(),
         backend.to_host(found.value[chosen]).tolist(),
         backend.to_host(edges).tolist(),
         backend.to_host(counts).tolist(),
-        float(backend.to_host(off.mean())),
-        float(backend.to_host(off.std())),
-        {str(q): value for q, value in zip(QUANTILES, quantiles, strict=True)},
-        {str(q): value for q, value in zip(ERROR_QUANTILES, errors, strict=True)},
-        float(backend.to_host(constant_error)),
+        mean,
+        math.sqrt(found.mean((off - mean) ** 2)),
+        {str(q): value for q, value in zip(QUANTILES, _quantiles(found, off, QUANTILES), strict=True)},
+        {str(q): value for q, value in zip(ERROR_QUANTILES, _quantiles(found, abs(off), ERROR_QUANTILES), strict=True)},
+        constant_error,
     )
+
+
+def _quantiles(rows: ValuePredictions, values: Array, shares: Sequence[float]) -> list[float]:
+    backend, weight = rows.backend, rows.sample_weight
+    if weight is not None:
+        return weighted_quantiles(values, weight, shares, backend)
+    found: list[float] = backend.to_host(backend.xp.quantile(values, shares)).tolist()
+    return found
 
 
 def _roc(ranking: Ranking) -> tuple[Array, Array]:
     """Return false and true positive rates, without the points on a straight line between their neighbours."""
     hits, misses, xp = ranking.hits, ranking.misses, ranking.backend.xp
-    kept = _corners(len(hits), xp.diff(hits[1:], 2) | xp.diff(misses[1:], 2), xp)
+    kept = _corners(len(hits), (xp.diff(hits[1:], 2) != 0) | (xp.diff(misses[1:], 2) != 0), xp)
     return misses[kept] / ranking.negatives, hits[kept] / ranking.positives
 
 
 def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
     """Return recall and precision, without the points between two others of the same recall."""
     recall, precision = ranking.precision_recall()
-    rises = ranking.hits[2:] - ranking.hits[1:-1]
+    rises = ranking.hits[2:] != ranking.hits[1:-1]
     kept = _corners(len(recall), rises[:-1] | rises[1:], ranking.backend.xp)
     return recall[kept], precision[kept]
 
@@ -172,14 +207,14 @@ def _precision_recall(ranking: Ranking) -> tuple[Array, Array]:
 def _gains(ranking: Ranking) -> tuple[Array, Array]:
     """Return fractions of all rows and of the class, without points on a straight line between their neighbours."""
     hits, rows, xp = ranking.hits, ranking.hits + ranking.misses, ranking.backend.xp
-    kept = _corners(len(hits), xp.diff(hits[1:], 2) | xp.diff(rows[1:], 2), xp)
+    kept = _corners(len(hits), (xp.diff(hits[1:], 2) != 0) | (xp.diff(rows[1:], 2) != 0), xp)
     return rows[kept] / (ranking.positives + ranking.negatives), hits[kept] / ranking.positives
 
 
 def _top_rows(ranking: Ranking) -> list[TopRows]:
     import numpy as np
 
-    n_rows = ranking.positives + ranking.negatives
+    n_rows = int(ranking.positives + ranking.negatives)
     rounds = [n for n in TOP_ROWS if n <= n_rows // 10][:1]
     shares = [n for share in TOP_FRACTIONS if (n := round(share * n_rows)) >= MIN_TOP_ROWS]
     if not rounds:
@@ -193,7 +228,7 @@ def _top_rows(ranking: Ranking) -> list[TopRows]:
 def _corners(n_points: int, bends: Array, xp: ArrayNamespace) -> Array:
     """Return a mask of the points to keep: the first two, the last, and each point ``i + 2`` with ``bends[i]``."""
     kept = xp.ones(n_points, dtype=bool)
-    kept[2:-1] = bends != 0
+    kept[2:-1] = bends
     return kept
 
 
@@ -221,11 +256,21 @@ def _binned(code: int, ranking: Ranking) -> Points:
     rows = (ranking.hits + ranking.misses).astype("float64")
     total = xp.zeros(len(rows))
     total[1:] = xp.cumsum(ranking.scores * (rows[1:] - rows[:-1]))
-    least, more = divmod(ranking.positives + ranking.negatives, CALIBRATION_BINS)
-    sizes = np.repeat([least + 1, least], [more, CALIBRATION_BINS - more])  # from the lowest probability
-    sizes = sizes[sizes > 0]
+    sizes = _bin_sizes(ranking)
     edges = backend.to_device(np.append(np.cumsum(sizes[::-1])[::-1], 0).astype(np.float64))
     hits, sums = (
         -np.diff(backend.to_host(xp.interp(edges, rows, along))) for along in (ranking.hits.astype("float64"), total)
     )
     return Points(code, (sums / sizes).tolist(), (hits / sizes).tolist())
+
+
+def _bin_sizes(ranking: Ranking) -> Array:
+    """Return the number of rows of each bin, or its weight, from the lowest probability."""
+    import numpy as np
+
+    total = ranking.positives + ranking.negatives
+    if isinstance(total, float):
+        return np.full(CALIBRATION_BINS, total / CALIBRATION_BINS)
+    least, more = divmod(total, CALIBRATION_BINS)
+    sizes = np.repeat([least + 1, least], [more, CALIBRATION_BINS - more])
+    return sizes[sizes > 0]

@@ -78,6 +78,7 @@ def evaluate(
     n_classes: int = 2,
     X: Callable[[Array | None], Array] | None = None,
     *,
+    sample_weight: Array | None = None,
     costs: Costs | None = None,
     backend: Backend,
 ) -> dict[str, float]:
@@ -97,6 +98,8 @@ def evaluate(
     X : callable, optional
         Clustering and embedding: called with row numbers, int64, shape (m,), in no order, or None for all rows; returns
         these rows of the feature matrix on the host.
+    sample_weight : array of float, shape (n,), optional
+        Weight of each row; a row with weight 2 counts as two equal rows. Clusters and embeddings are measured without.
     costs : Costs, optional
         binary: costs for the metric ``cost``.
     backend : Backend
@@ -112,7 +115,7 @@ def evaluate(
     DataError
         If a predicted value is not a probability, or not finite.
     """
-    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, costs, backend)
+    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
@@ -135,6 +138,7 @@ def _predictions(
     threshold: Threshold,
     n_classes: int,
     X: Callable[[Array | None], Array] | None,
+    sample_weight: Array | None,
     costs: Costs | None,
     backend: Backend,
 ) -> Predictions | None:
@@ -145,8 +149,8 @@ def _predictions(
     if not len(y_true):
         return None
     if task == "regression":
-        return ValuePredictions.of(y_true, predicted, backend)
-    return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs)
+        return ValuePredictions.of(y_true, predicted, backend, sample_weight)
+    return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs, sample_weight)
 
 
 def _sample(found: Array, X: Callable[[Array | None], Array], backend: Backend) -> UnlabelledPredictions:

@@ -38,6 +38,7 @@ def permutation_importance(
     repeats: int = 3,
     rows: int = 5_000,
     seed: int = 0,
+    sample_weight: Array | None = None,
     costs: Costs | None = None,
     backend: Backend,
 ) -> list[ColumnImportance]:
@@ -59,6 +60,8 @@ def permutation_importance(
     rows : int
         Maximum number of rows, drawn with the seed.
     seed : int
+    sample_weight : array of float, shape (n,), optional
+        Weight of each row in the metric; rows are drawn without regard to it.
     backend : Backend
         Backend that computes predictions and metrics.
     """
@@ -68,10 +71,14 @@ def permutation_importance(
     chosen = np.arange(len(X)) if len(X) <= rows else np.sort(generator.choice(len(X), rows, replace=False))
     sample = np.array(X[chosen], order="F")  # always a copy: it is shuffled in place
     truth = backend.to_device(np.asarray(y)[chosen])
+    weight = None if sample_weight is None else backend.to_device(np.asarray(sample_weight)[chosen])
     sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
 
     def score() -> float:
-        found = evaluate(task, truth, predict(sample), [metric], threshold, n_classes, costs=costs, backend=backend)
+        found = evaluate(
+            task, truth, predict(sample), [metric], threshold, n_classes, sample_weight=weight, costs=costs,
+            backend=backend,
+        )  # fmt: skip
         return sign * found[metric]
 
     before = score()

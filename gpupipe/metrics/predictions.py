@@ -40,6 +40,8 @@ class ClassPredictions:
     backend : Backend
     costs : Costs, optional
         Cost of each kind of decision.
+    sample_weight : array of float64, shape (n,), optional
+        The weight of each row; None if all rows weigh 1.
     """
 
     y_true: Array
@@ -48,6 +50,7 @@ class ClassPredictions:
     n_classes: int
     backend: Backend
     costs: Costs | None = None
+    sample_weight: Array | None = None
 
     @staticmethod
     def of(
@@ -58,6 +61,7 @@ class ClassPredictions:
         n_classes: int,
         backend: Backend,
         costs: Costs | None = None,
+        sample_weight: Array | None = None,
     ) -> ClassPredictions:
         """Return the predictions on the device of `backend`, from arrays of any dtype on the host or the device.
 
@@ -71,12 +75,15 @@ class ClassPredictions:
         label = predicted_labels(task, probability, backend.to_device(threshold) if has_rows(threshold) else threshold)
         if probability.ndim > 1:  # float32 probabilities sum to 1 with a rounding error
             probability = probability / probability.sum(axis=1, keepdims=True)
-        return ClassPredictions(y_true, _within(probability, backend), label, n_classes, backend, costs)
+        weight = _on_device(sample_weight, backend)
+        return ClassPredictions(y_true, _within(probability, backend), label, n_classes, backend, costs, weight)
 
     @cached_property
     def counts(self) -> Array:
-        """Confusion matrix, on the host: row i, column j is the number of rows of class i predicted as j."""
-        cells = self.backend.xp.bincount(self.y_true * self.n_classes + self.label, minlength=self.n_classes**2)
+        """Confusion matrix, on the host: row i, column j is the number or weight of rows of class i predicted as j."""
+        cells = self.backend.xp.bincount(
+            self.y_true * self.n_classes + self.label, self.sample_weight, minlength=self.n_classes**2
+        )
         return self.backend.to_host(cells).reshape(self.n_classes, self.n_classes)
 
     @property
@@ -100,7 +107,7 @@ class ClassPredictions:
         """
         for code in [1] if self.n_classes == 2 else range(self.n_classes):
             score = self.probability if self.probability.ndim == 1 else self.probability[:, code]
-            ranking = Ranking.of(self.y_true == code, score, self.backend)
+            ranking = Ranking.of(self.y_true == code, score, self.backend, self.sample_weight)
             if ranking.is_defined:
                 yield code, ranking
 
@@ -117,8 +124,8 @@ class ClassPredictions:
         return mean(roc), mean(precision_recall)
 
     def mean(self, values: Array) -> float:
-        """Return the mean of an array on the device of the backend."""
-        return float(self.backend.to_host(values.mean()))
+        """Return the mean over the rows of an array on the device of the backend."""
+        return weighted_mean(values, self.sample_weight, self.backend)
 
 
 @dataclass(frozen=True)
@@ -129,14 +136,17 @@ class ValuePredictions:
     ----------
     y_true, value : array of float64, shape (n,)
     backend : Backend
+    sample_weight : array of float64, shape (n,), optional
+        The weight of each row; None if all rows weigh 1.
     """
 
     y_true: Array
     value: Array
     backend: Backend
+    sample_weight: Array | None = None
 
     @staticmethod
-    def of(y_true: Array, value: Array, backend: Backend) -> ValuePredictions:
+    def of(y_true: Array, value: Array, backend: Backend, sample_weight: Array | None = None) -> ValuePredictions:
         """Return the predictions on the device of `backend`.
 
         Raises
@@ -147,7 +157,7 @@ class ValuePredictions:
         y_true, value = (backend.to_device(given).astype("float64", copy=False) for given in (y_true, value))
         if not bool(backend.to_host(backend.xp.isfinite(value).all())):
             raise _invalid_prediction("values that are not finite")
-        return ValuePredictions(y_true, value, backend)
+        return ValuePredictions(y_true, value, backend, _on_device(sample_weight, backend))
 
     @property
     def error(self) -> Array:
@@ -155,8 +165,8 @@ class ValuePredictions:
         return self.y_true - self.value
 
     def mean(self, values: Array) -> float:
-        """Return the mean of an array on the device of the backend."""
-        return float(self.backend.to_host(values.mean()))
+        """Return the mean over the rows of an array on the device of the backend."""
+        return weighted_mean(values, self.sample_weight, self.backend)
 
 
 @dataclass(frozen=True)
@@ -173,6 +183,17 @@ class UnlabelledPredictions:
 
     X: Array
     found: Array
+
+
+def _on_device(sample_weight: Array | None, backend: Backend) -> Array | None:
+    return None if sample_weight is None else backend.to_device(sample_weight).astype("float64", copy=False)
+
+
+def weighted_mean(values: Array, sample_weight: Array | None, backend: Backend) -> float:
+    """Return the mean of an array on the device of `backend`, by weight if weights are given."""
+    if sample_weight is None:
+        return float(backend.to_host(values.mean()))
+    return float(backend.to_host((values * sample_weight).sum() / sample_weight.sum()))
 
 
 def mean(values: Sequence[float]) -> float:

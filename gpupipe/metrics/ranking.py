@@ -27,22 +27,22 @@ class Ranking:
     ----------
     scores : array of float64, shape (m,)
         Distinct scores, highest first.
-    hits, misses : array of int64, shape (m + 1,)
-        Number of rows of the class, and of other rows, with one of the ``i`` highest scores.
-    positives, negatives : int
-        Number of all rows of the class, and of all other rows.
+    hits, misses : array of int64, or of float64 with weights, shape (m + 1,)
+        Number or weight of the rows of the class, and of other rows, with one of the ``i`` highest scores.
+    positives, negatives : int, or float with weights
+        Number or weight of all rows of the class, and of all other rows.
     backend : Backend
     """
 
     scores: Array
     hits: Array
     misses: Array
-    positives: int
-    negatives: int
+    positives: float
+    negatives: float
     backend: Backend
 
     @staticmethod
-    def of(is_positive: Array, score: Array, backend: Backend) -> Ranking:
+    def of(is_positive: Array, score: Array, backend: Backend, sample_weight: Array | None = None) -> Ranking:
         """Return the ranking of rows, by one sort.
 
         Parameters
@@ -50,8 +50,11 @@ class Ranking:
         is_positive : array of bool, shape (n,)
         score : array of float64 in [0, 1], shape (n,)
         backend : Backend
-            Backend of both arrays.
+            Backend of the arrays.
+        sample_weight : array of float64, shape (n,), optional
         """
+        if sample_weight is not None:
+            return _weighted(is_positive, score, sample_weight, backend)
         xp = backend.xp
         # The bits of floats in [0, 1], read as integers, have the same order, and the top two bits are 0 (the shift
         # drops the sign of a negative zero). So the class fits into the lowest bit. Sorting keys is several times as
@@ -75,10 +78,13 @@ class Ranking:
         return self.positives > 0 and self.negatives > 0
 
     def roc_area(self) -> float:
-        """Return the area under the ROC curve: an integer count of half pairs of rows, rounded only by the division."""
+        """Return the area under the ROC curve.
+
+        Without weights, it is an integer count of half pairs of rows, rounded only by the division.
+        """
         hits, misses = self.hits, self.misses
-        area = ((misses[1:] - misses[:-1]) * (hits[1:] + hits[:-1])).sum()
-        return int(self.backend.to_host(area)) / (2 * self.positives * self.negatives)
+        area = self.backend.to_host(((misses[1:] - misses[:-1]) * (hits[1:] + hits[:-1])).sum()).item()
+        return float(area / (2 * self.positives * self.negatives))
 
     def average_precision(self) -> float:
         """Return the area under the precision-recall curve as a sum of steps."""
@@ -93,6 +99,19 @@ class Ranking:
         precision = self.backend.xp.ones(len(self.hits))
         precision[1:] = self.hits[1:] / (self.hits + self.misses)[1:]
         return self.hits / self.positives, precision
+
+
+def _weighted(is_positive: Array, score: Array, sample_weight: Array, backend: Backend) -> Ranking:
+    xp = backend.xp
+    order = xp.argsort(score)[::-1]
+    ranked, own = score[order], xp.where(is_positive[order], sample_weight[order], 0.0)
+    others = xp.where(is_positive[order], 0.0, sample_weight[order])
+    is_last = xp.ones(len(ranked), dtype=bool)
+    is_last[:-1] = ranked[1:] != ranked[:-1]
+    last = xp.flatnonzero(is_last)
+    hits, misses = (_from_zero(xp.cumsum(weight)[last], backend) for weight in (own, others))
+    positives, negatives = (float(backend.to_host(weight[-1])) for weight in (hits, misses))
+    return Ranking(ranked[last], hits, misses, positives, negatives, backend)
 
 
 def _from_zero(values: Array, backend: Backend) -> Array:

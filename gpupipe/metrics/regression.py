@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gpupipe.backends.weighted_quantiles import weighted_quantiles
 from gpupipe.metrics.predictions import ValuePredictions
 from gpupipe.metrics.registry import metric
 from gpupipe.tasks import REGRESSION
@@ -16,9 +17,9 @@ def r2(rows: ValuePredictions) -> float:
     """Fraction of the variance of the target that is explained; undefined for fewer than 2 rows."""
     if len(rows.y_true) < 2:
         return math.nan
-    spread, error = (rows.y_true - rows.y_true.mean()) ** 2, rows.error**2
+    spread, error = (rows.y_true - rows.mean(rows.y_true)) ** 2, rows.error**2
     # A constant target scores 1 if it is predicted exactly, else 0, as in scikit-learn.
-    total, unexplained = (float(rows.backend.to_host(squares.sum())) for squares in (spread, error))
+    total, unexplained = (rows.mean(squares) for squares in (spread, error))
     return 1.0 - unexplained / total if total else float(unexplained == 0.0)
 
 
@@ -37,6 +38,8 @@ def mae(rows: ValuePredictions) -> float:
 @metric("median_ae", REGRESSION, greater_is_better=False)
 def median_ae(rows: ValuePredictions) -> float:
     """Median absolute error, in units of the target."""
+    if rows.sample_weight is not None:
+        return weighted_quantiles(abs(rows.error), rows.sample_weight, [0.5], rows.backend)[0]
     return float(rows.backend.to_host(rows.backend.xp.median(abs(rows.error))))
 
 

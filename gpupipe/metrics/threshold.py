@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
     from gpupipe.metrics.settings import Costs
 
-Score = Callable[[Array, Array, int, int], Array]
+Score = Callable[[Array, Array, float, float], Array]
 
-# Each rule scores every possible threshold by true and false positives, and the numbers of positives and negatives.
+# Each rule scores every possible threshold by true and false positives, and all positives and negatives.
 RULES: dict[str, Score] = {
     "best_f1": lambda tp, fp, pos, neg: 2 * tp / (tp + fp + pos),
     "best_accuracy": lambda tp, fp, pos, neg: (tp + neg - fp) / (pos + neg),
@@ -24,7 +24,15 @@ RULES: dict[str, Score] = {
 }
 
 
-def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None = None, *, backend: Backend) -> float:
+def choose_threshold(
+    y: Array,
+    probability: Array,
+    how: str,
+    costs: Costs | None = None,
+    *,
+    sample_weight: Array | None = None,
+    backend: Backend,
+) -> float:
     """Return the threshold that is best on these rows.
 
     Parameters
@@ -35,6 +43,8 @@ def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None
     how : {"best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"}
     costs : Costs, optional
         Required by min_cost.
+    sample_weight : array of float, shape (n,), optional
+        Weight of each row.
     backend : Backend
         Backend that computes; arrays are copied to its device.
 
@@ -49,7 +59,7 @@ def choose_threshold(y: Array, probability: Array, how: str, costs: Costs | None
     DataError
         If the rows have only one class, or a value is not a probability.
     """
-    rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend)
+    rows = ClassPredictions.of("binary", y, probability, 0.5, 2, backend, sample_weight=sample_weight)
     ranking = next((found for _, found in rows.rankings()), None)
     if ranking is None:
         raise DataError(
@@ -73,7 +83,7 @@ def _saving(costs: Costs) -> Score:
     """Return the rule that scores a threshold by the negative total cost of its decisions."""
     (true_negative, false_positive), (false_negative, true_positive) = cost_matrix(costs)
 
-    def score(tp: Array, fp: Array, pos: int, neg: int) -> Array:
+    def score(tp: Array, fp: Array, pos: float, neg: float) -> Array:
         return -(tp * true_positive + (pos - tp) * false_negative + fp * false_positive + (neg - fp) * true_negative)
 
     return score

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,9 @@ class FitContext:
     groups, times : array, shape (n,), optional
         Values of the columns ``split.group`` and ``split.time`` of the training rows, on the host: rows that are held
         out of them have other groups, or later times.
+    weights : array of float64, shape (n,), optional
+        Weight of each training row (``source.weight``), on the host; None if all rows weigh 1. Class weights are not
+        among them.
     metric : str
         Name of the metric that ranks candidates; empty outside of a run.
     views : mapping of {"codes", "dense", "embedding"} to tuple of int
@@ -130,7 +133,14 @@ class FitContext:
     validation: ValidationRows | None = None
     groups: Array | None = None
     times: Array | None = None
+    weights: Array | None = None
     metric: str = ""
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
     report_rounds: Callable[[BestRound], None] = ignore_rounds
     report_out_of_bag: Callable[[Array], None] | None = None
+
+    def of_rows(self, rows: Array) -> FitContext:
+        """Return the context of some of the training rows, given as a mask or as row numbers."""
+        columns = (self.groups, self.times, self.weights)
+        groups, times, weights = (None if column is None else column[rows] for column in columns)
+        return replace(self, groups=groups, times=times, weights=weights)

@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +20,7 @@ from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
+from gpupipe.models.weights import takes_no_weights
 from gpupipe.references import split_reference
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
@@ -99,6 +101,8 @@ class Estimator(ModelSettings):
         return self._make(context.task, context.seed)
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        if sample_weight is not None and "sample_weight" not in signature(estimator.fit).parameters:
+            raise takes_no_weights(type(estimator).__name__)
         with self._explained("fit"):
             super().train(estimator, X, y, sample_weight, context)
         if context.task in CLASSIFICATION:

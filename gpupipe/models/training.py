@@ -25,7 +25,7 @@ from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.threads import limit_threads
-from gpupipe.models.weights import row_weights
+from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Matrix
 
@@ -68,7 +68,7 @@ def fit(
         Class codes from 0, or numbers, on the host; None for clustering and embedding.
     context : FitContext
     sample_weight : array of float, shape (n,), optional
-        Multiplied with the class weights.
+        Multiplied with the class weights; default: the weights of the context.
     n_threads : int, optional
         Number of CPU threads; default: those of the backend.
 
@@ -111,6 +111,8 @@ def prepare_rows(
 ) -> TrainingRows[MatrixT]:
     """Return the rows in the form that estimators take: class codes without gaps, class weights as row weights.
 
+    `sample_weight` replaces the weights of the context.
+
     Raises
     ------
     ConfigError
@@ -124,14 +126,16 @@ def prepare_rows(
             f"{name} cannot learn the task {task}",
             fix=f"choose another model; it learns {', '.join(sorted(model.tasks))}",
         )
+    if sample_weight is None:
+        sample_weight = context.weights
+    if sample_weight is not None and not model.takes_sample_weight:
+        raise takes_no_weights(name)
     classes: tuple[int, ...] = ()
     if task in CLASSIFICATION:
         assert y is not None
         y, classes, sample_weight = _codes_and_weights(model, y, context, sample_weight)
     elif getattr(model, "class_weight", None) is not None:
         raise ConfigError(f"{name}: class_weight is for classification; the task is {task}", fix="remove class_weight")
-    if sample_weight is not None and not model.takes_sample_weight:
-        raise ConfigError(f"{name} takes no sample weights", fix="remove the weights, or the model")
     return TrainingRows(X, y, sample_weight, classes)
 
 

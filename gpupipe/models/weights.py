@@ -55,6 +55,11 @@ def row_weights(
     return both
 
 
+def takes_no_weights(name: str) -> ConfigError:
+    """Return the error that a model cannot be trained with row weights."""
+    return ConfigError(f"{name} takes no sample weights", fix="remove the model, or source.weight")
+
+
 def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
     """Return the class code of a YAML value: text, number or boolean."""
     known = list(labels) or [str(code) for code in range(n_classes)]

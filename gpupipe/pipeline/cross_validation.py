@@ -13,8 +13,8 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.held_out_decisions import folds_to_learn_from, learn_decisions, take_rows
 from gpupipe.pipeline.job import Candidate, Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardEntry
+from gpupipe.pipeline.target import Truth
 from gpupipe.splits import Fold
-from gpupipe.typing import Array
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class CrossValidatedCandidate:
     scores: Sequence[Mapping[str, float]]
 
     @staticmethod
-    def of(job: Job, truths: Sequence[Array | None], candidates: Sequence[Candidate]) -> CrossValidatedCandidate:
+    def of(job: Job, truths: Sequence[Truth | None], candidates: Sequence[Candidate]) -> CrossValidatedCandidate:
         """Return a candidate from the targets of the test rows of each fold, and its models."""
         predictions, n_folds = [candidate.predictions["test"] for candidate in candidates], job.config.split.cv or 1
         decisions = learn_decisions(job, truths, predictions, n_folds, in_order=job.times is not None)
         scores = [
-            job.score(y, candidate.predictions["test"], decision, candidate.matrices["test"])
-            for y, candidate, decision in zip(truths, candidates, decisions, strict=True)
+            job.score(truth, candidate.predictions["test"], decision, candidate.matrices["test"])
+            for truth, candidate, decision in zip(truths, candidates, decisions, strict=True)
         ]
         return CrossValidatedCandidate(candidates, decisions, scores)
 
@@ -84,7 +84,6 @@ def pool_predictions(job: Job, folds: Sequence[Fold], best: CrossValidatedCandid
         for decision, candidate, _ in zip(best.decisions, best.candidates, folds, strict=False)
     ]
     predicted = take_rows(join_predictions(parts, job.backend.xp), job.backend.to_device(order))
-    y = None if job.y is None else job.y[rows[order]]
     thresholds = np.repeat([decision.threshold for decision in best.decisions[: len(folds)]], sizes)
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
-    return HeldOutPredictions(rows[order], y, predicted, thresholds[order], tested_in[order])
+    return HeldOutPredictions(rows[order], job.truth(rows[order]), predicted, thresholds[order], tested_in[order])

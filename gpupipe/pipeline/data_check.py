@@ -42,6 +42,7 @@ from gpupipe.pipeline.preparation import (
     split_columns,
 )
 from gpupipe.pipeline.read_stage import ReadTable, read_table
+from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.table.blocks import Table
@@ -144,9 +145,12 @@ class _Checker:
         table, derivation = self._derive(config, found)
         target = None if self.goal is None else TargetColumn.of(found.table, self.goal.target, self.backend)
         known, row_ids = known_rows(table, target, self.backend)
+        weights = None
+        with self._collected("source.weight"):
+            known, row_ids, weights = weighted_rows(config, known, row_ids, found.table.n_rows, self.backend)
         y = None if self.goal is None else target_values(target, row_ids, self.goal, config.source.positives)
         goal = self.goal or Goal("regression", config.source.target)
-        job = Job(config, self.backend, Timeline(), known, y, goal, (), derivation=derivation)
+        job = Job(config, self.backend, Timeline(), known, y, goal, (), weights=weights, derivation=derivation)
         self._models(config)
         self._split(config, job)
         self._features(config, job)
@@ -213,6 +217,7 @@ class _Checker:
         columns = [*(name for name in plain[""] if wanted.is_wanted(name)), *joined]
         split = config.split
         named = {"split.group": split.group, "split.time": split.time}
+        named["source.weight"] = config.source.weight
         named["split.column.name"] = None if split.column is None else split.column.name
         for path, column in named.items():
             if column is not None:

@@ -11,7 +11,7 @@ from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
-from gpupipe.typing import Array
+from gpupipe.pipeline.target import Truth
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,25 @@ def is_learned(evaluate: Evaluate) -> bool:
     return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
 
 
-def decide(evaluate: Evaluate, task: str, y: Array | None, prediction: Prediction, backend: Backend) -> Decision:
+def decide(evaluate: Evaluate, task: str, truth: Truth | None, prediction: Prediction, backend: Backend) -> Decision:
     """Return calibration and threshold, learned from predictions for held-out rows on `backend`.
 
     The calibration is fitted by scikit-learn, on the host.
     """
     if task != "binary":
         return Decision()
-    assert y is not None
+    assert truth is not None
     calibration = None
     if evaluate.calibrate != "none":
-        calibration = fit_calibration(backend.to_host(prediction.output), backend.to_host(y), evaluate.calibrate)
+        known = truth.mapped(backend.to_host)
+        calibration = fit_calibration(
+            backend.to_host(prediction.output), known.y, evaluate.calibrate, sample_weight=known.weights
+        )
     decision = Decision(calibration=calibration)
     if not isinstance(evaluate.threshold, str):
         return replace(decision, threshold=evaluate.threshold)
     probability = decision.apply(prediction, backend).output
-    threshold = choose_threshold(y, probability, evaluate.threshold, evaluate.cost, backend=backend)
+    threshold = choose_threshold(
+        truth.y, probability, evaluate.threshold, evaluate.cost, sample_weight=truth.weights, backend=backend
+    )
     return replace(decision, threshold=threshold)

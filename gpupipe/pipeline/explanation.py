@@ -13,6 +13,7 @@ from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
+from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.typing import Array
 
@@ -28,7 +29,7 @@ class ModelPlots:
     ----------
     curves : Curves, optional
         Classification only.
-    confusion : list of list of int, optional
+    confusion : list of list of float, optional
         Classification only; see `gpupipe.metrics.confusion`.
     residuals : Residuals, optional
         Regression only.
@@ -37,7 +38,7 @@ class ModelPlots:
     """
 
     curves: Curves | None = None
-    confusion: list[list[int]] | None = None
+    confusion: list[list[float]] | None = None
     residuals: Residuals | None = None
     cluster_sizes: list[int] | None = None
 
@@ -46,17 +47,20 @@ def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
     """Return the data of the plots: the champion's predictions of rows that it was not trained on."""
     task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.threshold
 
-    def measure(backend: Backend, y: Array | None, rows: Prediction) -> ModelPlots:
+    def measure(backend: Backend, truth: Truth | None, rows: Prediction) -> ModelPlots:
         if rows.label is not None:
             return ModelPlots(cluster_sizes=backend.to_host(backend.xp.bincount(rows.label)).tolist())
-        if y is None:
+        if truth is None:
             return ModelPlots()
+        y, weights = truth.y, truth.weights
         if task == "regression":
-            return ModelPlots(residuals=residuals(y, rows.output, seed=job.config.seed, backend=backend))
-        lines = curves(task, y, rows.output, n_classes, backend=backend)
-        return ModelPlots(lines, confusion(task, y, rows.output, threshold, n_classes, backend=backend))
+            found = residuals(y, rows.output, seed=job.config.seed, sample_weight=weights, backend=backend)
+            return ModelPlots(residuals=found)
+        lines = curves(task, y, rows.output, n_classes, sample_weight=weights, backend=backend)
+        counts = confusion(task, y, rows.output, threshold, n_classes, sample_weight=weights, backend=backend)
+        return ModelPlots(lines, counts)
 
-    return job.measure(measure, outcome.held_out.y, outcome.held_out.predicted)
+    return job.measure(measure, outcome.held_out.truth, outcome.held_out.predicted)
 
 
 @dataclass(frozen=True)
@@ -69,25 +73,28 @@ class ExplainedRows:
         Of the run's table, ascending.
     X : array, shape (n, d)
         Their feature matrix, on the host.
-    y : array, shape (n,)
+    truth : Truth
+        Their targets and weights, on the host.
     """
 
     rows: Array
     X: Array
-    y: Array
+    truth: Truth
 
     @staticmethod
     def of(job: Job, outcome: LeaderboardResult) -> ExplainedRows | None:
         """Return a sample drawn with the seed of the run; None without a target, or without importances."""
-        settings, y, folds = job.config.evaluate.importance_settings, outcome.explained_y, outcome.held_out.folds
-        if settings is None or y is None:
+        settings, folds = job.config.evaluate.importance_settings, outcome.held_out.folds
+        truth = outcome.explained_truth
+        if settings is None or truth is None:
             return None
         rows = outcome.held_out.rows if folds is None else outcome.held_out.rows[folds == folds.max()]
         X = outcome.explained.matrices["test"]
-        if len(y) <= settings.rows:
-            return ExplainedRows(rows, gather_rows(X, None, job.backend), y)
-        chosen = np.sort(np.random.default_rng(job.config.seed).choice(len(y), settings.rows, replace=False))
-        return ExplainedRows(rows[chosen], gather_rows(X, chosen, job.backend), y[chosen])
+        if len(truth) <= settings.rows:
+            return ExplainedRows(rows, gather_rows(X, None, job.backend), truth)
+        chosen = np.sort(np.random.default_rng(job.config.seed).choice(len(truth), settings.rows, replace=False))
+        sampled = truth.take(chosen)
+        return ExplainedRows(rows[chosen], gather_rows(X, chosen, job.backend), sampled)
 
 
 def measure_importances(
@@ -101,7 +108,7 @@ def measure_importances(
     settings = job.config.evaluate.importance_settings
     if settings is None or explained is None:
         return []
-    X, y = explained.X, explained.y
+    X = explained.X
     trained, decision, backend = outcome.explained.trained, outcome.explained_decision, job.backend
     groups: dict[str, list[int]] = {}
     read = set(trained.model.columns_read() or range(X.shape[1]))
@@ -134,7 +141,7 @@ def measure_importances(
         return permutation_importance(
             lambda shuffled: predict(shuffled).output,
             X,
-            y,
+            explained.truth.y,
             groups,
             task=job.goal.task,
             metric=job.metrics[0],
@@ -143,6 +150,7 @@ def measure_importances(
             repeats=settings.repeats,
             rows=settings.rows,
             seed=job.config.seed,
+            sample_weight=explained.truth.weights,
             costs=job.config.evaluate.cost,
             backend=backend,
         )

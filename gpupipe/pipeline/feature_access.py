@@ -12,7 +12,7 @@ from gpupipe.pipeline.arguments import in_python, python_errors, require_choice,
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.training import fit_view, select_rows
+from gpupipe.pipeline.training import fit_view
 from gpupipe.tasks import View
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.libraries import LIBRARIES
@@ -77,7 +77,7 @@ class FeatureAccess:
         with python_errors(config):
             backend = choose(config.device, config.device_options)
             job = open_job(config, backend, Timeline())
-            rows = select_rows(job.table, job.y, np.ones(job.table.n_rows, bool), job.goal, config, backend)
+            rows = job.rows(np.ones(job.table.n_rows, bool))
             fitted, X = fit_view(rows, view, config.features, backend)
             for text in fitted.warnings:
                 warnings.warn(in_python(text, config), stacklevel=2)

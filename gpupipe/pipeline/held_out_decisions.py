@@ -10,32 +10,34 @@ from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.decision import Decision, decide, is_learned
 from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.typing import Array
 
 DECISION_PARTS = 5  # folds of the validation rows
 
 
-def score_validation(job: Job, y: Array | None, prediction: Prediction) -> dict[str, float]:
+def score_validation(job: Job, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
     """Return the metrics of the validation rows, with decisions learned from other validation rows."""
     if not is_learned(job.config.evaluate) or job.goal.task != "binary":
-        return job.score(y, prediction, fixed_decision(job))
+        return job.score(truth, prediction, fixed_decision(job))
     from sklearn.model_selection import StratifiedKFold
 
-    assert y is not None
-    codes = job.backend.to_host(y).astype(np.int64)
+    assert truth is not None
+    codes = job.backend.to_host(truth.y).astype(np.int64)
     n_parts = min(DECISION_PARTS, int(np.bincount(codes, minlength=2).min()))
     if n_parts < 2:
-        return job.score(y, prediction, fixed_decision(job))
+        return job.score(truth, prediction, fixed_decision(job))
     parts = StratifiedKFold(n_parts, shuffle=True, random_state=job.config.seed).split(codes, codes)
     rows = [job.backend.to_device(test) for _, test in parts]
-    truths, predictions = [y[part] for part in rows], [take_rows(prediction, part) for part in rows]
+    truths = [truth.take(part) for part in rows]
+    predictions = [take_rows(prediction, part) for part in rows]
     decisions = learn_decisions(job, truths, predictions, n_parts, in_order=False)
     decided = join_predictions(
         [d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp
     )
     thresholds = np.repeat([decision.threshold for decision in decisions], [len(truth) for truth in truths])
-    return job.score(job.backend.xp.concatenate(truths), decided, Decision(thresholds))
+    return job.score(Truth.join(truths, job.backend.xp), decided, Decision(thresholds))
 
 
 def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
@@ -56,7 +58,7 @@ def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
 
 
 def learn_decisions(
-    job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction], n_folds: int, in_order: bool
+    job: Job, truths: Sequence[Truth | None], predictions: Sequence[Prediction], n_folds: int, in_order: bool
 ) -> list[Decision]:
     """Return for each set of rows the decision learned from the other sets of the same repeat of `n_folds` sets."""
     found = []
@@ -72,17 +74,18 @@ def take_rows(prediction: Prediction, rows: Array) -> Prediction:
     return prediction.mapped(lambda array: array[rows])
 
 
-def learn_decision(job: Job, truths: Sequence[Array | None], predictions: Sequence[Prediction]) -> Decision:
+def learn_decision(job: Job, truths: Sequence[Truth | None], predictions: Sequence[Prediction]) -> Decision:
     """Return the decision learned from sets of rows together; the configured threshold if nothing is learned."""
-    if not truths or job.y is None or not is_learned(job.config.evaluate):
+    known = [truth for truth in truths if truth is not None]
+    if not known or not is_learned(job.config.evaluate):
         return fixed_decision(job)
-    return decide_on(job, job.backend.xp.concatenate(truths), join_predictions(predictions, job.backend.xp))
+    return decide_on(job, Truth.join(known, job.backend.xp), join_predictions(predictions, job.backend.xp))
 
 
-def decide_on(job: Job, y: Array | None, prediction: Prediction) -> Decision:
+def decide_on(job: Job, truth: Truth | None, prediction: Prediction) -> Decision:
     """Return the decision learned from rows on the backend of `job`."""
     settings, task = job.config.evaluate, job.goal.task
-    return job.measure(lambda backend, y, rows: decide(settings, task, y, rows, backend), y, prediction)
+    return job.measure(lambda backend, truth, rows: decide(settings, task, truth, rows, backend), truth, prediction)
 
 
 def note_calibration(job: Job, stage: Stage) -> None:

@@ -26,7 +26,7 @@ from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.target import Goal, Truth
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
 from gpupipe.report.sentences import search_summary
@@ -57,6 +57,8 @@ class Job:
         The metrics to compute; the first one ranks the leaderboard.
     groups, times : array, shape (n_rows,), optional
         Values of the columns of ``split.group`` and ``split.time``.
+    weights : array of float64, shape (n_rows,), optional
+        The weight of each row (``source.weight``), more than 0; None if all rows weigh 1.
     row_ids : array of int32 or int64, shape (n_rows,)
         Position of each row in the input.
     derivation : Derivation, optional
@@ -82,6 +84,7 @@ class Job:
     metrics: tuple[str, ...]
     groups: Array | None = None
     times: Array | None = None
+    weights: Array | None = None
     row_ids: Array | None = None
     derivation: Derivation | None = None
     resources: Resources = ONE_PROCESS
@@ -110,34 +113,43 @@ class Job:
         taken: Array | None = None if self.y is None else self.y[mask]
         return taken
 
-    def truth(self, mask: Array) -> Array | None:
-        """Return the target of the rows in `mask`, on the backend."""
-        return None if self.y is None else self.backend.to_device(self.y[mask])
+    def truth(self, rows: Array) -> Truth | None:
+        """Return the target of `rows`, a mask or row numbers, with their weights, on the host."""
+        if self.y is None:
+            return None
+        return Truth(self.y[rows], None if self.weights is None else self.weights[rows])
+
+    def device_truth(self, rows: Array) -> Truth | None:
+        """Return the target of `rows`, a mask or row numbers, with their weights, on the backend."""
+        truth = self.truth(rows)
+        return None if truth is None else truth.mapped(self.backend.to_device)
 
     def rows(self, mask: Array) -> TrainingSet:
         """Return the rows in `mask` as a training set."""
         return select_rows(
-            self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation, self.groups, self.times
-        )
+            self.table, self.y, mask, self.goal, self.config, self.backend, self.derivation, self.groups, self.times,
+            self.weights,
+        )  # fmt: skip
 
     def score(
-        self, y: Array | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
+        self, truth: Truth | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
     ) -> dict[str, float]:
         """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target."""
 
-        def evaluate_on(backend: Backend, y: Array | None, prediction: Prediction) -> dict[str, float]:
+        def evaluate_on(backend: Backend, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
+            y, weights = (None, None) if truth is None else (truth.y, truth.weights)
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
                 self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
-                costs=self.config.evaluate.cost, backend=backend,
+                sample_weight=weights, costs=self.config.evaluate.cost, backend=backend,
             )  # fmt: skip
 
-        return self.measure(evaluate_on, y, prediction)
+        return self.measure(evaluate_on, truth, prediction)
 
     def measure(
-        self, work: Callable[[Backend, Array | None, Prediction], Result], y: Array | None, prediction: Prediction
+        self, work: Callable[[Backend, Truth | None, Prediction], Result], truth: Truth | None, prediction: Prediction
     ) -> Result:
-        """Return ``work(backend, y, prediction)``, with both arrays on that backend.
+        """Return ``work(backend, truth, prediction)``, with all arrays on that backend.
 
         This is the backend of the job, or the host if the device runs out of memory.
 
@@ -147,14 +159,14 @@ class Job:
             If the device runs out of memory and fallback is forbidden.
         """
         try:
-            return work(self.backend, None if y is None else self.backend.to_device(y), prediction)
+            return work(self.backend, None if truth is None else truth.mapped(self.backend.to_device), prediction)
         except Exception as error:
             if self.backend.name == "cpu" or not is_out_of_memory(error):
                 raise
         # After the handler: the exception keeps the memory of its frames allocated.
         self.backend.fall_back("out of device memory while sorting all predictions", "evaluate", OUT_OF_MEMORY_FIX)
         on_host = prediction.mapped(self.backend.to_host)
-        return work(self.backend.host, None if y is None else self.backend.to_host(y), on_host)
+        return work(self.backend.host, None if truth is None else truth.mapped(self.backend.to_host), on_host)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Candidate
 from gpupipe.pipeline.latency import Latency
+from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.generated_features import GeneratedFeatures, read_generated
@@ -71,8 +72,8 @@ class LeaderboardResult:
         Predictions of the test rows by models that were not trained on them.
     explained : Candidate
         Model whose test rows the importances are measured on; under cross-validation that of the last fold.
-    explained_y : array, optional
-        Targets of these test rows.
+    explained_truth : Truth, optional
+        Targets and weights of these test rows, on the host.
     explained_decision : Decision
         Decision of that model, learned without these rows.
     selection : mapping of str to float
@@ -89,7 +90,7 @@ class LeaderboardResult:
     decision: Decision
     held_out: HeldOutPredictions
     explained: Candidate
-    explained_y: Array | None
+    explained_truth: Truth | None
     explained_decision: Decision
     n_training_rows: int
     selection: Mapping[str, float] = field(default_factory=dict)
@@ -116,8 +117,8 @@ class HeldOutPredictions:
     ----------
     rows : array of int64, shape (n,)
         Row numbers of the run's table, ascending.
-    y : array, shape (n,), optional
-        Targets, on the host.
+    truth : Truth, optional
+        Targets and weights, on the host.
     predicted : Prediction
         Calibrated predictions, on the backend.
     threshold : float, or array of float64, shape (n,)
@@ -127,7 +128,7 @@ class HeldOutPredictions:
     """
 
     rows: Array
-    y: Array | None
+    truth: Truth | None
     predicted: Prediction
     threshold: Threshold
     folds: Array | None = None

@@ -20,6 +20,7 @@ from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, early_refusal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
+from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
@@ -130,13 +131,18 @@ class JobBuilder:
         known, row_ids = known_rows(table, target, backend)
         if dropped := table.n_rows - known.n_rows:
             timeline.note(f"{dropped:,} rows without a target were dropped")
+        _require_column("source.weight", config.source.weight, known, config)
+        n_known = known.n_rows
+        known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
+        if skipped := n_known - known.n_rows:
+            timeline.note(f"{skipped:,} rows with weight 0 were dropped")
         y = target_values(target, row_ids, goal, config.source.positives)
         for text in settings_without_effect(config, goal):
             timeline.note(text, "warning")
         names = metric_names(goal.task, config.evaluate)
         groups, times = split_columns(config, known, backend)
         return Job(
-            config, backend, timeline, known, y, goal, names, groups, times, row_ids, self._derivation,
+            config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, self._derivation,
             workers=self.workers, rules=found.rules, files=self.files,
         )  # fmt: skip
 
@@ -188,15 +194,19 @@ def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tupl
         If there is no such column.
     """
     group, time = config.split.group, config.split.time
-    for where, column in (("split.group", group), ("split.time", time)):
-        try:
-            _ = None if column is None else table.schema[column]
-        except SchemaError as error:
-            error.where = where
-            advise_dropped(error, config)
-            raise
+    _require_column("split.group", group, table, config)
+    _require_column("split.time", time, table, config)
     groups = None if group is None else _codes(table, group, backend)
     return groups, None if time is None else _times(table, time, backend)
+
+
+def _require_column(where: str, name: str | None, table: EncodedTable, config: Config) -> None:
+    try:
+        _ = None if name is None else table.schema[name]
+    except SchemaError as error:
+        error.where = where
+        advise_dropped(error, config)
+        raise
 
 
 def _codes(table: EncodedTable, column: str, backend: Backend) -> Array:

@@ -91,14 +91,14 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
     files = InputFiles.find(config.source, config.tables) if files is None else files
     broken = _broken(table, rules, config, backend, files)
     warnings = settle(
-        broken, *_rows_named(config, table.n_rows, broken, files.source), fix=f"correct the rows; or {LOOSEN}"
+        broken, *name_rows(config, table.n_rows, broken, files.source), fix=f"correct the rows; or {LOOSEN}"
     )
-    target = config.source.target
+    unserved = (config.source.target, config.source.weight)  # rows to predict have neither
     schema = table.schema
     served = [
         ServedRules(name, DeclaredColumn(schema[name].kind, time_format=schema[name].time_format), each)
         for name, given in rules.items()
-        if name != target  # rows to predict have no target
+        if name not in unserved
         for each in given
     ]
     return RuleResults(tuple(broken), tuple(warnings), tuple(served))
@@ -207,7 +207,7 @@ def _row(row: int) -> str:
     return f"row {row + 1:,}"
 
 
-def _rows_named(
+def name_rows(
     config: Config, n_rows: int, broken: Sequence[RuleViolation], files: Sequence[SourceFile]
 ) -> tuple[NameRow, str]:
     """Return a function that names rows in messages, and the location of the rows."""

@@ -50,7 +50,7 @@ from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
-from gpupipe.pipeline.target import unseen_labels
+from gpupipe.pipeline.target import Truth, unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
@@ -159,7 +159,8 @@ class _Execution(JobBuilder, RunSteps):
 
     def split(self) -> None:
         job = self.build()
-        checkpoints = RunCheckpoints(self._store, table_key(self._key, job.table, job.y, job.goal, job.workers))
+        truth = None if job.y is None else Truth(job.y, job.weights)
+        checkpoints = RunCheckpoints(self._store, table_key(self._key, job.table, truth, job.goal, job.workers))
         self._stack.enter_context(checkpoints.flush_on_error())
         require_tuning(self.config, job.workers)
         entries = choose_entries(self.config, job.goal, job.backend)
@@ -287,11 +288,10 @@ def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows, job.files)}
     if held_out.folds is not None:
         columns["fold"] = pa.array(held_out.folds)
-    if held_out.y is not None:
+    if held_out.truth is not None:
+        y = held_out.truth.y
         is_coded = goal.task in CLASSIFICATION
-        columns["target"] = (
-            pa.array(goal.labels).take(pa.array(held_out.y.astype(np.int64))) if is_coded else pa.array(held_out.y)
-        )
+        columns["target"] = pa.array(goal.labels).take(pa.array(y.astype(np.int64))) if is_coded else pa.array(y)
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.threshold)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 

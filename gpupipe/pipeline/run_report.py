@@ -56,6 +56,7 @@ def write_report(
         metric=name,
         higher_is_better=METRICS.get(name).greater_is_better,
         evaluated_on=_evaluated_on(n_folds, config.split.repeats),
+        weight=config.source.weight,
         rows_train=outcome.n_training_rows,
         rows_test=n_test,
         n_features=len(outcome.champion.features.features),
@@ -135,7 +136,7 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
     if drawn is None or counts is None:
         return None
     labels = [str(label) for label in job.goal.labels]
-    binary = job.goal.task == "binary"
+    binary, truth = job.goal.task == "binary", outcome.held_out.truth
     rule = job.config.evaluate.threshold
     return Classification(
         roc=_curves(drawn.roc, labels),
@@ -144,7 +145,7 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
         gains=_curves(drawn.gains, labels),
         headline=next((TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top), None),
         top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top[1:]],
-        prevalence=float(outcome.held_out.y.mean()) if binary and outcome.held_out.y is not None else None,
+        prevalence=float(np.average(truth.y, weights=truth.weights)) if binary and truth is not None else None,
         positive=labels[1] if binary else None,
         threshold=float(outcome.decision.threshold) if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",

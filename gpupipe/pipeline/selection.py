@@ -36,6 +36,7 @@ from gpupipe.pipeline.steps import (
     needs_validation,
     training_steps,
 )
+from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.splits import Fold, final_training_rows, hold_out
 from gpupipe.typing import Array
@@ -175,11 +176,11 @@ class _HoldoutSelection(Selection):
     def evaluate(self, step: Evaluation) -> None:
         job, candidates, test = self.job, self._rounds[0], self.folds[0].test
         with job.stage(f"{step.label}evaluate", job.metrics_place):
-            y = job.truth(test)
+            truth = job.device_truth(test)
             leaderboard = [
                 LeaderboardEntry(
                     c.trained.entry.label,
-                    job.score(y, c.predictions["test"], fixed_decision(job), c.matrices["test"]),
+                    job.score(truth, c.predictions["test"], fixed_decision(job), c.matrices["test"]),
                     seconds=c.trained.seconds,
                     search=c.trained.search,
                 )
@@ -198,10 +199,10 @@ class _HoldoutSelection(Selection):
     def result(self) -> LeaderboardResult:
         job, test, champion = self.job, self.folds[0].test, self._champion
         decision = self._decision_of(self.best.label)
-        y, predicted = job.target(test), decision.apply(champion.predictions["test"], job.backend)
-        held_out = HeldOutPredictions(np.flatnonzero(test), y, predicted, decision.threshold)
+        truth, predicted = job.truth(test), decision.apply(champion.predictions["test"], job.backend)
+        held_out = HeldOutPredictions(np.flatnonzero(test), truth, predicted, decision.threshold)
         n_rows = int(self.folds[0].train.sum())
-        return LeaderboardResult(self._ranked, champion.trained, decision, held_out, champion, y, decision, n_rows)
+        return LeaderboardResult(self._ranked, champion.trained, decision, held_out, champion, truth, decision, n_rows)
 
 
 class _ValidatedSelection(_HoldoutSelection):
@@ -222,23 +223,23 @@ class _ValidatedSelection(_HoldoutSelection):
         if step.label == REFIT:
             (self._champion,) = self._rounds[-1]
             with job.stage(f"{step.label}evaluate", job.metrics_place):
-                y_test = job.truth(test)
+                truth = job.device_truth(test)
                 decision = self._decision_of(self.best.label)
-                self._ranked[0].metrics = job.score(y_test, self._champion.predictions["test"], decision)
+                self._ranked[0].metrics = job.score(truth, self._champion.predictions["test"], decision)
             self._ranked[0].seconds += self._champion.trained.seconds
             self._ranked[0].search = self._champion.trained.search
             return
         candidates = self._rounds[0]
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
-            y, y_test = job.truth(self._held.test), job.truth(test)
+            held, tested = job.device_truth(self._held.test), job.device_truth(test)
             self._decisions = {
-                c.trained.entry.label: decide_on(job, y, c.predictions["validation"]) for c in candidates
+                c.trained.entry.label: decide_on(job, held, c.predictions["validation"]) for c in candidates
             }
             leaderboard = [
                 LeaderboardEntry(
                     c.trained.entry.label,
-                    job.score(y_test, c.predictions["test"], self._decisions[c.trained.entry.label]),
-                    score_validation(job, y, c.predictions["validation"]),
+                    job.score(tested, c.predictions["test"], self._decisions[c.trained.entry.label]),
+                    score_validation(job, held, c.predictions["validation"]),
                     c.trained.seconds,
                     search=c.trained.search,
                 )
@@ -284,7 +285,7 @@ def _named(candidates: Sequence[Candidate], label: str) -> Candidate:
 class _CrossValidation(Selection):
     """Selection by the mean over the folds; the best candidate is trained again on all rows, or on the last window."""
 
-    _truths: list[Array | None]
+    _truths: list[Truth | None]
     _tested: dict[str, CrossValidatedCandidate]
     _held_out: HeldOutPredictions
 
@@ -301,7 +302,7 @@ class _CrossValidation(Selection):
         job, folds = self.job, self.folds
         with job.stage(f"{step.label}evaluate", job.metrics_place) as stage:
             note_calibration(job, stage)
-            self._truths = truths = [job.truth(fold.test) for fold in folds]
+            self._truths = truths = [job.device_truth(fold.test) for fold in folds]
             self._tested = {
                 entry.label: CrossValidatedCandidate.of(job, truths, [candidates[k] for candidates in self._rounds])
                 for k, entry in enumerate(self.entries)
@@ -329,7 +330,7 @@ class _CrossValidation(Selection):
         return self._decisions[label]
 
     def result(self) -> LeaderboardResult:
-        best, (champion,), last = self._tested[self.best.label], self._rounds[-1], self.job.target(self.folds[-1].test)
+        best, (champion,), last = self._tested[self.best.label], self._rounds[-1], self.job.truth(self.folds[-1].test)
         self._ranked[0].search = champion.trained.search
         compared = [self._tested[entry.label] for entry in self._ranked if not entry.is_over_limit]
         return LeaderboardResult(

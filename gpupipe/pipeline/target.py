@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, Column
 from gpupipe.tasks import CLASSIFICATION, Task
-from gpupipe.typing import Array
+from gpupipe.typing import Array, ArrayNamespace
 
 MOST_LISTED = 10  # target values listed in a message
 
@@ -53,6 +53,39 @@ class Goal:
 
 
 TableT = TypeVar("TableT", bound=EncodedTable)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True values of some rows, which predictions are compared with.
+
+    Attributes
+    ----------
+    y : array of float64, shape (n,)
+        Class codes or numbers.
+    weights : array of float64, shape (n,), optional
+        The weight of each row; None if all rows weigh 1.
+    """
+
+    y: Array
+    weights: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def mapped(self, function: Callable[[Array], Array]) -> Truth:
+        """Return the results of `function` for both arrays."""
+        return Truth(function(self.y), None if self.weights is None else function(self.weights))
+
+    def take(self, rows: Array) -> Truth:
+        """Return some of the rows, given as a mask or as row numbers."""
+        return self.mapped(lambda array: array[rows])
+
+    @staticmethod
+    def join(parts: Sequence[Truth], xp: ArrayNamespace) -> Truth:
+        """Return sets of rows as one."""
+        weights = [part.weights for part in parts if part.weights is not None]
+        return Truth(xp.concatenate([part.y for part in parts]), xp.concatenate(weights) if weights else None)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def _batch(
         labels=job.goal.labels,
         task=job.goal.task,
     )
-    return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), metadata=metadata)
+    weight = None if job.weights is None else job.backend.to_device(job.weights[mask].astype(np.float32))
+    return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), weight=weight, metadata=metadata)
 
 
 def _target(job: Job, mask: Array, codes: str) -> Array | None:

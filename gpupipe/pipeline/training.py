@@ -73,6 +73,8 @@ class TrainingSet:
         Columns that no op may select, with the reason.
     groups, times : array, shape (n_rows,), optional
         Values of the columns of ``split.group`` and ``split.time``.
+    weights : array of float64, shape (n_rows,), optional
+        The weight of each row (``source.weight``); None if all rows weigh 1.
     features, matrices : dict
         View to its fitted features, and to the matrix of these rows.
     """
@@ -84,6 +86,7 @@ class TrainingSet:
     withheld: Mapping[str, str] = field(default_factory=dict)
     groups: Array | None = None
     times: Array | None = None
+    weights: Array | None = None
     features: dict[View, FittedFeatures] = field(default_factory=dict)
     matrices: dict[View, Matrix] = field(default_factory=dict)
 
@@ -102,15 +105,16 @@ def select_rows(
     derivation: Derivation | None = None,
     groups: Array | None = None,
     times: Array | None = None,
+    weights: Array | None = None,
 ) -> TrainingSet:
     """Return the rows where `mask` is true as a training set."""
     withheld = withheld_columns(goal.target, config)
     rows = table.select(table.schema.without(withheld)).take(mask, backend)
     values = None if y is None else y[mask]
-    groups, times = (None if column is None else column[mask] for column in (groups, times))
+    groups, times, weights = (None if column is None else column[mask] for column in (groups, times, weights))
     target = None if values is None else Target(values, goal.n_classes, groups, times)
-    statistics = make_statistics(rows, backend, target, config.seed)
-    return TrainingSet(rows.n_rows, values, statistics, derivation, withheld, groups, times)
+    statistics = make_statistics(rows, backend, target, config.seed, weights)
+    return TrainingSet(rows.n_rows, values, statistics, derivation, withheld, groups, times, weights)
 
 
 def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
@@ -121,6 +125,7 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
               if key in keys}  # fmt: skip
     names |= dict.fromkeys([name for name in made if name not in names], "it identifies a row built from events")
     named = [(split.column and split.column.name, "it is split.column"), (split.group, "it is split.group")]
+    named += [(config.source.weight, "it is the weight of the rows (source.weight)")]
     names |= {name: reason for name, reason in named if name}
     names |= dict.fromkeys(config.source.id, "it is an identifier (source.id)")
     return names | ({target: "it is the target"} if target else {})
@@ -169,7 +174,8 @@ def train(
     features, X = fit_view(rows, entry.params.view, config.features, backend)
     context = FitContext(
         backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
-        [str(label) for label in goal.labels], resources, None, rows.groups, rows.times, metric, features.views,
+        [str(label) for label in goal.labels], resources, groups=rows.groups, times=rows.times, weights=rows.weights,
+        metric=metric, views=features.views,
     )  # fmt: skip
     start = time.perf_counter()
     if isinstance(entry.params, Best):

@@ -68,10 +68,10 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Counts of test rows: ``counts[i][j]`` rows of class ``labels[i]`` were predicted to be ``labels[j]``."""
+    """Numbers of test rows, or their weights: ``counts[i][j]`` of class ``labels[i]`` were predicted ``labels[j]``."""
 
     labels: Sequence[str]
-    counts: Sequence[Sequence[int]]
+    counts: Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,8 @@ class Regression:
     y_true, y_pred : sequence of float, same length
     residual_edges : sequence of float, length bins + 1
         Edges of the histogram of ``y_true - y_pred`` over all test rows.
-    residual_counts : sequence of int, length bins
+    residual_counts : sequence of float, length bins
+        Numbers of rows, or their weights.
     half_within, most_within : float, optional
         Half and 90 % of the test rows have an absolute residual of at most this.
     constant_half_within : float, optional
@@ -147,7 +148,7 @@ class Regression:
     y_true: Numbers
     y_pred: Numbers
     residual_edges: Numbers
-    residual_counts: Sequence[int]
+    residual_counts: Sequence[float]
     half_within: float | None = None
     most_within: float | None = None
     constant_half_within: float | None = None
@@ -251,6 +252,8 @@ class ReportData:
         Whether higher values of that metric are better.
     evaluated_on : str
         The rows that the metrics were measured on: ``"test split"``, ``"mean over 5 folds"``.
+    weight : str, optional
+        Column with the weights of the rows.
     rows_train, rows_test : int
         Under cross-validation, all rows and 0.
     n_features : int
@@ -310,6 +313,7 @@ class ReportData:
     target: str | None = None
     higher_is_better: bool = True
     evaluated_on: str = "test split"
+    weight: str | None = None
     classification: Classification | None = None
     regression: Regression | None = None
     selection: Mapping[str, float] = field(default_factory=dict)

@@ -40,12 +40,13 @@ def result_sentences(data: ReportData) -> list[str]:
 
 
 def evaluation_basis(data: ReportData) -> str:
-    """Return the rows that the model was evaluated on, in one sentence; "" without a target."""
+    """Return the rows that the model was evaluated on, and their weights; "" without a target."""
     if data.target is None:
         return ""
+    weighted = f" Each row counts by its {data.weight}." if data.weight else ""
     if data.rows_test:
-        return f"Measured on {number(data.rows_test)} test rows that the model was not trained on."
-    return "Measured out of fold: each row is predicted by a model that was not trained on it."
+        return f"Measured on {number(data.rows_test)} test rows that the model was not trained on.{weighted}"
+    return f"Measured out of fold: each row is predicted by a model that was not trained on it.{weighted}"
 
 
 def comparison_sentence(data: ReportData) -> str:

@@ -44,6 +44,8 @@ class Fit:
     schema : mapping of str to str, optional
     seed : int
     n_threads : int
+    weights : array, optional
+        Of the rows.
 
     Attributes
     ----------
@@ -62,11 +64,12 @@ class Fit:
         schema: Mapping[str, str] | None = None,
         seed: int = 0,
         n_threads: int = 2,
+        weights: Any = None,
     ) -> None:
         self.backend = backend(n_threads)
         declared = {name: declare(kind) for name, kind in (schema or {}).items()}
         self.table = encode(self._arrow(frame), self.backend, declared)
-        self.statistics = Statistics(self.table, self.backend, self._target(y), seed)
+        self.statistics = Statistics(self.table, self.backend, self._target(y), seed, weights=weights)
         made = [OPS.get(name).model_validate(settings) for op in ops for name, settings in op.items()]
         self.features: FittedFeatures = fit_features(made, self.statistics, view)  # type: ignore[arg-type]
         check_program(self.features.program, self.features.schema)

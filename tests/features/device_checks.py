@@ -27,7 +27,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.features.program.target import Target
 from gpupipe.features.statistics import device as device_statistics
 from gpupipe.features.statistics import numbers as number_statistics
-from gpupipe.features.statistics import quantiles
+from gpupipe.features.statistics import quantiles, row_weights
 from gpupipe.features.statistics.device import DeviceReducer
 from gpupipe.features.statistics.reductions import Reducer
 from gpupipe.features.statistics.row_blocks import map_row_blocks
@@ -68,12 +68,14 @@ class Fitted:
     served: Any
 
 
-def fitted(backend: Backend, table: Table, ops: Sequence[Any], target: Target | None, view: Any) -> Fitted:
+def fitted(
+    backend: Backend, table: Table, ops: Sequence[Any], target: Target | None, view: Any, weights: Any = None
+) -> Fitted:
     there = Table(
         table.schema, table.n_rows, {name: backend.to_device(block) for name, block in table.blocks.items()},
         table.places, table.texts,
     )  # fmt: skip
-    statistics = Statistics(there, backend, target, SEED)
+    statistics = Statistics(there, backend, target, SEED, weights=weights)
     features = fit_features(ops, statistics, view)
     training = features.transform_training(statistics.table, backend)
     served = features.transform(there, backend)
@@ -82,17 +84,23 @@ def fitted(backend: Backend, table: Table, ops: Sequence[Any], target: Target | 
 
 
 def assert_both_fit_alike(
-    table: Table, ops: Sequence[Any], target: Target | None, view: Any = "dense", rtol: float = 1e-9
+    table: Table,
+    ops: Sequence[Any],
+    target: Target | None,
+    view: Any = "dense",
+    rtol: float = 1e-9,
+    weights: Any = None,
 ) -> None:
     """Compare the fits; sums of what float32 holds differently, logarithms of it above all, need another `rtol`."""
     device = DeviceDouble()
     double.uncounted.clear()
     device.open_stage()
-    host, there = (fitted(backend, table, ops, target, view) for backend in (choose("cpu"), device))
+    host, there = (fitted(backend, table, ops, target, view, weights) for backend in (choose("cpu"), device))
     use = device.close_stage()
     assert double.uncounted == []
     assert use.bytes_to_device >= table.n_bytes and use.fallbacks == ()
-    assert_equal(there.features, host.features, target is None or target.n_classes > 0, rtol)
+    is_exact = weights is None and (target is None or target.n_classes > 0)
+    assert_equal(there.features, host.features, is_exact, rtol)
     for got, expected in ((there.training, host.training), (there.served, host.served)):
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
 
@@ -195,6 +203,20 @@ def test_targets(kind: str) -> None:
     assert_both_fit_alike(people(), ops, TARGETS[kind](np.random.default_rng(0)))
 
 
+@pytest.mark.parametrize("kind", TARGETS)
+def test_weighted_targets(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    ops = validated([*ENCODED, {"drop": ["income", "l*", "since", "until", "active", "empty"]}])
+    assert_both_fit_alike(people(), ops, TARGETS[kind](rng), weights=rng.lognormal(0, 2, N))
+
+
+@pytest.mark.parametrize("ops", [CATEGORIES, NUMBERS, []], ids=["categories", "numbers", "auto"])
+def test_weights_without_a_target(ops: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_weights, "DEVICE_ROWS", N // 3 + 1)
+    weights = np.random.default_rng(0).lognormal(0, 2, N)
+    assert_both_fit_alike(people(), validated(ops), None, rtol=1e-5, weights=weights)
+
+
 @pytest.mark.parametrize(
     ("ops", "rtol"), [(NUMBERS, 1e-5), (TIMES, 1e-9), ([], 1e-5)], ids=["numbers", "times", "auto"]
 )
@@ -221,11 +243,12 @@ def assert_moments_alike(column: NumericExpr) -> None:
         assert got == pytest.approx(exact, rel=1e-6)
 
 
-def both(table: Table) -> tuple[Statistics, Statistics]:
+def both(table: Table, weights: Any = None) -> tuple[Statistics, Statistics]:
     """Return the statistics of a table without a target, of the host and of the double."""
     device = DeviceDouble()
     there = Table(table.schema, N, {k: device.to_device(v) for k, v in table.blocks.items()}, table.places)
-    return Statistics(table, choose("cpu"), None, 0), Statistics(there, device, None, 0)
+    host = Statistics(table, choose("cpu"), None, 0, weights=weights)
+    return host, Statistics(there, device, None, 0, weights=weights)
 
 
 def test_the_view_of_codes() -> None:
@@ -334,7 +357,8 @@ def test_bracket_contents_equal_those_of_the_host() -> None:
         assert str(got.brackets) == str(exact.brackets)
 
 
-def test_partitions_on_devices_match_one_host() -> None:
+@pytest.mark.parametrize("weights", [None, np.random.default_rng(1).lognormal(0, 2, N)], ids=["", "weighted"])
+def test_partitions_on_devices_match_one_host(weights: Any) -> None:
     table, device, n = people(), DeviceDouble(), N
     target = Target(np.random.default_rng(0).integers(0, 2, n).astype(float), 2)
     workers = InlineWorkers(device, 2)
@@ -344,16 +368,16 @@ def test_partitions_on_devices_match_one_host() -> None:
         patch.object(partitions, "ROWS_PER_BLOCK", n // 2), patch.object(row_selection, "ROWS_PER_BLOCK", n // 2),
         patch.object(quantiles, "FEW_VALUES", 20),
     ):  # fmt: skip
-        many = PartitionedStatistics(parts, choose("cpu"), target, SEED)
+        many = PartitionedStatistics(parts, choose("cpu"), target, SEED, weights)
         assert len(many.table.partitions) == 2
-        one = Statistics(table, choose("cpu"), target, SEED)
+        one = Statistics(table, choose("cpu"), target, SEED, weights=weights)
         asked = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
         for shares in ([0.1, 0.5], [i / 9 for i in range(10)]):
             assert many.quantiles(asked, shares) == one.quantiles(asked, shares)
         assert (many.extremes(asked), many.modes(asked)) == (one.extremes(asked), one.modes(asked))
         plan = CategoryExpr("plan", ("plan",), (IndexTerm("INDEX", "plan"),), table.schema["plan"].n_codes, ())
         (got,), (exact,) = many.target_counts([plan], 5), one.target_counts([plan], 5)
-        np.testing.assert_array_equal(got.count, exact.count)
+        np.testing.assert_allclose(got.count, exact.count, rtol=0 if weights is None else 1e-14)
         made = [asked[0].then("LOG1P"), asked[1]]
         for found, expected in zip(many.moments(made), one.moments(made), strict=True):
             assert found == pytest.approx(expected, rel=1e-6)
@@ -367,6 +391,17 @@ def test_no_columns_and_no_rows() -> None:
     ((moments, values),) = reducer.quantiles([empty], [0.5])
     assert (moments.n, moments.deviation, values) == (0, 0.0, [0.0])
     assert reducer.extremes([empty]) == [(0.0, 0.0)]
+
+
+def test_weighted_quantiles_and_modes_equal_those_of_the_host() -> None:
+    host, found = both(people(), np.random.default_rng(0).lognormal(0, 2, N))
+    numbers = [NumericExpr(name, (name,), Producer("LOAD", name)) for name in ("age", "income", "empty")]
+    assert found.modes(numbers) == host.modes(numbers)
+    assert found.null_counts(numbers) == host.null_counts(numbers)
+    shares = [0.0, 0.25, 0.5, 0.731, 1.0]
+    assert repr(found.quantiles(numbers, shares)) == repr(host.quantiles(numbers, shares))
+    for got, exact in zip(found.moments(numbers), host.moments(numbers), strict=True):
+        assert got == pytest.approx(exact, rel=1e-9)
 
 
 def test_modes_and_histories_over_time() -> None:

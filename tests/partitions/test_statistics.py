@@ -133,6 +133,8 @@ def answers(statistics: Statistics) -> list[Any]:
         [statistics.time_range(name) for name in ("since", "day", "never")],
         [statistics.has_time_of_day(name) for name in ("since", "day", "never")],
     ]
+    if statistics.weights is not None:
+        found += [[sums.tolist() for sums in statistics.shares(codes(table))], statistics.frequent_codes(codes(table))]
     if statistics.target is not None:
         counted = statistics.target_counts(codes(table), 3) + statistics.target_counts(codes(table)[:2], 5)
         found += [(c.count.tolist(), c.total.shape, c.total.tobytes()) for c in counted]
@@ -150,19 +152,25 @@ def targets(seed: int, n: int) -> dict[str, Target | None]:
 
 
 def both(
-    table: Table, parted: PartitionedTable, target: Target | None, backend: Backend
+    table: Table, parted: PartitionedTable, target: Target | None, backend: Backend, weights: Any = None
 ) -> tuple[Statistics, PartitionedStatistics]:
-    return Statistics(table, backend, target, 7), PartitionedStatistics(parted, backend, target, 7)
+    one = Statistics(table, backend, target, 7, weights=weights)
+    return one, PartitionedStatistics(parted, backend, target, 7, weights)
 
 
+def draw_weights(seed: int, n: int) -> np.ndarray:
+    return np.random.default_rng(seed).lognormal(0, 2, n)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("kind", targets(0, 1))
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 def test_every_statistic_matches_one_machine(
-    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], kind: str
+    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], kind: str, is_weighted: bool
 ) -> None:
-    table = encode_chunks(make(0), backend)
+    table, weights = encode_chunks(make(0), backend), draw_weights(0, N) if is_weighted else None
     with small_parts(32):
-        one, many = both(table, divide(table, cuts, workers), targets(1, N)[kind], backend)
+        one, many = both(table, divide(table, cuts, workers), targets(1, N)[kind], backend, weights)
         assert len(many.table.partitions) >= min(len(set(cuts) - {0, N}), 2)
         assert answers(many) == answers(one)
         folds = np.concatenate(workers.gather(many.folds(5)))
@@ -177,17 +185,19 @@ def test_every_statistic_matches_one_machine(
     rows_a_part=st.sampled_from([7, 64, 1000]),
     few_values=st.sampled_from([2, 50, 1000]),
     kind=st.sampled_from(sorted(targets(0, 1))),
+    weigh=st.sampled_from([None, draw_weights, lambda seed, n: np.full(n, 0.1)]),
 )
 def test_statistics_match_one_machine_for_any_rows_and_partitions(
     backend: Backend, workers: Workers, divide: Any, small_parts: Any, seed: int, n: int, cuts: list[int],
-    rows_a_part: int, few_values: int, kind: str,
+    rows_a_part: int, few_values: int, kind: str, weigh: Any,
 ) -> None:  # fmt: skip
     """The levels are those of more rows than are fitted, as in a run, so that some are dropped."""
     table = encode_chunks(make(seed, 310), backend)
     mask = np.arange(310) < n
     with small_parts(rows_a_part, few_values):
         parted = divide(table, cuts, workers).take(mask, backend)
-        one, many = both(table.take(mask, backend), parted, targets(seed, n)[kind], backend)
+        weights = None if weigh is None else weigh(seed, n)
+        one, many = both(table.take(mask, backend), parted, targets(seed, n)[kind], backend, weights)
         assert answers(many) == answers(one)
 
 
@@ -252,16 +262,18 @@ def fitted(statistics: Statistics, view: Any) -> FittedFeatures:
     return fit_features(ops, statistics, view)
 
 
+@pytest.mark.parametrize("is_weighted", [False, True], ids=["", "weighted"])
 @pytest.mark.parametrize("view", ["codes", "dense"])
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 def test_a_fit_and_its_matrices_match_one_machine(
-    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], view: Any
+    backend: Backend, workers: Workers, divide: Any, small_parts: Any, cuts: list[int], view: Any, is_weighted: bool
 ) -> None:
     table, rows = encode_chunks(make(5), backend), np.random.default_rng(5).random(N) < 0.7
     with small_parts(32):
         target = Target(targets(5, N)["two classes"].values[rows], 2)  # type: ignore[union-attr]
         parted = divide(table, cuts, workers)
-        one, many = both(table.take(rows, backend), parted.take(rows, backend), target, backend)
+        weights = draw_weights(5, rows.sum()) if is_weighted else None
+        one, many = both(table.take(rows, backend), parted.take(rows, backend), target, backend, weights)
         alone, shared = fitted(one, view), fitted(many, view)
         assert (shared.schema, shared.features, shared.notes) == (alone.schema, alone.features, alone.notes)
         assert repr(shared.states) == repr(alone.states)

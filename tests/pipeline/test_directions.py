@@ -83,5 +83,5 @@ def test_explained_rows_are_those_of_the_matrix_they_come_with(
     (explained,) = seen
     assert explained is not None and len(explained.rows) == 100
     np.testing.assert_array_equal(explained.X[:, 0], frame.x.to_numpy()[explained.rows])
-    np.testing.assert_array_equal(explained.y, frame.y.to_numpy()[explained.rows])
+    np.testing.assert_array_equal(explained.truth.y, frame.y.to_numpy()[explained.rows])
     assert "▲ increases with it" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

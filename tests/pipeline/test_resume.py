@@ -190,7 +190,9 @@ def candidates(settings: Config, store: CheckpointStore, models: Sequence[int]) 
 
     backend = choose("cpu")
     job: Job = open_job(settings, backend, Timeline())
-    checkpoints = RunCheckpoints(store, table_key(key_of(settings), job.table, job.y, job.goal, None))
+    checkpoints = RunCheckpoints(
+        store, table_key(key_of(settings), job.table, job.truth(np.arange(job.table.n_rows)), job.goal, None)
+    )
     mask = np.arange(job.table.n_rows) % 4 > 0
     entries = [settings.models[i] for i in models]
     training = CandidateTraining(replace(job, checkpoints=checkpoints), entries, mask, {"test": ~mask})

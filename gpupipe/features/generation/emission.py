@@ -83,7 +83,9 @@ def take(codes: CategoryExpr, table: Array, name: str) -> NumericExpr:
 def learn_group(
     number: NumericExpr, group: CategoryExpr, statistics: NumberStatistics, codes: Array | None = None
 ) -> GroupMoments:
-    """Return the moments over the rows of `statistics`; rows in which either column is null are not counted.
+    """Return the moments over the rows of `statistics`, weighted if these have weights.
+
+    Rows in which either column is null are not counted.
 
     Parameters
     ----------
@@ -96,11 +98,12 @@ def learn_group(
     if codes is None:
         codes = to_host(statistics.values(code_values([group])))[0].astype(np.int64)
     known = ~np.isnan(values)
+    weights = (np.ones(len(known)) if statistics.weights is None else to_host(statistics.weights))[known]
     values, codes = values[known].astype(np.float64), codes[known]
-    count = np.bincount(codes, minlength=group.n_codes)
+    count = np.bincount(codes, weights, group.n_codes)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(codes, values, group.n_codes) / count
-        deviation = np.sqrt(np.bincount(codes, (values - mean[codes]) ** 2, group.n_codes) / count)
+        mean = np.bincount(codes, weights * values, group.n_codes) / count
+        deviation = np.sqrt(np.bincount(codes, weights * (values - mean[codes]) ** 2, group.n_codes) / count)
     # A deviation that is a rounding error of float32 makes the z-score null.
     deviation[deviation <= (np.abs(mean) + np.abs(pivot) * 2.0**-24) * 2.0**-20] = 0.0
     return GroupMoments(pivot, mean, deviation)

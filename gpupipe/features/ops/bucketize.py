@@ -21,7 +21,7 @@ class Bucketize(InPlaceOp[NumericExpr]):
     """Cut numbers into bins, by given edges, into equal widths, or into equal shares of the training rows.
 
     A bin includes its left edge and excludes its right one; the first and the last bin are open. Nulls belong to no bin
-    and stay null.
+    and stay null. Row weights (``source.weight``) count in equal shares, not in equal widths.
 
     Output: the column becomes categorical, with levels such as ``[18, 65)``, for a later one_hot, target_encode or
     cross. If no later op encodes it, its column in the matrix is the number of the bin from 0, float32. Replaces each

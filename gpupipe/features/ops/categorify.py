@@ -22,7 +22,7 @@ class Categorify(Op[CategoryExpr]):
     order.
 
     Ids are the same on every device, at fit and when the model serves. Rare levels are those that exceed
-    `max_categories` or have fewer rows than `min_frequency`.
+    `max_categories` or have fewer rows than `min_frequency`. Row weights (``source.weight``) do not count.
 
     Output: one column of the same name for each selected column, float32 holding integers. Models with native
     categories treat it as categorical, neural networks embed it.

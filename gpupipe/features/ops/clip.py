@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Clip(InPlaceOp[NumericExpr]):
     """Limit numbers to bounds, given as values or as quantiles of the training rows: ``min(max(x, lower), upper)``.
 
-    Nulls stay null.
+    Nulls stay null. Row weights (``source.weight``) count in quantiles.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 

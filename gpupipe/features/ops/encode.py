@@ -20,7 +20,7 @@ class Encode(Op[CategoryExpr]):
 
     A column with more than `max_one_hot` levels (one-hot) or `max_levels` levels (ids) is target-encoded, or, without a
     target, frequency-encoded. Nulls and unseen levels are handled by the chosen op: `one_hot`, `categorify`,
-    `target_encode` or `frequency_encode`. Output columns are those of that op, float32.
+    `target_encode` or `frequency_encode`, as are row weights. Output columns are those of that op, float32.
 
     Examples:
         >>> import pandas as pd

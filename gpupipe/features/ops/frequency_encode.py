@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class FrequencyEncode(Op[CategoryExpr]):
     """Replace each level by its share of the training rows, in [0, 1].
 
-    Nulls have their own share. A level that is not in the training rows becomes 0.
+    Nulls have their own share. A level that is not in the training rows becomes 0. Row weights (``source.weight``)
+    count.
 
     Output: ``plan_frequency``, float32, never null.
 
@@ -37,8 +38,7 @@ class FrequencyEncode(Op[CategoryExpr]):
         return builder.select_categories(self.columns, "frequency_encode")
 
     def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
-        counts = statistics.counts(columns)
-        return [{"shares": (count / max(1, statistics.n_rows)).tolist()} for count in counts]
+        return [{"shares": shares.tolist()} for shares in statistics.shares(columns)]
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         builder.put(builder.look_up(column, state["shares"], f"{column.name}_frequency"), "frequency_encode")

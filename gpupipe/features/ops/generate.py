@@ -52,8 +52,8 @@ class Generate(SelectingOp):
 
     If nothing helps, nothing is added, and a note reports it. The kept features are ordinary instructions: target
     encodings are cross-fitted like those of `target_encode`, and group statistics do not use the target. All models
-    share one selection. Null where an input is null, where a divisor is 0, and in groups that are not in the training
-    rows.
+    share one selection. Row weights (``source.weight``) count in the values of kept features, not in the selection.
+    Null where an input is null, where a divisor is 0, and in groups that are not in the training rows.
 
     Output: one float32 column for each kept feature; unchanged for trees, and for other models limited to the central
     98 % of the sampled values, imputed and standardized. The inputs remain features.
@@ -232,8 +232,7 @@ def _expressions(feature: SelectedFeature, source: ProgramBuilder, folds: int) -
         return [express_group(candidate, number, group, learn_group(number, group, statistics))]
     crossed = cross_columns([c for c in columns if isinstance(c, CategoryExpr)], candidate.name, None, statistics)
     if candidate.form == "frequency":
-        counts = statistics.counts([crossed])[0]
-        return [take(crossed, counts / max(1, statistics.n_rows), candidate.name)]
+        return [take(crossed, statistics.shares([crossed])[0], candidate.name)]
     tables = smoothed_means(statistics.target_counts([crossed], folds)[0], SMOOTHING)
     names = [candidate.name] if len(tables) == 1 else [f"{candidate.name} {k}" for k in range(len(tables))]
     return [take(crossed, table, name) for table, name in zip(tables, names, strict=True)]

@@ -21,7 +21,7 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
     """Fill nulls: numbers with the median, the mean, the mode or a constant; categories with the mode or a constant.
 
     The statistics are those of the training rows. Ties of ``most_frequent`` go to the smallest number or the first
-    level. A constant for a category must be one of its levels.
+    level. A constant for a category must be one of its levels. Row weights (``source.weight``) count.
 
     Output: replaces each selected column, or adds one with ``as``; with ``indicator``, also ``age_missing``, which is 1
     where the value was null. Filled numbers are float32. A category stays categorical, for a later op to encode; a
@@ -97,8 +97,8 @@ class Impute(InPlaceOp[NumericExpr | CategoryExpr]):
     def _levels(self, columns: list[CategoryExpr], statistics: Statistics) -> list[str | None]:
         if self.strategy == "constant":
             return [_as_level(self.value) for _ in columns]
-        counts = [count[3:].tolist() for count in statistics.counts(columns)]
-        return [c.labels[n.index(max(n))] if n else None for c, n in zip(columns, counts, strict=True)]
+        found = statistics.frequent_codes(columns)
+        return [None if code is None else c.labels[code - 3] for c, code in zip(columns, found, strict=True)]
 
     def emit(self, column: NumericExpr | CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, CategoryExpr):

@@ -24,7 +24,7 @@ class OneHot(Op[CategoryExpr]):
 
     Levels that exceed `max_categories` or have fewer rows than `min_frequency` share the column ``plan=(rare)``. Nulls
     have the column ``plan=(null)`` if the training rows contain any. A level that is not in the training rows is 0 in
-    all columns.
+    all columns. Row weights (``source.weight``) do not count.
 
     Output: ``plan=basic``, ``plan=plus``, ...; float32, never null.
 

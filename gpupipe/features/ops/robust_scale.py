@@ -19,7 +19,7 @@ class RobustScale(Scaling):
     """Scale numbers by median and quantile range: ``(x - median) / (upper quantile - lower quantile)``.
 
     As scikit-learn's RobustScaler. Outliers hardly change the statistics. Nulls are ignored in the statistics and stay
-    null. A column whose quantiles are equal is only centered.
+    null. A column whose quantiles are equal is only centered. Row weights (``source.weight``) count.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 

@@ -19,7 +19,7 @@ class Standardize(Scaling):
     """Scale numbers to mean 0 and standard deviation 1 over the training rows: ``(x - mean) / std``.
 
     As scikit-learn's StandardScaler, with the population standard deviation (``ddof=0``). Nulls are ignored in the
-    statistics and stay null. A constant column becomes 0.
+    statistics and stay null. A constant column becomes 0. Row weights (``source.weight``) count.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 

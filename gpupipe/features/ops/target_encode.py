@@ -21,7 +21,8 @@ class TargetEncode(Op[CategoryExpr]):
 
     A training row is encoded from the other folds alone, so a statistic never includes the row that it encodes; new
     rows are encoded from the statistics of all training rows. The prior is the mean target. Nulls have their own mean;
-    a level that is not in the training rows becomes the prior.
+    a level that is not in the training rows becomes the prior. Row weights (``source.weight``) count: sums, counts and
+    the prior are weighted.
 
     Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
     ``plan_target_0``, ``plan_target_1``, ...
@@ -89,7 +90,8 @@ def smoothed_means(counts: TargetCounts, smoothing: float) -> Any:
     all_count, all_total = count.sum(axis=0), counts.total.sum(axis=0)
     n = np.concatenate([all_count[None], all_count - count])  # (folds + 1, codes)
     s = np.concatenate([all_total[None], all_total - counts.total])  # (folds + 1, codes, outputs)
-    prior = s.sum(axis=1) / np.maximum(n.sum(axis=1), 1.0)[:, None]  # (folds + 1, outputs)
+    total = n.sum(axis=1)
+    prior = s.sum(axis=1) / np.where(total > 0, total, 1.0)[:, None]  # (folds + 1, outputs)
     weight = n + smoothing
     encoded = (s + smoothing * prior[:, None, :]) / np.where(weight > 0, weight, 1.0)[:, :, None]
     encoded = np.where((n > 0)[:, :, None], encoded, prior[:, None, :])

@@ -22,6 +22,7 @@ class YeoJohnson(InPlaceOp[NumericExpr]):
     With exponent λ, ``y = ((1 + x)**λ - 1) / λ`` for x >= 0 (``log(1 + x)`` if λ is 0), and ``y = -((1 - x)**(2 - λ) -
     1) / (2 - λ)`` for x < 0 (``-log(1 - x)`` if λ is 2). λ maximizes the likelihood of the training rows, or of a
     sample of about 131,000 of them; 1 leaves the shape unchanged. Nulls stay null; so do results that exceed float32.
+    Row weights (``source.weight``) count in `standardize`, not in λ.
 
     Output: replaces each selected column, or adds one with ``as``; float32.
 

@@ -17,7 +17,7 @@ from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, PART_SIZES, CalendarPart
 from gpupipe_kernels.reduce.engine import CellLayout, ReductionEngine
 
-Tables = tuple[Array, Array]  # row counts, target sums
+Tables = tuple[Array, Array]  # row counts, sums of numbers
 TASKS_PER_THREAD = 4  # so that threads finish at about the same time
 
 
@@ -109,8 +109,27 @@ class CategoryCounter:
                 found[column.index] = [(sum_axis(counts.reshape(column.size, -1, n_groups), 1), totals)]
         return [[(n.reshape(-1, n_groups), t.reshape(-1, n_groups)) for n, t in found[c.index]] for c in columns]
 
+    def sums(self, columns: Sequence[CategoryExpr], y: Array, group: tuple[Array, int] | None = None) -> list[Array]:
+        """Return the sums of `y` per raw index and group of each column, float64, shape (size, n_groups).
+
+        Parameters
+        ----------
+        y : array of float64, shape (n_rows,)
+        group : (array of int, shape (n_rows,), int), optional
+            The group of each row, as in `groups`, and the number of groups; default: one group.
+        """
+        found = self.sum_parts(columns, y, group, self.table.n_rows)
+        return [add_tables(parts)[1].reshape(column.size, -1) for column, parts in zip(columns, found, strict=True)]
+
+    def sum_parts(
+        self, columns: Sequence[CategoryExpr], y: Array, group: tuple[Array, int] | None, many: int
+    ) -> list[list[Tables]]:
+        """Return the tables of `sums` for each row block, in order, flat; `many` as in `target_parts`."""
+        largest = self._largest(y)
+        return self._tally([self._cells(column, group)._replace(y=y, largest=largest) for column in columns], many)
+
     def _largest(self, y: Array | None) -> float:
-        """Return the largest absolute target value, which reductions on a GPU need."""
+        """Return the largest absolute value of `y`, which reductions on a GPU need."""
         if y is None or not len(y) or not is_on_device(self.backend):
             return 0.0
         return float(self.backend.to_host(abs(y).max()))

@@ -12,6 +12,7 @@ from gpupipe.features.statistics.moments import Moments, find_pivot
 from gpupipe.features.statistics.quantiles import Bracket, interpolate, quantile_positions
 from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.features.statistics.row_blocks import is_on_device
+from gpupipe.features.statistics.row_weights import WeightedReducer
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
@@ -97,11 +98,12 @@ class DeviceReducer(Reducer):
         return low, high
 
 
-def make_reducer(backend: Backend, engine: Any) -> Reducer:
-    """Return the reducer for columns on the device of `backend`."""
-    return (DeviceReducer if is_on_device(backend) else Reducer)(backend, engine)
+def make_reducer(backend: Backend, engine: Any, weights: Array | None = None) -> Reducer:
+    """Return the reducer for columns, and weights of their rows, on the device of `backend`."""
+    plain = (DeviceReducer if is_on_device(backend) else Reducer)(backend, engine)
+    return plain if weights is None else WeightedReducer(plain, weights)
 
 
 def _pass_result(row: Any, brackets: list[Bracket]) -> PassResult:
     n, n_null, first, second = row.tolist()
-    return PassResult(int(n), int(n_null), first, second, brackets)
+    return PassResult(n, int(n_null), n_null, first, second, brackets)

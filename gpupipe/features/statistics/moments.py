@@ -20,30 +20,33 @@ class Moments:
 
     Attributes
     ----------
-    n : int
-        Number of values, without those that exceed float32.
+    n : float
+        Number of values, without those that exceed float32, or the sum of their weights.
     n_null : int
-        Number of NaN.
+        Number of NaN, also with weights.
+    null_weight : float
+        The sum of the weights of NaN; `n_null` without weights.
     mean : float
         The mean; 0 if there are no values.
     squares : float
         The sum of squared deviations from the mean.
     """
 
-    n: int
+    n: float
     n_null: int
+    null_weight: float
     mean: float
     squares: float
 
     @classmethod
-    def of_sums(cls, n: int, n_null: int, pivot: float, first: float, second: float) -> Moments:
+    def of_sums(cls, n: float, n_null: int, null_weight: float, pivot: float, first: float, second: float) -> Moments:
         """Return the moments of `n` values, given the sums of their deviations from `pivot` and of the squares."""
         if n == 0:
-            return cls(0, n_null, 0.0, 0.0)
+            return cls(0, n_null, null_weight, 0.0, 0.0)
         shift = first / n
         variance = second / n - shift * shift
         # For a constant column, the variance is only the rounding error of the two terms.
-        return cls(n, n_null, pivot + shift, variance * n if variance > 1e-13 * shift * shift else 0.0)
+        return cls(n, n_null, null_weight, pivot + shift, variance * n if variance > 1e-13 * shift * shift else 0.0)
 
     @property
     def deviation(self) -> float:
@@ -58,12 +61,13 @@ class Moments:
         if self.n_null == 0:
             return self
         if self.n == 0:
-            return Moments(self.n_null, 0, value, 0.0)
-        share = self.n_null / (self.n + self.n_null)
+            return Moments(self.null_weight, 0, 0.0, value, 0.0)
+        n = self.n + self.null_weight
+        share = self.null_weight / n
         away = value - self.mean
         if abs(away) <= resolution * abs(value):
             away = 0.0
-        return Moments(self.n + self.n_null, 0, self.mean + away * share, self.squares + away * away * self.n * share)
+        return Moments(n, 0, 0.0, self.mean + away * share, self.squares + away * away * self.n * share)
 
     def centred(self, center: float, factor: float) -> Moments:
         """Return the moments of ``(x - center) * factor``."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.weighted_quantiles import WEIGHT_RESOLUTION
 from gpupipe.features.program.compile import compile_program
 from gpupipe.features.program.expressions import NumericExpr
 from gpupipe.features.program.transforms import (
@@ -43,16 +44,27 @@ class NumberStatistics:
     backend : Backend
     engine : {"numpy", "numba"}, optional
         The engine of the reductions; by default, compiled loops if they are faster for this table.
+    weights : array of float64, shape (n_rows,), optional
+        Positive weights of the rows; None: each row counts once. They count in means, deviations, quantiles and modes.
+        They do not count in null counts, extremes and Yeo-Johnson exponents.
+
+    Attributes
+    ----------
+    weights : array of float64, shape (n_rows,), or None
+        On the device of `backend`.
     """
 
-    def __init__(self, table: Table, backend: Backend, engine: str | None = None) -> None:
+    weights: Any  # an array; for a partitioned table, a sequence of array handles
+
+    def __init__(self, table: Table, backend: Backend, engine: str | None = None, weights: Array | None = None) -> None:
         self.table, self.backend = table, backend
+        self.weights = None if weights is None else backend.to_device(np.asarray(weights, np.float64))
         self._engine = backend.reductions(table.n_rows * table.n_columns, engine)
         self._memory: dict[Any, Any] = {}
 
     @cached_property
     def _reducer(self) -> Reducer:
-        return make_reducer(self.backend, self._engine)
+        return make_reducer(self.backend, self._engine, self.weights)
 
     @property
     def n_rows(self) -> int:
@@ -64,7 +76,7 @@ class NumberStatistics:
         return [(found.mean, found.deviation) for found in self._moments(columns)]
 
     def null_counts(self, columns: Sequence[NumericExpr]) -> list[int]:
-        """Return the number of nulls of each column."""
+        """Return the number of nulls of each column; rows are counted, not weights."""
         filled = [any(step.op == "FILL" for step in split_affine_tail(column)[1]) for column in columns]
         found = iter(self._moments([column for column, full in zip(columns, filled, strict=True) if not full]))
         return [0 if full else next(found).n_null for full in filled]
@@ -95,7 +107,10 @@ class NumberStatistics:
         return [float(np.float32(value)) if abs(value) <= FLOAT32_MAX else 0.0 for value in values]
 
     def quantiles(self, columns: Sequence[NumericExpr], q: list[float]) -> list[list[float]]:
-        """Return the quantiles of each column, linearly interpolated, without nulls; 0 if it is empty."""
+        """Return the quantiles of each column without nulls; 0 if it is empty.
+
+        They are linearly interpolated; with weights, as in `weighted_quantiles`.
+        """
 
         def reduce(missing: Sequence[NumericExpr]) -> list[list[float]]:
             found = self._reducer.quantiles(self._arrays(missing), q)
@@ -125,13 +140,12 @@ class NumberStatistics:
         return self._each(columns, "extremes", identity, lambda missing: self._reducer.extremes(self._arrays(missing)))
 
     def modes(self, columns: Sequence[NumericExpr]) -> list[float]:
-        """Return the most frequent value of each column (the smallest if tied); 0 if it is empty."""
+        """Return the most frequent value of each column, by weight (the smallest if tied); 0 if it is empty."""
         return self._each(columns, "modes", identity, lambda missing: self._modes(self._arrays(missing)))
 
     def _modes(self, columns: Sequence[Array]) -> list[float]:
         def mode(x: Array) -> float:
-            values, counts = self.backend.xp.unique(x[~self.backend.xp.isnan(x)], return_counts=True)
-            return find_mode(values, counts, self.backend.to_host)[0]
+            return find_mode(*count_values(x, self.weights, self.backend.xp), self.backend.to_host)[0]
 
         return self.backend.map(mode, columns)
 
@@ -196,12 +210,28 @@ class NumberStatistics:
         return [self._memory[k] for k in keys]
 
 
-def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, int]:
-    """Return the value with the highest count (the smallest if tied) and that count; (0, 0) without values."""
+def count_values(x: Array, weights: Array | None, xp: ArrayNamespace) -> tuple[Array, Array]:
+    """Return the distinct values of `x`, ascending, without NaN, and the row count or weight sum of each."""
+    known = ~xp.isnan(x)
+    present = x[known]
+    if weights is None or not len(present):  # CuPy's bincount refuses empty arrays (CuPy 14)
+        values, counts = xp.unique(present, return_counts=True)
+    else:
+        values, place = xp.unique(present, return_inverse=True)
+        counts = xp.bincount(place, weights[known])
+    return values, counts
+
+
+def find_mode(values: Array, counts: Array, to_host: Callable[[Array], Any] = np.asarray) -> tuple[float, float]:
+    """Return the value with the highest count (the smallest if tied) and that count; (0, 0) without values.
+
+    Weight sums whose relative difference is at most `WEIGHT_RESOLUTION` are tied.
+    """
     if not len(values):
         return 0.0, 0
     most = counts.max()
-    return float(to_host(values[counts == most].min())) + 0.0, int(to_host(most))  # + 0.0 turns -0.0 into 0.0
+    value = to_host(values[counts >= most * (1 - WEIGHT_RESOLUTION)].min())
+    return float(value) + 0.0, to_host(most).item()  # + 0.0 turns -0.0 into 0.0
 
 
 def select_exponent_rows(start: int, stop: int, n_rows: int, xp: ArrayNamespace) -> Array | slice:

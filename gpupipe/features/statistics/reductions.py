@@ -31,15 +31,16 @@ class PassResult:
 
     Attributes
     ----------
-    n, n_null : int
-        Number of values that were summed, and of NaN.
+    n, n_null, null_weight
+        As in `Moments`.
     first, second : float
-        The sums of the deviations from the pivot and of their squares.
+        The (weighted) sums of the deviations from the pivot and of their squares.
     brackets : list of Bracket
     """
 
-    n: int
+    n: float
     n_null: int
+    null_weight: float
     first: float
     second: float
     brackets: list[Bracket]
@@ -140,7 +141,7 @@ class Reducer:
         sums, out, found = np.zeros((2, LANES)), self._scratch.of(k, x), np.zeros((k, 2), np.int64)
         n, n_null = self.engine.sweep(x, pivot, sums, given, out, found)
         first, second = sums.sum(axis=1).tolist()
-        return PassResult(n, n_null, first, second, read_brackets(given, out, found))
+        return PassResult(n, n_null, n_null, first, second, read_brackets(given, out, found))
 
 
 class _Scratch(threading.local):
@@ -166,7 +167,8 @@ class _Scratch(threading.local):
 
 def _moments(pivot: float, parts: Sequence[PassResult]) -> Moments:
     first, second = math.fsum(part.first for part in parts), math.fsum(part.second for part in parts)
-    return Moments.of_sums(sum(part.n for part in parts), sum(part.n_null for part in parts), pivot, first, second)
+    n, null_weight = math.fsum(part.n for part in parts), math.fsum(part.null_weight for part in parts)
+    return Moments.of_sums(n, sum(part.n_null for part in parts), null_weight, pivot, first, second)
 
 
 def _extremes(x: Array, start: int, stop: int) -> tuple[float, float]:

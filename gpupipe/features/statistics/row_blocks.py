@@ -26,6 +26,7 @@ def map_row_blocks(
     items: Sequence[Item],
     n_rows: int,
     rows_per_block: Sequence[int] = (),
+    device_rows: int = 0,
 ) -> list[list[Result]]:
     """Return ``[function(item, start, stop) for each block of rows]`` for each item; there is at least one block.
 
@@ -37,10 +38,12 @@ def map_row_blocks(
     rows_per_block : sequence of int
         For each item; default: `ROWS_PER_BLOCK`. If floats are summed block by block, it must not depend on the number
         of threads.
+    device_rows : int
+        Rows per block on a GPU, to limit the memory of temporary arrays; 0 for all rows.
     """
     heights = rows_per_block or [ROWS_PER_BLOCK] * len(items)
     if is_on_device(backend):
-        heights = [max(1, n_rows)] * len(items)
+        heights = [device_rows or max(1, n_rows)] * len(items)
     starts = [range(0, max(1, n_rows), height) for height in heights]
     tasks = [
         (item, start, min(start + height, n_rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.categories import CategoryCounter, regroup, sum_axis
-from gpupipe.features.statistics.numbers import NumberStatistics
+from gpupipe.features.statistics.categories import CategoryCounter, Tables, regroup, sum_axis
+from gpupipe.features.statistics.numbers import NumberStatistics, find_mode
 from gpupipe.features.statistics.row_blocks import ROWS_PER_BLOCK, is_on_device, map_row_blocks
 from gpupipe.table.arrange import arrange, used_levels
 from gpupipe.table.blocks import Table, code_storage
@@ -31,7 +31,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class TargetCounts:
-    """Row counts and target sums per fold and code; shapes (folds, n_codes) and (folds, n_codes, n_outputs)."""
+    """Row counts and target sums per fold and code; shapes (folds, n_codes) and (folds, n_codes, n_outputs).
+
+    With weights, the sums of the weights, and of the weights times the target.
+    """
 
     count: Array
     total: Array
@@ -50,12 +53,22 @@ class Statistics(NumberStatistics):
         Seed of the folds.
     engine : {"numpy", "numba"}, optional
         As in `NumberStatistics`.
+    weights : array of float64, shape (n_rows,), optional
+        Positive weights of the rows, on the host; None: each row counts once. Besides those of `NumberStatistics`, they
+        count in `weight_sums`, `shares`, `frequent_codes` and `target_counts`. They do not count in `counts`, from
+        which levels and their order are derived, in time ranges and in folds.
     """
 
     def __init__(
-        self, table: Table, backend: Backend, target: Target | None, seed: int, engine: str | None = None
+        self,
+        table: Table,
+        backend: Backend,
+        target: Target | None,
+        seed: int,
+        engine: str | None = None,
+        weights: Array | None = None,
     ) -> None:
-        super().__init__(table, backend, engine)
+        super().__init__(table, backend, engine, weights)
         self.target = None if target is None else replace(target, values=backend.to_device(target.values))
         self.seed = seed
         self._drop_unused_levels()
@@ -86,8 +99,27 @@ class Statistics(NumberStatistics):
         found = self._each(columns, "counts", _index, self._counter.indices)
         return [regroup(raw, column) for column, raw in zip(columns, found, strict=True)]
 
+    def weight_sums(self, columns: Sequence[CategoryExpr]) -> list[Array]:
+        """Return the sums of weights per code of each column, float64, shape (n_codes,); without weights, `counts`."""
+        if self.weights is None:
+            return self.counts(columns)
+        found = self._each(columns, "weights", _index, lambda missing: self._counter.sums(missing, self.weights))
+        return [regroup(raw[:, 0], column) for column, raw in zip(columns, found, strict=True)]
+
+    def shares(self, columns: Sequence[CategoryExpr]) -> list[Array]:
+        """Return the share of the rows, by weight, that have each code of each column; shape (n_codes,)."""
+        return [sums / (sums.sum() or 1) for sums in self.weight_sums(columns)]
+
+    def frequent_codes(self, columns: Sequence[CategoryExpr]) -> list[int | None]:
+        """Return the code of the most frequent level of each column, by weight (the first if tied).
+
+        None for a column without levels.
+        """
+        levels = [sums[FIRST_LEVEL:] for sums in self.weight_sums(columns)]
+        return [FIRST_LEVEL + int(find_mode(np.arange(len(n)), n)[0]) if len(n) else None for n in levels]
+
     def target_counts(self, columns: Sequence[CategoryExpr], folds: int) -> list[TargetCounts]:
-        """Return row counts and target sums per fold and code of each column (see `folds`).
+        """Return row counts and target sums per fold and code of each column (see `folds`), or those of weights.
 
         Raises
         ------
@@ -96,12 +128,28 @@ class Statistics(NumberStatistics):
         """
         if (target := self.target) is None:
             raise ValueError("target statistics require a target")
-        given = target, self._groups(folds)[1], folds
-        found = self._each(columns, ("target", folds), _index, lambda missing: self._counter.targets(missing, *given))
+        group = self._groups(folds)[1]
+
+        def count(missing: Sequence[CategoryExpr]) -> list[Tables]:
+            if self.weights is None:
+                return self._counter.targets(missing, target, group, folds)
+            groups = group, folds * max(1, target.n_classes)
+            counts = self._counter.sums(missing, self.weights, groups)
+            if target.n_classes:
+                return [(table, np.empty(0)) for table in counts]
+            return list(zip(counts, self._counter.sums(missing, self._weighted_target, groups), strict=True))
+
+        found = self._each(columns, ("target", folds), _index, count)
         return [
             _by_fold(regroup(counts, column), regroup(totals, column), folds, target.n_classes)
             for column, (counts, totals) in zip(columns, found, strict=True)
         ]
+
+    @cached_property
+    def _weighted_target(self) -> Any:
+        """The weights times the numbers of the target, where the rows are stored."""
+        assert self.target is not None
+        return self.weights * self.target.values
 
     def folds(self, k: int) -> Any:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
@@ -182,6 +230,8 @@ def _without_zeros(count: Array) -> Array:
 
 
 @singledispatch
-def make_statistics(table: Any, backend: Backend, target: Target | None, seed: int) -> Statistics:
+def make_statistics(
+    table: Any, backend: Backend, target: Target | None, seed: int, weights: Array | None = None
+) -> Statistics:
     """Return the `Statistics` for the type of the `EncodedTable`; parameters as in `Statistics`."""
-    return Statistics(table, backend, target, seed)
+    return Statistics(table, backend, target, seed, weights=weights)

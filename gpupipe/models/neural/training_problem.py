@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -86,7 +87,7 @@ def make_training_problem(
         training, validation = weighty, np.arange(len(codes)) if known is None else np.flatnonzero(known)
         if not len(validation):
             raise DataError("no validation row has a class of the training rows", fix="give other validation rows")
-    target, center, scale = _target(y, training, context.task)
+    target, center, scale = _target(y, training, weights, context.task)
     if given is not None:
         of_rows = None if given.weights is None else np.asarray(given.weights, np.float32)
         given = ValidationRows(given.X, _in_form(codes, center, scale, context.task), of_rows)
@@ -110,19 +111,19 @@ def _columns(categorical: Mapping[int, int], n_columns: int) -> tuple[int, tuple
 
 def _held_out(y: Array, rows: Array, share: float, context: FitContext) -> tuple[Array, Array]:
     """Split `rows` into training and held-out rows as for early stopping, at least one each; both ascending."""
-    columns = (context.groups, context.times)
-    groups, times = (None if column is None else column[rows] for column in columns)
-    held = draw_validation_rows(y[rows], share, replace(context, groups=groups, times=times))
+    held = draw_validation_rows(y[rows], share, context.of_rows(rows))
     if not held.any():
         held[np.random.default_rng(context.seed).integers(len(rows))] = True
     return rows[~held], rows[held]
 
 
-def _target(y: Array, training: Array, task: Task) -> tuple[Array, float, float]:
+def _target(y: Array, training: Array, weights: Array | None, task: Task) -> tuple[Array, float, float]:
     """Return the target in the form of the loss, its center and its scale."""
     if task in CLASSIFICATION:
         return _in_form(y, 0.0, 1.0, task), 0.0, 1.0
-    center, scale = float(y[training].mean()), float(y[training].std())
+    own, weight = y[training], None if weights is None else weights[training]
+    center = float(np.average(own, weights=weight))
+    scale = math.sqrt(float(np.average((own - center) ** 2, weights=weight)))
     scale = scale if scale > 0 else 1.0
     return _in_form(y, center, scale, task), center, scale
 

@@ -74,10 +74,32 @@ class PartitionedCounter:
             return _counter(backend, table).target_parts(lighter, Target(values, n_classes), group, n_folds, 0)
 
         found = self.table.map(count, each=[target.values, group], label="target statistics")
-        if n_classes:
-            handle = tree_reduce(_added, found)
-        else:
-            handle = reduce(lambda before, own: workers.submit(_added, before, own, label="sums"), found.partitions)
+        if not n_classes:
+            return self._merged_in_order(found)
+        ((*tables,),) = workers.gather([workers.submit(_added, tree_reduce(_added, found), label="sums")])
+        return [table for (table,) in tables]
+
+    def sums(
+        self,
+        columns: Sequence[CategoryExpr],
+        y: Sequence[ResultHandle[Array]],
+        group: tuple[Sequence[ResultHandle[Array]], int] | None = None,
+    ) -> list[Array]:
+        """See `CategoryCounter.sums`; `y` and the groups are handles, one for each partition."""
+        lighter = _lighter(columns)
+        groups, n_groups = group or (None, 0)
+
+        def add_up(backend: Backend, table: Table, y: Array, own: Array | None = None) -> list[list[Tables]]:
+            return _counter(backend, table).sum_parts(lighter, y, None if own is None else (own, n_groups), 0)
+
+        each = [y] if groups is None else [y, groups]
+        found = self._merged_in_order(self.table.map(add_up, each=each, label="sums of weights"))
+        return [table.reshape(column.size, -1) for column, (_, table) in zip(columns, found, strict=True)]
+
+    def _merged_in_order(self, found: PartitionedValues[list[list[Tables]]]) -> list[Tables]:
+        """Return the sum of the tables of each column, added in the order of the rows."""
+        workers = self.table.workers
+        handle = reduce(lambda before, own: workers.submit(_added, before, own, label="sums"), found.partitions)
         ((*tables,),) = workers.gather([workers.submit(_added, handle, label="sums")])
         return [table for (table,) in tables]
 

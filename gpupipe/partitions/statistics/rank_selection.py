@@ -1,22 +1,29 @@
 """Exact selection of values by rank over all partitions, without moving the values.
 
 Each worker sorts its own values as unsigned integers of the same order. The driver finds the integer of a rank from its
-first bits on: the workers count how many integers are below each value of the next bits.
+first bits on: the workers count how many integers are below each value of the next bits. For quantiles by weight, they
+add up the weights of these integers instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.weighted_quantiles import middles, weight_positions
 from gpupipe.features.statistics.quantiles import FEW_VALUES
 from gpupipe.partitions.collection import PartitionedValues
 from gpupipe.partitions.number_columns import NumberColumn, read_columns
 from gpupipe.partitions.table import PartitionedTable
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
+
+Rank = TypeVar("Rank", int, float)  # a number of values, or a weight
+SortedKeys = tuple[Array, Array | None]  # keys, and with weights their sum before each key and at the end
 
 BITS_A_PASS = 12
 BITS_OF_MANY = 8  # for more than FEW_RANKS prefixes, which would have too many edges
@@ -33,13 +40,41 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
     """
     keys = table.map(sort_keys, column, label="ordered values")
     if table.n_rows <= FEW_VALUES:
-        together = np.sort(np.concatenate(table.workers.gather(keys.partitions)))
+        together = np.sort(np.concatenate([own for own, _ in table.workers.gather(keys.partitions)]))
         return {rank: value_of(int(together[rank]), dtype) for rank in ranks}
+    return _search(keys, ranks, dtype)
+
+
+def select_quantiles_by_weight(
+    table: PartitionedTable,
+    column: NumberColumn,
+    weights: Sequence[ResultHandle[Array]],
+    shares: Sequence[float],
+    dtype: str,
+) -> list[float]:
+    """Return the `gpupipe.backends.weighted_quantiles.weighted_quantiles` of a column.
+
+    Parameters
+    ----------
+    weights : sequence of ResultHandle
+        The weights of the rows of each partition.
+    dtype : {"float32", "float64"}
+        The dtype of the column.
+    """
+    keys = table.map(sort_keys, column, each=[weights], label="ordered values")
+    total = sum(keys.compute(lambda _, own: float(own[1][-1]), label="sums of weights"))
+    if not total or not shares:
+        return [0.0 for _ in shares]
+    positions = weight_positions(total, shares)
+    found = _search(keys, sorted({position for pair in positions for position in pair}), dtype)
+    return middles([(found[low], found[high]) for low, high in positions])
+
+
+def _search(keys: PartitionedValues[SortedKeys], ranks: Sequence[Rank], dtype: str) -> dict[Rank, float]:
+    """Return for each rank the smallest value up to which the number of values, or their weight, exceeds it."""
     n_bits = 8 * np.dtype(dtype).itemsize
-    known, left = (
-        dict.fromkeys(ranks, 0),
-        n_bits,
-    )  # the known leading bits of each rank's key; the number of unknown bits
+    # The known leading bits of each rank's key, and the number of unknown bits.
+    known, left = dict.fromkeys(ranks, 0), n_bits
     while left:
         prefixes = sorted(set(known.values()))
         step = min(left, BITS_A_PASS if len(prefixes) <= FEW_RANKS else BITS_OF_MANY)
@@ -56,17 +91,28 @@ def select_ranks(table: PartitionedTable, column: NumberColumn, ranks: Sequence[
     return {rank: value_of(key, dtype) for rank, key in known.items()}
 
 
-def _counts(keys: PartitionedValues[Array], edges: Sequence[Array]) -> Sequence[Array]:
-    """Return the number of keys, over all partitions, below each edge of several lists."""
+def _counts(keys: PartitionedValues[SortedKeys], edges: Sequence[Array]) -> Sequence[Array]:
+    """Return the number of keys, or their weight, over all partitions, below each edge of several lists."""
     together = np.concatenate(edges)
-    found = keys.compute(lambda _, own: np.searchsorted(own, together), label="ranks")
+    found = keys.compute(_count_below, together, label="ranks")
     return np.split(np.add.reduce(found), np.cumsum([len(part) for part in edges])[:-1])
 
 
-def sort_keys(backend: Backend, table: Table, column: NumberColumn) -> Array:
-    """Return the non-null values of a column as order-preserving integers, sorted, on the host."""
+def _count_below(backend: Backend, own: SortedKeys, edges: Array) -> Array:
+    keys, reached = own
+    places = np.searchsorted(keys, edges)
+    return places if reached is None else reached[places]
+
+
+def sort_keys(backend: Backend, table: Table, column: NumberColumn, weights: Array | None = None) -> SortedKeys:
+    """Return the non-null values of a column as order-preserving integers, sorted, on the host, and their weights."""
     (x,) = read_columns(backend, table, [column])
-    return np.sort(keys_of(backend.to_host(x[~backend.xp.isnan(x)])))
+    known = ~backend.xp.isnan(x)
+    keys = keys_of(backend.to_host(x[known]))
+    if weights is None:
+        return np.sort(keys), None
+    order = np.argsort(keys)
+    return keys[order], np.append(0.0, np.cumsum(backend.to_host(weights[known])[order]))
 
 
 def keys_of(x: Array) -> Array:

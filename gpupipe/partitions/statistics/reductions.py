@@ -12,7 +12,7 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.statistics.device import make_reducer
-from gpupipe.features.statistics.moments import FIRST_ROWS, find_pivots, first_finite
+from gpupipe.features.statistics.moments import FIRST_ROWS, Moments, find_pivots, first_finite
 from gpupipe.features.statistics.quantiles import (
     Bracket,
     find_brackets_in_sample,
@@ -22,8 +22,9 @@ from gpupipe.features.statistics.quantiles import (
 )
 from gpupipe.features.statistics.reductions import PassResult, Reducer
 from gpupipe.partitions.number_columns import NumberColumn, column_values_at, read_columns
-from gpupipe.partitions.statistics.rank_selection import select_ranks
+from gpupipe.partitions.statistics.rank_selection import select_quantiles_by_weight, select_ranks
 from gpupipe.partitions.table import PartitionedTable
+from gpupipe.partitions.workers import ResultHandle
 from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 from gpupipe_kernels.program.program import Program
@@ -43,13 +44,28 @@ class PartitionedReducer(Reducer):
     backend : Backend
         The host of the driver.
     engine : ReductionEngine
+    weights : sequence of ResultHandle, optional
+        The weights of the rows of each partition, on the workers.
 
     Columns are `NumberColumn`, which replaces an array if the rows are on workers.
     """
 
-    def __init__(self, table: PartitionedTable, backend: Backend, engine: ReductionEngine) -> None:
+    def __init__(
+        self,
+        table: PartitionedTable,
+        backend: Backend,
+        engine: ReductionEngine,
+        weights: Sequence[ResultHandle[Array]] | None = None,
+    ) -> None:
         super().__init__(backend, engine)
-        self.table = table
+        self.table, self.weights = table, weights
+
+    def quantiles(self, columns: Sequence[Any], shares: Sequence[float]) -> list[tuple[Moments, list[float]]]:
+        """See `Reducer.quantiles` and `WeightedReducer.quantiles`."""
+        if self.weights is None:
+            return super().quantiles(columns, shares)
+        found = [select_quantiles_by_weight(self.table, x, self.weights, shares, self._dtype(x)) for x in columns]
+        return list(zip(self.moments(columns), found, strict=True))
 
     def find_pivots(self, columns: Sequence[Any]) -> list[float]:
         """See `Reducer.find_pivots`."""
@@ -92,12 +108,15 @@ class PartitionedReducer(Reducer):
 
         def select(at: int) -> list[float]:
             column, n = columns[at], self.table.n_rows - nulls[at]
-            dtype = self.table.schema[column].storage if isinstance(column, str) else "float32"
+            dtype = self._dtype(column)
             return select_quantiles(
                 n, shares, inside[at], self.engine, lambda ranks: select_ranks(self.table, column, ranks, dtype)
             )
 
         return [select(at) for at in range(len(columns))]
+
+    def _dtype(self, column: NumberColumn) -> str:
+        return self.table.schema[column].storage if isinstance(column, str) else "float32"
 
     def reduce_columns(
         self, columns: Sequence[Any], pivots: Sequence[float], given: Sequence[Array | None]
@@ -105,8 +124,8 @@ class PartitionedReducer(Reducer):
         """See `Reducer.reduce_columns`."""
         most, asked = MOST_SENT // len(self.table.partitions), list(columns)
 
-        def reduce_partition(backend: Backend, table: Table) -> list[list[PassResult]]:
-            found = _reducer(backend, table).reduce_columns(read_columns(backend, table, asked), pivots, given)
+        def reduce_partition(backend: Backend, table: Table, weights: Array | None = None) -> list[list[PassResult]]:
+            found = _reducer(backend, table, weights).reduce_columns(read_columns(backend, table, asked), pivots, given)
             return [_sendable(parts, most) for parts in found]
 
         return self._joined(reduce_partition, "moments")
@@ -114,7 +133,7 @@ class PartitionedReducer(Reducer):
     def reduce_program(self, program: Program, table: Any) -> list[list[PassResult]]:
         """See `Reducer.reduce_program`; `table` is the table of this reducer."""
         return self._joined(
-            lambda backend, table: _reducer(backend, table).reduce_program(program, table),
+            lambda backend, table, weights=None: _reducer(backend, table, weights).reduce_program(program, table),
             "moments of computed columns",
         )
 
@@ -122,13 +141,19 @@ class PartitionedReducer(Reducer):
         """See `Reducer.reduce_extremes`."""
         asked = list(columns)
         return self._joined(
-            lambda backend, table: _reducer(backend, table).reduce_extremes(read_columns(backend, table, asked)),
+            lambda backend, table, _=None: _reducer(backend, table).reduce_extremes(
+                read_columns(backend, table, asked)
+            ),
             "extremes",
         )
 
-    def _joined(self, reduce: Callable[[Backend, Table], list[list[Item]]], label: str) -> list[list[Item]]:
-        """Return for each column the list of its results in all partitions."""
-        found = transpose_results(self.table.compute(reduce, label=label))
+    def _joined(self, reduce: Callable[..., list[list[Item]]], label: str) -> list[list[Item]]:
+        """Return for each column the list of its results in all partitions.
+
+        `reduce` is called with backend, table, and the weights of the rows if there are any.
+        """
+        each = [] if self.weights is None else [self.weights]
+        found = transpose_results(self.table.compute(reduce, each=each, label=label))
         return [[part for parts in partitions for part in parts] for partitions in found]
 
 
@@ -137,8 +162,8 @@ def transpose_results(found: Sequence[Sequence[Item]]) -> list[list[Item]]:
     return [list(parts) for parts in zip(*found, strict=True)]
 
 
-def _reducer(backend: Backend, table: Table) -> Reducer:
-    return make_reducer(backend, backend.reductions(table.n_rows * table.n_columns))
+def _reducer(backend: Backend, table: Table, weights: Array | None = None) -> Reducer:
+    return make_reducer(backend, backend.reductions(table.n_rows * table.n_columns), weights)
 
 
 def _first_values(backend: Backend, table: Table, rows: slice, columns: list[NumberColumn]) -> list[Array]:

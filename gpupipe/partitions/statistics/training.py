@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -34,7 +35,8 @@ class PartitionedStatistics(Statistics):
 
     Equal to `gpupipe.features.statistics.training.Statistics` to the last bit: counts are integers, floats are summed
     in blocks that do not depend on partition boundaries, and quantiles are selected by rank. So neither the partitions
-    nor the workers change a result.
+    nor the workers change a result. Modes and quantiles by weight are the same values as well, although cumulative
+    weights are added in another order: a relative difference of `WEIGHT_RESOLUTION` is a tie.
 
     Parameters
     ----------
@@ -46,24 +48,46 @@ class PartitionedStatistics(Statistics):
         The target of all rows, on the host.
     seed : int
         Seed of the folds.
+    weights : array of float64, shape (n_rows,), optional
+        Positive weights of all rows, on the host.
 
     Attributes
     ----------
     table : PartitionedTable
         Aligned, without unused levels, and with the hashed columns that were added.
+    weights : sequence of ResultHandle, or None
+        The weights of each partition, on the workers.
     """
 
     table: PartitionedTable  # type: ignore[assignment]
 
-    def __init__(self, table: PartitionedTable, backend: Backend, target: Target | None, seed: int) -> None:
+    def __init__(
+        self,
+        table: PartitionedTable,
+        backend: Backend,
+        target: Target | None,
+        seed: int,
+        weights: Array | None = None,
+    ) -> None:
         # Little is left to reduce on the driver; loading compiled loops would take longer.
         super().__init__(table.align(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
         if target is not None:
             n = target.n_classes
             values = target.values.astype(code_storage(n)) if n else target.values  # less to send and to hold
-            own = self.table.split_rows(values)
-            sent = self.table.map(lambda backend, _, own: backend.to_device(own), each=[own], label="the target")
-            self.target = Target(sent.partitions, n)
+            self.target = Target(self._send(values, "the target"), n)
+        if weights is not None:
+            self.weights = self._send(np.asarray(weights, np.float64), "the weights")
+
+    def _send(self, values: Array, label: str) -> Sequence[ResultHandle[Array]]:
+        """Send an array with an element per row to the workers; return a handle for each partition."""
+        own = self.table.split_rows(values)
+        return self.table.map(lambda backend, _, own: backend.to_device(own), each=[own], label=label).partitions
+
+    @cached_property
+    def _weighted_target(self) -> Sequence[ResultHandle[Array]]:
+        assert self.target is not None
+        each = [self.weights, self.target.values]
+        return self.table.map(lambda backend, _, weights, y: weights * y, each=each, label="the target").partitions
 
     def folds(self, k: int) -> list[ResultHandle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
@@ -71,7 +95,7 @@ class PartitionedStatistics(Statistics):
 
     @property
     def _reducer(self) -> PartitionedReducer:
-        return PartitionedReducer(self.table, self.backend, self._engine)
+        return PartitionedReducer(self.table, self.backend, self._engine, self.weights)
 
     @property
     def _counter(self) -> PartitionedCounter:  # type: ignore[override]
@@ -89,7 +113,7 @@ class PartitionedStatistics(Statistics):
         ]
 
     def _modes(self, columns: Sequence[Any]) -> list[float]:
-        return [mode(self.table, column) for column in columns]
+        return [mode(self.table, column, self.weights) for column in columns]
 
     def _exponent_samples(self, columns: Sequence[Any]) -> list[Array]:
         n_rows, asked = self.n_rows, list(columns)

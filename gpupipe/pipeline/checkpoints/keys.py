@@ -21,7 +21,7 @@ from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.libraries import libraries
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.target import Goal, Truth
 from gpupipe.references import split_reference
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.typing import Array
@@ -81,12 +81,13 @@ def inputs_key(config: Config, backend: Backend, files: InputFiles) -> Checkpoin
 
 
 def table_key(
-    key: CheckpointKey, table: EncodedTable, y: Array | None, goal: Goal, workers: Workers | None
+    key: CheckpointKey, table: EncodedTable, truth: Truth | None, goal: Goal, workers: Workers | None
 ) -> CheckpointKey:
-    """Return the key of a table after reading: its schema, target, and partitions on workers."""
+    """Return the key of a table after reading: its schema, target with weights, and partitions on workers."""
     columns = [[column.to_json(), column.levels] for column in table.schema]
     cut = [] if workers is None else [workers.n_workers, table.bounds]
-    return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest([asdict(goal), _sum(y)]))
+    target = [asdict(goal), *([] if truth is None else [_sum(truth.y), _sum(truth.weights)])]
+    return key.of("read", the_table=digest([columns, table.n_rows, cut]), the_target=digest(target))
 
 
 def features_digest(config: Config) -> str:

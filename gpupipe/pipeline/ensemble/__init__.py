@@ -73,10 +73,10 @@ def fit_ensemble(
     from gpupipe.tasks import CLASSIFICATION
 
     assert y is not None
-    weights = None
+    weights = context.weights
     if context.task in CLASSIFICATION:
         codes = np.asarray(y).astype(np.int64)
-        weights = row_weights(codes, model.class_weight, context.class_labels, context.n_classes)
+        weights = row_weights(codes, model.class_weight, context.class_labels, context.n_classes, weights)
     elif model.class_weight is not None:
         raise ConfigError(
             f"class_weight is for classification; the task is {context.task}",

@@ -128,6 +128,7 @@ class EnsembleRows:
             report_out_of_bag=report_out_of_bag,
             groups=None,
             times=None,
+            weights=None,
             views={},
         )
         weights = None if self.weights is None else self.weights[rows]

@@ -44,12 +44,12 @@ class HeldOutScore:
         """1 if greater values of the metric are better, else -1."""
         return 1.0 if METRICS.get(self.metric).greater_is_better else -1.0
 
-    def value(self, y: Array, predicted: Array) -> float:
+    def value(self, y: Array, predicted: Array, sample_weight: Array | None = None) -> float:
         """Return the metric of predictions, float64, shape (n,) or (n, k); NaN if it is undefined."""
-        names = (self.metric,)
         found = evaluate(
-            self.task, y, predicted, names, self.threshold, self.n_classes, costs=self.costs, backend=self.backend
-        )
+            self.task, y, predicted, (self.metric,), self.threshold, self.n_classes, sample_weight=sample_weight,
+            costs=self.costs, backend=self.backend,
+        )  # fmt: skip
         return float(found[self.metric])
 
 

@@ -211,7 +211,8 @@ class PortfolioSearch:
         for rows, found in zip(self._predicted_rows(entry), trained, strict=True):
             every[rows] = found.predicted
         predicted = every[mask]
-        score = self.score.value(self.rows.y[mask], predicted)
+        weights = self.rows.context.weights
+        score = self.score.value(self.rows.y[mask], predicted, None if weights is None else weights[mask])
         self.complete.append(TriedEntry(entry, tuple(found.model for found in trained), predicted, score))
         self._record(entry, "complete", seconds, len(trained), score)
 

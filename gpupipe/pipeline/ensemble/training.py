@@ -105,17 +105,20 @@ class EnsembleTraining:
 
     def _select(self) -> SelectedWeights:
         """Return the weight of each complete model."""
-        y, predictions = self.rows.y[self._search.folds.predicted], [each.predicted for each in self._search.complete]
+        mask, weights = self._search.folds.predicted, self.rows.context.weights
+        y, predictions = self.rows.y[mask], [each.predicted for each in self._search.complete]
+        weights = None if weights is None else weights[mask]
         if len(y) > MOST_SCORED_ROWS:
             drawn = np.random.default_rng(self.rows.context.seed).choice(len(y), MOST_SCORED_ROWS, replace=False)
             y, predictions = y[drawn], [predicted[drawn] for predicted in predictions]
+            weights = None if weights is None else weights[drawn]
             note = (
                 f"the weights were chosen on {MOST_SCORED_ROWS:,} of {int(self._search.folds.predicted.sum()):,} rows"
             )
             self._search.notes = list(dict.fromkeys([*self._search.notes, note]))
 
         def score(predicted: Array) -> float:
-            return self.score.sign * self.score.value(y, predicted)
+            return self.score.sign * self.score.value(y, predicted, weights)
 
         limit = self.time.limit
         return select_weights(

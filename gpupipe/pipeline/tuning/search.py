@@ -21,7 +21,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, show_nothing
 from gpupipe.models.search_space import searched_values, with_values
 from gpupipe.pipeline.decision import decide
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.target import Goal, Truth
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.pipeline.tuning.pruning import CurvePruner
 from gpupipe.pipeline.tuning.rounds import with_mean_rounds
@@ -243,14 +243,15 @@ class _Search:
     def _score(self, fold: int, prediction: Prediction) -> float:
         """Return the metric of the held-out rows of a fold; a threshold rule is applied to these rows."""
         backend, task = self.context.backend, self.context.task
-        y = backend.to_device(self.y[self.folds[fold].test])
+        test, weights = self.folds[fold].test, self.context.weights
+        truth = Truth(self.y[test], None if weights is None else weights[test]).mapped(backend.to_device)
         prediction = prediction.mapped(backend.to_device)
         uncalibrated = self.evaluation.model_copy(update={"calibrate": "none"})
-        decision = decide(uncalibrated, task, y, prediction, backend)
+        decision = decide(uncalibrated, task, truth, prediction, backend)
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
-            task, y, prediction.output, [metric], decision.threshold, self.context.n_classes, costs=costs,
-            backend=backend,
+            task, truth.y, prediction.output, [metric], decision.threshold, self.context.n_classes,
+            sample_weight=truth.weights, costs=costs, backend=backend,
         )  # fmt: skip
         return scores[metric]
 

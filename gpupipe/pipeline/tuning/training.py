@@ -16,6 +16,7 @@ from gpupipe.models.context import Resources, ValidationRows
 from gpupipe.models.device_training import refusal
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
+from gpupipe.models.weights import row_weights
 from gpupipe.pipeline.tuning.memory import keeps_slices
 from gpupipe.pipeline.tuning.rounds import RoundCount
 from gpupipe.splits import Fold
@@ -66,9 +67,7 @@ class FoldTraining:
         return FoldPrediction(predict_matrix(X_held, model, context.backend), count.of(model))
 
     def _context_of(self, fold: int) -> FitContext:
-        train, context = self.folds[fold].train, self.context
-        groups, times = (None if values is None else values[train] for values in (context.groups, context.times))
-        return replace(context, groups=groups, times=times)
+        return self.context.of_rows(self.folds[fold].train)
 
     def _slice(self, fold: int, *, held_out: bool) -> Array:
         found = self._slices.get((fold, held_out))
@@ -80,9 +79,13 @@ class FoldTraining:
         return found
 
     def _held_out_weights(self, settings: ModelSettings, fold: int) -> Array | None:
-        """Return the weight of each held-out row: that of its class in the training rows; None if all weigh 1."""
-        rows = self.folds[fold]
-        return class_weights_of(settings, self.y[rows.train], self.y[rows.test], self.context)
+        """Return the weight of each held-out row, times that of its class in the training rows; None if all weigh 1."""
+        rows, own = self.folds[fold], self.context.weights
+        found = class_weights_of(settings, self.y[rows.train], self.y[rows.test], self._context_of(fold))
+        if own is None:
+            return found
+        held: Array = own[rows.test] if found is None else found * own[rows.test]
+        return held
 
     def _can_bin(self, settings: XGBoost) -> bool:
         """Return whether XGBoost can train from bins that were computed before: not with ``approx``."""
@@ -131,7 +134,7 @@ class FoldTraining:
     def _bin(self, settings: XGBoost, fold: int, params: dict[str, Any]) -> _BinnedFold:
         import xgboost
 
-        rows, context = self.folds[fold], self.context
+        rows, context = self.folds[fold], self._context_of(fold)
         shared = {
             "max_bin": settings.max_bin,
             "enable_categorical": params["enable_categorical"],
@@ -172,13 +175,18 @@ def take_matrix_rows(X: Array, mask: Array, backend: Backend) -> Array:
 
 
 def class_weights_of(settings: ModelSettings, y_train: Array, y: Array, context: FitContext) -> Array | None:
-    """Return the weights of rows with the classes `y` by the ``class_weight`` of the training rows, or None."""
-    if getattr(settings, "class_weight", None) is None or context.task not in CLASSIFICATION:
+    """Return the weights of rows with the classes `y` by the ``class_weight`` of the training rows, or None.
+
+    `context` is that of the training rows.
+    """
+    class_weight = getattr(settings, "class_weight", None)
+    if class_weight is None or context.task not in CLASSIFICATION:
         return None
-    _, _, weights, _ = prepare_rows(settings, np.empty((len(y_train), 0), np.float32), y_train, context)
+    codes = y_train.astype(np.int64)
+    weights = row_weights(codes, class_weight, context.class_labels, context.n_classes, context.weights)
     if weights is None:
         return None
     by_class = np.zeros(context.n_classes)
-    by_class[y_train.astype(np.int64)] = weights
+    by_class[codes] = weights if context.weights is None else weights / context.weights
     found: Array = by_class[y.astype(np.int64)]
     return found

@@ -15,7 +15,8 @@ NUMBERS = st.floats(-1e4, 1e4)
 def moments_of(values: list[float], pivot: float) -> Moments:
     known = np.array([value for value in values if value == value])
     away = known - pivot
-    return Moments.of_sums(len(known), len(values) - len(known), pivot, float(away.sum()), float((away**2).sum()))
+    n_null = len(values) - len(known)
+    return Moments.of_sums(len(known), n_null, n_null, pivot, float(away.sum()), float((away**2).sum()))
 
 
 @given(
@@ -61,7 +62,7 @@ def test_a_difference_below_the_resolution_is_ignored() -> None:
 def test_only_nulls() -> None:
     found = moments_of([float("nan")] * 3, pivot=0.0)
     assert (found.mean, found.deviation, found.n_null) == (0.0, 0.0, 3)
-    assert found.filled(4.5) == Moments(3, 0, 4.5, 0.0)
+    assert found.filled(4.5) == Moments(3, 0, 0.0, 4.5, 0.0)
 
 
 @pytest.mark.parametrize("n_before", [0, 1, 255, 256, 257, 5000])
