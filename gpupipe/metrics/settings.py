@@ -12,7 +12,7 @@ from gpupipe.metrics.registry import METRICS
 from gpupipe.settings import Seconds, Settings
 
 ThresholdRule = Literal["best_f1", "best_accuracy", "best_balanced_accuracy", "youden", "min_cost"]
-CalibrationMethod = Literal["none", "sigmoid", "isotonic"]
+CalibrationMethod = Literal["none", "sigmoid", "isotonic", "temperature"]
 
 
 def _known(name: str) -> str:
@@ -83,13 +83,20 @@ class Evaluate(Settings):
     )
     calibrate: CalibrationMethod = Field(
         "none",
-        description="binary: calibration of the probabilities, fitted on the same rows as the threshold. sigmoid: "
-        "Platt scaling. isotonic: any monotone function, for many rows.",
+        description="Calibration of the probabilities, fitted on the same rows as the threshold, and not used if it "
+        "makes the log loss of held-out rows worse. temperature: one number, for two or more classes. isotonic: any "
+        "monotone function for each class, for many rows. sigmoid: Platt scaling, for two classes.",
+    )
+    intervals: Annotated[float, Field(gt=0.5, lt=1)] | None = Field(
+        None,
+        description="Coverage of prediction intervals (regression) or of prediction sets (classification): 0.9 gives "
+        "each row an interval, or a set of classes, that contains the truth for 9 of 10 new rows. Calibrated on the "
+        "same rows as the threshold. null: none.",
     )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.2,
-        description="Fraction of the training rows held out to select the champion, for threshold rules and for "
-        "calibration.",
+        description="Fraction of the training rows held out to select the champion, for threshold rules, for "
+        "calibration and for intervals.",
     )
     importance: bool | Importance = Field(
         True,

@@ -84,6 +84,6 @@ def pool_predictions(job: Job, folds: Sequence[Fold], best: CrossValidatedCandid
         for decision, candidate, _ in zip(best.decisions, best.candidates, folds, strict=False)
     ]
     predicted = take_rows(join_predictions(parts, job.backend.xp), job.backend.to_device(order))
-    thresholds = np.repeat([decision.threshold for decision in best.decisions[: len(folds)]], sizes)
+    decision = Decision.join(best.decisions[: len(folds)], sizes, order)
     tested_in = np.repeat(np.arange(1, len(folds) + 1, dtype=np.int8), sizes)
-    return HeldOutPredictions(rows[order], job.truth(rows[order]), predicted, thresholds[order], tested_in[order])
+    return HeldOutPredictions(rows[order], job.truth(rows[order]), predicted, decision, tested_in[order])

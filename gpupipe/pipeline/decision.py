@@ -1,22 +1,32 @@
-"""Decisions from scores: calibration of probabilities, and the threshold of the positive class."""
+"""Decisions from scores: calibration of probabilities, threshold of the positive class, intervals and sets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from gpupipe.backends.base import Backend
-from gpupipe.metrics.calibration import Calibration, fit_calibration
+from gpupipe.metrics.calibration import Calibration, FittedMethod, fit_calibration
+from gpupipe.metrics.classification import EPSILON
+from gpupipe.metrics.conformal import Conformal, fit_conformal
 from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
 from gpupipe.pipeline.target import Truth
+from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.typing import Array
+
+CHECKED_PARTS = 5  # of the held-out rows: each is calibrated by the others, to check the calibration
+LARGEST_LOSS = 0.001  # of log loss that a calibration may cost
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Map from probabilities to decisions.
+    """Map from the output of a model to decisions.
 
     Attributes
     ----------
@@ -25,10 +35,16 @@ class Decision:
         evaluated together, the threshold of each row.
     calibration : Calibration, optional
         Applied to the model's probability before the threshold.
+    intervals : Conformal, optional
+        Prediction intervals or sets, computed from the calibrated prediction.
+    note : str
+        Why a calibration is not used, if one was fitted.
     """
 
     threshold: Threshold = 0.5
     calibration: Calibration | None = None
+    intervals: Conformal | None = None
+    note: str = field(default="", compare=False)
 
     def apply(self, prediction: Prediction, backend: Backend | None = None) -> Prediction:
         """Return the prediction with calibrated probabilities, computed on `backend`; None is the host."""
@@ -41,35 +57,72 @@ class Decision:
         return {
             "threshold": self.threshold,
             "calibration": None if self.calibration is None else self.calibration.to_json(),
+            **({} if self.intervals is None else {"intervals": self.intervals.to_json()}),
         }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Decision:
         """Return the decision from the result of `to_json`."""
-        calibration = value["calibration"]
-        return Decision(value["threshold"], None if calibration is None else Calibration.from_json(calibration))
+        calibration, intervals = value["calibration"], value.get("intervals")
+        return Decision(
+            value["threshold"],
+            None if calibration is None else Calibration.from_json(calibration),
+            None if intervals is None else Conformal.from_json(intervals),
+        )
+
+    @staticmethod
+    def join(decisions: Sequence[Decision], sizes: Sequence[int], rows: Array | None = None) -> Decision:
+        """Return the decision of rows in sets of `sizes`, each with its own; calibrations are applied already.
+
+        `rows`, int64, reorders them.
+        """
+        order = np.arange(sum(sizes)) if rows is None else rows
+        intervals = [decision.intervals for decision in decisions if decision.intervals is not None]
+        joined = None
+        if intervals:
+            joined = Conformal(intervals[0].level, np.repeat([each.score for each in intervals], sizes)[order])
+        return Decision(np.repeat([decision.threshold for decision in decisions], sizes)[order], intervals=joined)
 
 
 def is_learned(evaluate: Evaluate) -> bool:
     """Return whether the decision is learned from predictions for held-out rows."""
-    return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none"
+    return isinstance(evaluate.threshold, str) or evaluate.calibrate != "none" or evaluate.intervals is not None
 
 
-def decide(evaluate: Evaluate, task: str, truth: Truth | None, prediction: Prediction, backend: Backend) -> Decision:
-    """Return calibration and threshold, learned from predictions for held-out rows on `backend`.
+def calibrates(evaluate: Evaluate, task: Task) -> bool:
+    """Return whether probabilities are calibrated."""
+    return (
+        task == "binary" if evaluate.calibrate == "sigmoid" else evaluate.calibrate != "none" and task in CLASSIFICATION
+    )
 
-    The calibration is fitted by scikit-learn, on the host.
+
+def has_rule(evaluate: Evaluate, task: Task) -> bool:
+    """Return whether a threshold or a calibration is learned, on which metrics depend."""
+    return calibrates(evaluate, task) or (task == "binary" and isinstance(evaluate.threshold, str))
+
+
+def decide(evaluate: Evaluate, task: Task, truth: Truth | None, prediction: Prediction, backend: Backend) -> Decision:
+    """Return the decision learned from predictions for held-out rows on `backend`.
+
+    The calibration is fitted by scikit-learn, and intervals are fitted by NumPy, on the host.
     """
-    if task != "binary":
+    if truth is None:
         return Decision()
-    assert truth is not None
-    calibration = None
-    if evaluate.calibrate != "none":
+    decision = _decide_class(evaluate, task, truth, prediction, backend) if task in CLASSIFICATION else Decision()
+    if evaluate.intervals is None:
+        return decision
+    known, output = truth.mapped(backend.to_host), backend.to_host(decision.apply(prediction, backend).output)
+    y: Array = known.y.astype(np.int64) if task in CLASSIFICATION else known.y
+    return replace(decision, intervals=fit_conformal(evaluate.intervals, y, output, known.weights))
+
+
+def _decide_class(evaluate: Evaluate, task: Task, truth: Truth, prediction: Prediction, backend: Backend) -> Decision:
+    decision = Decision()
+    if evaluate.calibrate != "none" and calibrates(evaluate, task):
         known = truth.mapped(backend.to_host)
-        calibration = fit_calibration(
-            backend.to_host(prediction.output), known.y, evaluate.calibrate, sample_weight=known.weights
-        )
-    decision = Decision(calibration=calibration)
+        decision = _calibrated(backend.to_host(prediction.output), known, evaluate.calibrate)
+    if task != "binary":
+        return decision
     if not isinstance(evaluate.threshold, str):
         return replace(decision, threshold=evaluate.threshold)
     probability = decision.apply(prediction, backend).output
@@ -77,3 +130,31 @@ def decide(evaluate: Evaluate, task: str, truth: Truth | None, prediction: Predi
         truth.y, probability, evaluate.threshold, evaluate.cost, sample_weight=truth.weights, backend=backend
     )
     return replace(decision, threshold=threshold)
+
+
+def _calibrated(probability: Array, truth: Truth, how: FittedMethod) -> Decision:
+    """Return the calibration of held-out rows, unless it makes the log loss of other held-out rows worse."""
+    from sklearn.model_selection import StratifiedKFold
+
+    y, weights = truth.y.astype(np.int64), truth.weights
+    calibration = fit_calibration(probability, y, how, sample_weight=weights)
+    counts = np.bincount(y)
+    n_parts = min(CHECKED_PARTS, int(counts[counts > 0].min()))
+    if n_parts < 2:
+        return Decision(calibration=calibration)
+    found: Array = np.empty_like(probability, dtype=np.float64)
+    for train, test in StratifiedKFold(n_parts, shuffle=True, random_state=0).split(y, y):
+        own = None if weights is None else weights[train]
+        found[test] = fit_calibration(probability[train], y[train], how, sample_weight=own).apply(probability[test])
+    before, after = (_log_loss(p, y, weights) for p in (probability, found))
+    if after <= before + LARGEST_LOSS:
+        return Decision(calibration=calibration)
+    return Decision(
+        note=f"calibrate: {how} is not used: the log loss of held-out rows is {after:.4f} with it, {before:.4f} without"
+    )
+
+
+def _log_loss(probability: Array, y: Array, weights: Array | None) -> float:
+    p = probability if probability.ndim > 1 else np.column_stack([1.0 - probability, probability])
+    of_truth = p[np.arange(len(y)), y].clip(EPSILON, 1.0)
+    return float(np.average(-np.log(of_truth), weights=weights))

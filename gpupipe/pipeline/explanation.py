@@ -45,7 +45,7 @@ class ModelPlots:
 
 def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
     """Return the data of the plots: the champion's predictions of rows that it was not trained on."""
-    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.threshold
+    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.decision.threshold
 
     def measure(backend: Backend, truth: Truth | None, rows: Prediction) -> ModelPlots:
         if rows.label is not None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from gpupipe.metrics.conformal import Conformal
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
-from gpupipe.pipeline.decision import Decision, decide, is_learned
+from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is_learned
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Stage
+from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
 
 DECISION_PARTS = 5  # folds of the validation rows
@@ -19,13 +22,14 @@ DECISION_PARTS = 5  # folds of the validation rows
 
 def score_validation(job: Job, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
     """Return the metrics of the validation rows, with decisions learned from other validation rows."""
-    if not is_learned(job.config.evaluate) or job.goal.task != "binary":
+    if not has_rule(job.config.evaluate, job.goal.task):
         return job.score(truth, prediction, fixed_decision(job))
     from sklearn.model_selection import StratifiedKFold
 
     assert truth is not None
     codes = job.backend.to_host(truth.y).astype(np.int64)
-    n_parts = min(DECISION_PARTS, int(np.bincount(codes, minlength=2).min()))
+    counts = np.bincount(codes)
+    n_parts = min(DECISION_PARTS, int(counts[counts > 0].min())) if len(counts) > 1 else 0
     if n_parts < 2:
         return job.score(truth, prediction, fixed_decision(job))
     parts = StratifiedKFold(n_parts, shuffle=True, random_state=job.config.seed).split(codes, codes)
@@ -36,8 +40,8 @@ def score_validation(job: Job, truth: Truth | None, prediction: Prediction) -> d
     decided = join_predictions(
         [d.apply(p, job.backend) for d, p in zip(decisions, predictions, strict=True)], job.backend.xp
     )
-    thresholds = np.repeat([decision.threshold for decision in decisions], [len(truth) for truth in truths])
-    return job.score(Truth.join(truths, job.backend.xp), decided, Decision(thresholds))
+    joined = Decision.join(decisions, [len(truth) for truth in truths])
+    return job.score(Truth.join(truths, job.backend.xp), decided, joined)
 
 
 def folds_to_learn_from(fold: int, n_folds: int, in_order: bool) -> list[int]:
@@ -90,11 +94,12 @@ def decide_on(job: Job, truth: Truth | None, prediction: Prediction) -> Decision
 
 def note_calibration(job: Job, stage: Stage) -> None:
     """Note on a stage that calibrates on a GPU which part of it runs on the host."""
-    if job.backend.name == "gpu" and job.goal.task == "binary" and job.config.evaluate.calibrate != "none":
-        stage.note("the calibration is fitted on the host by scikit-learn")
+    if job.backend.name == "gpu" and calibrates(job.config.evaluate, job.goal.task):
+        stage.note("the calibration is fitted on the host")
 
 
 def fixed_decision(job: Job) -> Decision:
-    """Return the decision without learning: no calibration, and the configured threshold, or 0.5 for a rule."""
-    threshold = job.config.evaluate.threshold
-    return Decision(0.5 if isinstance(threshold, str) else threshold)
+    """Return the decision without learning: no calibration, the configured threshold or 0.5, unlimited intervals."""
+    threshold, level = job.config.evaluate.threshold, job.config.evaluate.intervals
+    intervals = None if level is None or job.goal.task not in SUPERVISED else Conformal(level, math.inf)
+    return Decision(0.5 if isinstance(threshold, str) else threshold, intervals=intervals)

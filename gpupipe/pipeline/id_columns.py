@@ -15,6 +15,7 @@ from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import numbers_of_texts, read_stored, require_rows, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.names import NamePatterns
+from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.frames import frame_to_arrow
 
@@ -63,12 +64,14 @@ def choose_columns(
     )
 
 
-def output_names(goal: Goal, numbered: bool = False) -> list[str]:
+def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list[str]:
     """Return the output columns known before any row is scored; those of embeddings are not."""
     names = [ROW] if numbered else []
     if goal.task == "embedding":
         return names
     names += ["prediction", *(f"probability_{label}" for label in goal.labels)]
+    if decision.intervals is not None:
+        names += [f"set_{label}" for label in goal.labels] or ["lower", "upper"]
     return [*names, "distance"] if goal.task == "clustering" else names
 
 

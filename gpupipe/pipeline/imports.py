@@ -16,7 +16,9 @@ from gpupipe.units import format_duration
 REPORT_MODULES = ("jinja2", "gpupipe.pipeline.run_report")
 PLOT_MODULES = ("matplotlib.figure", "matplotlib.backends.backend_svg", "gpupipe.report.plots")
 TUNING_MODULES = ("optuna", "sklearn.model_selection", "gpupipe.pipeline.tuning.search")
-CALIBRATION_MODULES = {"isotonic": "sklearn.isotonic", "sigmoid": "sklearn.linear_model"}
+CALIBRATION_MODULES = {
+    "isotonic": "sklearn.isotonic", "sigmoid": "sklearn.linear_model", "temperature": "scipy.optimize",
+}  # fmt: skip
 
 
 def import_libraries(job: Job, entries: Sequence[ModelEntry]) -> None:

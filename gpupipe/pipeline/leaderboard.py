@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpupipe.metrics import METRICS
-from gpupipe.metrics.predictions import Threshold
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.job import Candidate
@@ -121,8 +120,8 @@ class HeldOutPredictions:
         Targets and weights, on the host.
     predicted : Prediction
         Calibrated predictions, on the backend.
-    threshold : float, or array of float64, shape (n,)
-        Lowest probability that is predicted positive, for each row.
+    decision : Decision
+        Threshold and intervals, for each row or for all; `predicted` is calibrated already.
     folds : array of int8, shape (n,), optional
         Under cross-validation, the fold in which each row is tested, from 1.
     """
@@ -130,7 +129,7 @@ class HeldOutPredictions:
     rows: Array
     truth: Truth | None
     predicted: Prediction
-    threshold: Threshold
+    decision: Decision
     folds: Array | None = None
 
 

@@ -27,7 +27,7 @@ from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_split
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -168,11 +168,15 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
     """Return a warning about each setting that a run for `goal` ignores."""
     evaluate, split = config.evaluate, config.split
     two, some = f"it needs a target with two classes ({goal.note})", f"it needs a target with classes ({goal.note})"
+    several = "it is for two classes; for more, use temperature or isotonic"
+    one = f"it needs a target ({goal.note})"
     folds = f"split.cv tests each of its {split.cv} folds in turn"
     is_binary, has_classes = goal.task == "binary", goal.task in CLASSIFICATION
     checks = [
         ("evaluate.threshold", evaluate.threshold, not is_binary and evaluate.threshold != Evaluate().threshold, two),
-        ("evaluate.calibrate", evaluate.calibrate, not is_binary and evaluate.calibrate != "none", two),
+        ("evaluate.calibrate", evaluate.calibrate, not has_classes and evaluate.calibrate != "none", some),
+        ("evaluate.calibrate", "sigmoid", goal.task == "multiclass" and evaluate.calibrate == "sigmoid", several),
+        ("evaluate.intervals", evaluate.intervals, goal.task not in SUPERVISED and evaluate.intervals is not None, one),
         ("split.stratify", "true", split.stratify is True and not has_classes, some),
         ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
     ]

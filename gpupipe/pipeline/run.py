@@ -32,6 +32,7 @@ from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
+from gpupipe.pipeline.intervals import measure_coverage
 from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.pipeline.latency import Latency
@@ -56,6 +57,7 @@ from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
 from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
 from gpupipe.report.data import Direction
+from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
 
@@ -155,6 +157,7 @@ class _Execution(JobBuilder, RunSteps):
         self._importances: list[ColumnImportance] = []
         self._directions: dict[str, Direction] = {}
         self._plots = ModelPlots()
+        self._coverage: IntervalCoverage | None = None
         self._tuned: Sequence[ModelEntry] = ()
 
     def split(self) -> None:
@@ -224,6 +227,9 @@ class _Execution(JobBuilder, RunSteps):
         for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
+            self._coverage = measure_coverage(outcome.held_out, job.goal.task, job.backend)
+            if self._coverage is not None:
+                stage.note(str(self._coverage))
             explained = ExplainedRows.of(job, outcome)
             self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
@@ -249,7 +255,7 @@ class _Execution(JobBuilder, RunSteps):
         (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
         if self._tuned:
             (folder / TUNED_YAML).write_text(job.config.origin.redactor.hide(tuned_yaml(self._tuned)), encoding="utf-8")
-        write_json(folder / "metrics.json", metrics_document(outcome))
+        write_json(folder / "metrics.json", metrics_document(outcome, self._coverage))
 
     def report(self) -> None:
         from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
@@ -257,13 +263,13 @@ class _Execution(JobBuilder, RunSteps):
         with self._job.stage("report", self._job.backend.host_place):
             write_report(
                 self._directory.path, self._job, self._outcome, self._importances, self._directions, self._plots,
-                self._tuned,
+                self._tuned, self._coverage,
             )  # fmt: skip
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
         write_json(self._directory.path / "timeline.json", job.timeline.to_json())
-        document = metrics_document(outcome)
+        document = metrics_document(outcome, self._coverage)
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 
@@ -292,11 +298,11 @@ def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
         y = held_out.truth.y
         is_coded = goal.task in CLASSIFICATION
         columns["target"] = pa.array(goal.labels).take(pa.array(y.astype(np.int64))) if is_coded else pa.array(y)
-    predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.threshold)
+    predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.decision)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 
-def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
+def metrics_document(outcome: LeaderboardResult, coverage: IntervalCoverage | None = None) -> dict[str, Any]:
     """Return the content of metrics.json."""
     models = {entry.label: entry.metrics for entry in outcome.leaderboard}
     document: dict[str, Any] = {"best": outcome.leaderboard[0].label, "models": models}
@@ -305,6 +311,8 @@ def metrics_document(outcome: LeaderboardResult) -> dict[str, Any]:
         document["validation"] = validation
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
+    if coverage is not None:
+        document["intervals"] = {name: value for name, value in asdict(coverage).items() if value is not None}
     latencies = {entry.label: entry.latency for entry in outcome.leaderboard if entry.latency is not None}
     if latencies:
         document["latency"] = {

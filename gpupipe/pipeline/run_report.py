@@ -30,6 +30,7 @@ from gpupipe.report.data import (
     ReportData,
     TopGroup,
 )
+from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.render import render
 from gpupipe.report.text import metric_title
 from gpupipe.units import format_latency
@@ -38,6 +39,7 @@ from gpupipe.units import format_latency
 def write_report(
     folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
     directions: Mapping[str, Direction], drawing: ModelPlots, tuned: Sequence[ModelEntry] = (),
+    coverage: IntervalCoverage | None = None,
 ) -> None:  # fmt: skip
     """Write report.html and plots/ into `folder`; `tuned` are the entries with the best parameters of a search."""
     config, name = job.config, job.metrics[0]
@@ -65,6 +67,7 @@ def write_report(
         classification=_classification(job, outcome, drawing),
         regression=_regression(drawing),
         selection=outcome.selection,
+        intervals=coverage,
         tried=outcome.tried,
         generated=outcome.generated,
         n_validation_rows=outcome.n_validation_rows,
@@ -158,7 +161,7 @@ def _fold_thresholds(held_out: HeldOutPredictions) -> list[float]:
     """Return the threshold of each fold; none if all are equal."""
     if held_out.folds is None:
         return []
-    own = np.asarray(held_out.threshold)
+    own = np.asarray(held_out.decision.threshold)
     thresholds = [float(own[held_out.folds == fold][0]) for fold in range(1, int(held_out.folds.max()) + 1)]
     return thresholds if len(set(thresholds)) > 1 else []
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from gpupipe.config import ModelEntry
 from gpupipe.errors import LimitError
+from gpupipe.metrics.conformal import require_rows
 from gpupipe.pipeline.cross_validation import CrossValidatedCandidate, pool_predictions, score_selection
-from gpupipe.pipeline.decision import Decision, is_learned
+from gpupipe.pipeline.decision import Decision, has_rule
 from gpupipe.pipeline.held_out_decisions import (
     decide_on,
     fixed_decision,
@@ -37,6 +38,7 @@ from gpupipe.pipeline.steps import (
     training_steps,
 )
 from gpupipe.pipeline.target import Truth
+from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.splits import Fold, final_training_rows, hold_out
 from gpupipe.typing import Array
@@ -147,6 +149,10 @@ class Selection(ABC):
             )
             self._choose(best.label)
 
+    def _note_decision(self, stage: Stage) -> None:
+        if note := self._decision_of(self.best.label).note:
+            stage.note(note, "warning")
+
     @abstractmethod
     def _choose(self, label: str) -> None:
         """Set the best candidate."""
@@ -200,7 +206,7 @@ class _HoldoutSelection(Selection):
         job, test, champion = self.job, self.folds[0].test, self._champion
         decision = self._decision_of(self.best.label)
         truth, predicted = job.truth(test), decision.apply(champion.predictions["test"], job.backend)
-        held_out = HeldOutPredictions(np.flatnonzero(test), truth, predicted, decision.threshold)
+        held_out = HeldOutPredictions(np.flatnonzero(test), truth, predicted, decision)
         n_rows = int(self.folds[0].train.sum())
         return LeaderboardResult(self._ranked, champion.trained, decision, held_out, champion, truth, decision, n_rows)
 
@@ -212,6 +218,8 @@ class _ValidatedSelection(_HoldoutSelection):
         super().__init__(job, entries, folds)
         split, validation = job.config.split, job.config.evaluate.validation
         self._held = hold_out(split, folds[0].train, validation, job.classes, job.groups, job.times, job.config.seed)
+        if (level := job.config.evaluate.intervals) is not None:
+            require_rows(level, int(self._held.test.sum()))
         self._decisions: dict[str, Decision] = {}
 
     def masks(self, fold: Fold) -> dict[str, Array]:
@@ -248,6 +256,7 @@ class _ValidatedSelection(_HoldoutSelection):
             self._ranked = rank(leaderboard, job.metrics[0], lambda e: e.validation)
             self._choose(self._ranked[0].label)
             note_calibration(job, stage)
+            self._note_decision(stage)
             again = "" if job.config.evaluate.max_latency else "; it is trained again on all training rows"
             stage.note(f"best on the validation rows: {self.best.label}{again}")
 
@@ -292,6 +301,9 @@ class _CrossValidation(Selection):
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
         super().__init__(job, entries, folds)
         self._decisions: dict[str, Decision] = {}
+        if (level := job.config.evaluate.intervals) is not None and job.y is not None:
+            sizes = [int(fold.test.sum()) for fold in folds[: job.config.split.cv]]
+            require_rows(level, sizes[0] if job.times is not None else sum(sizes) - max(sizes))
         all_rows = np.ones(job.table.n_rows, bool)
         self._final = all_rows if job.times is None else final_training_rows(job.config.split, job.times)
 
@@ -308,12 +320,13 @@ class _CrossValidation(Selection):
                 for k, entry in enumerate(self.entries)
             }
             self._ranked = rank([model.entry() for model in self._tested.values()], job.metrics[0], lambda e: e.metrics)
-            if is_learned(job.config.evaluate) and job.goal.task == "binary":
+            if has_rule(job.config.evaluate, job.goal.task):
                 others = "the earlier folds" if job.times is not None else "the other folds"
                 stage.note(f"calibration and threshold of each fold are learned from {others}")
                 if job.times is not None:
                     stage.note("fold 1 has no earlier fold: it is evaluated uncalibrated, at a threshold of 0.5")
             self._choose(self._ranked[0].label)
+            self._note_decision(stage)
 
     def _choose(self, label: str) -> None:
         tested = self._tested[label]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupipe.report.generated_features import GeneratedFeatures
+from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.tried_counts import TriedCounts
 
@@ -267,6 +268,8 @@ class ReportData:
     selection : mapping of str to float
         Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
         first. The mean of the best model itself is optimistic, since the same rows have selected it.
+    intervals : IntervalCoverage, optional
+        Measured coverage of prediction intervals or sets.
     tried : TriedCounts
         Number of alternatives that were compared.
     generated : GeneratedFeatures, optional
@@ -317,6 +320,7 @@ class ReportData:
     classification: Classification | None = None
     regression: Regression | None = None
     selection: Mapping[str, float] = field(default_factory=dict)
+    intervals: IntervalCoverage | None = None
     tried: TriedCounts = field(default_factory=TriedCounts)
     generated: GeneratedFeatures | None = None
     n_validation_rows: int = 0

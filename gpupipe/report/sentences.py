@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData
+from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
 
@@ -28,6 +29,11 @@ def result_sentences(data: ReportData) -> list[str]:
     Of the 100 test rows with the highest predicted probability of Churn = Yes, 69 are Yes
     of 100 chosen at random, 27 would be.
     """
+    found = _prediction_sentences(data)
+    return found if data.intervals is None else [*found, _coverage(data.intervals, data.target or "the target")]
+
+
+def _prediction_sentences(data: ReportData) -> list[str]:
     rows = "test rows" if data.rows_test else "rows"
     if data.classification is not None:
         target = data.target or "the target"
@@ -172,6 +178,17 @@ def _regression(found: Regression, target: str, rows: str) -> list[str]:
         return [f"{sentence}."]
     constant = number(found.constant_half_within)
     return [f"{sentence}.", f"Always predicting the median of the {rows}, half would be within {constant}."]
+
+
+def _coverage(found: IntervalCoverage, target: str) -> str:
+    level, inside = percent(found.level), percent(found.coverage)
+    if found.mean_size is not None:
+        return (
+            f"Prediction sets at {level} contain the true {target} for {inside} of the rows; the mean number of "
+            f"classes in a set is {found.mean_size:.2f}."
+        )
+    width = number(found.mean_width)
+    return f"Prediction intervals at {level} contain the true {target} for {inside} of the rows; mean width {width}."
 
 
 def _clusters(sizes: Sequence[int], rows: str) -> list[str]:

@@ -121,11 +121,13 @@ class ServedModel:
     def columns(self, prediction: Prediction) -> Columns:
         """Return the values of each output as Python values."""
         values = self.scorer.values(prediction)
-        probability = prediction.probability
+        probability, intervals = prediction.probability, self.scorer.decision.intervals
         if probability is not None:
-            if probability.ndim == 1:
-                return [values.tolist(), (1.0 - probability).tolist(), probability.tolist()]
-            return [values.tolist(), *probability.T.tolist()]
+            of_classes = [1.0 - probability, probability] if probability.ndim == 1 else probability.T
+            columns = [values, *of_classes, *([] if intervals is None else intervals.members(probability).T)]
+            return [column.tolist() for column in columns]
+        if prediction.value is not None and intervals is not None:
+            return [column.tolist() for column in (values, *intervals.interval(prediction.value))]
         if prediction.embedding is not None:
             return values.T.tolist()  # type: ignore[no-any-return]
         if prediction.distance is not None:
@@ -176,17 +178,19 @@ def _kinds(scorer: Scorer) -> dict[str, str]:
 
 
 def _outputs(scorer: Scorer) -> tuple[Output, ...]:
-    goal = scorer.goal
+    goal, has_intervals = scorer.goal, scorer.decision.intervals is not None
     if goal.labels:
-        kind = _label_type(goal.labels)
-        return (Output("prediction", kind), *(Output(f"probability_{label}", "number") for label in goal.labels))
+        probabilities = [Output(f"probability_{label}", "number") for label in goal.labels]
+        sets = [Output(f"set_{label}", "boolean") for label in goal.labels] if has_intervals else []
+        return Output("prediction", _label_type(goal.labels)), *probabilities, *sets
     if goal.task == "clustering":
         return Output("prediction", "integer"), Output("distance", "number")
     if goal.task == "embedding":
         row = scorer.encoder.encode([dict.fromkeys(scorer.inputs)])
         width = scorer.values(scorer.predict_cells(row)).shape[1]
         return tuple(Output(f"embedding_{i}", "number") for i in range(width))
-    return (Output("prediction", "number"),)
+    ends = (Output("lower", "number"), Output("upper", "number")) if has_intervals else ()
+    return Output("prediction", "number"), *ends
 
 
 def _label_type(labels: Sequence[Any]) -> OutputType:

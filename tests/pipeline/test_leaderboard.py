@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 
 LEARNED = {"calibrate": "isotonic", "threshold": "best_f1"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def use_every_calibration() -> Iterator[None]:
+    """Use calibrations even if they make the log loss worse, which test_calibration.py tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpupipe.pipeline.decision.LARGEST_LOSS", np.inf)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
@@ -23,10 +23,11 @@ from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_na
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.model.input_source import event_source, main_source
 from gpupipe.pipeline.model.part_checks import read_importances
-from gpupipe.pipeline.model.prediction_arrays import class_probabilities, prediction_values
+from gpupipe.pipeline.model.prediction_arrays import class_probabilities, prediction_values, require_intervals
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.model.rows import RowsToPredict, entities_to_predict, rows_to_predict
+from gpupipe.pipeline.model.summary import model_html, model_text
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.target import Goal
 from gpupipe.rules.model_rules import ServedRules
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
     from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.pipeline.untrusted.description import DescribedFeatures
-
-MOST_SHOWN = 30  # input columns, metrics, labels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -174,6 +173,54 @@ class LoadedModel(ABC):
             raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
         return class_probabilities(self._predict(rows_to_predict(self, data, tables, as_of)).output)
 
+    def predict_interval(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+    ) -> Array:
+        """Return the prediction interval of each row, for a regression with ``evaluate.intervals``.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+
+        Returns
+        -------
+        array of float64, shape (n, 2)
+            Lower and upper end. ``decision.intervals.level`` is the expected coverage.
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; DataError also if the model has no intervals.
+        """
+        intervals = require_intervals(self.goal, self.decision, "regression")
+        value = self._predict(rows_to_predict(self, data, tables, as_of)).output
+        return np.column_stack(intervals.interval(value))
+
+    def predict_set(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
+    ) -> Array:
+        """Return the prediction set of each row, for a classifier with ``evaluate.intervals``.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+
+        Returns
+        -------
+        array of bool, shape (n, k)
+            Whether each class of ``goal.labels`` is in the set. A set is empty if the model is almost certain of rows
+            that it may miss at this level.
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; DataError also if the model has no sets.
+        """
+        intervals = require_intervals(self.goal, self.decision, "classification")
+        return intervals.members(self._predict(rows_to_predict(self, data, tables, as_of)).output)
+
     def predict_table(
         self,
         data: Any,
@@ -194,6 +241,7 @@ class LoadedModel(ABC):
         -------
         pyarrow.Table
             One row per input row: the columns of `keep`, then ``prediction`` and one ``probability_LABEL`` per class;
+            with ``evaluate.intervals``, ``lower`` and ``upper``, or one boolean ``set_LABEL`` per class;
             for clusters ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``.
 
         Raises
@@ -205,7 +253,7 @@ class LoadedModel(ABC):
             data = frame_to_arrow(data)  # a stream can be read once
         copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
         prediction = self._predict(rows_to_predict(self, data, tables, as_of))
-        table = prediction_table(prediction, self.goal, self.decision.threshold)
+        table = prediction_table(prediction, self.goal, self.decision)
         require_free_names(IdColumns(kept=tuple(copied.column_names)), table.column_names)
         names = [*copied.column_names, *table.column_names]
         return pa.table([*copied.columns, *table.columns], names=names)
@@ -287,7 +335,7 @@ class LoadedModel(ABC):
             If no key has an event before `as_of`.
         """
         rows = entities_to_predict(self, tables, as_of)
-        found = prediction_table(self._predict(rows), self.goal, self.decision.threshold)
+        found = prediction_table(self._predict(rows), self.goal, self.decision)
         keys = rows.arrow
         return pa.table([*keys.columns, *found.columns], names=[*keys.column_names, *found.column_names])
 
@@ -339,50 +387,8 @@ class LoadedModel(ABC):
         """Return the source that reads the event table `name` from the given file, glob, folder or URL."""
         return event_source(path, self.events, self.manifest["reading"], self.features, name)
 
-    @property
-    def _name(self) -> str:
-        return str(self.manifest.get("model", {}).get("name", "model"))
-
     def __repr__(self) -> str:
-        of = f" of {_shorten(self.goal.target, 40)!r}" if self.goal.target else ""
-        return (
-            f"{type(self).__name__}({self._name}: {self.goal.task}{of}, {len(self.inputs)} inputs, "
-            f"{len(self.feature_names)} features, {self.backend.name}, {str(self.folder)!r})"
-        )
+        return model_text(self)
 
     def _repr_html_(self) -> str:
-        """Return two HTML tables: the model, and its input columns."""
-        goal, manifest = self.goal, self.manifest
-        facts = {
-            "model": self._name,
-            "task": goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else ""),
-            "target": goal.target or "none",
-            "threshold": f"{self.decision.threshold:.4g}" if goal.task == "binary" else "",
-            "features": f"{len(self.feature_names)}, computed on the {self.backend.name}",
-            "metrics": _join(
-                [f"{n} {v:.4g}" for n, v in manifest.get("metrics", {}).items() if isinstance(v, int | float)]
-            ),
-            "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
-            "directory": str(self.folder),
-        }
-        body = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
-        kinds = {
-            column.source: f"{column.kind} ({column.dtype})"
-            for column in self.features.input_schema
-            if not column.derived
-        }
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{html.escape(kinds.get(name, ''))}</td></tr>"
-            for name in self.inputs[:MOST_SHOWN]
-        )
-        more = len(self.inputs) - MOST_SHOWN
-        rest = f"<tr><td>and {more} more</td><td></td></tr>" if more > 0 else ""
-        return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
-
-
-def _join(texts: list[str]) -> str:
-    return ", ".join(texts[:MOST_SHOWN]) + (f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else "")
-
-
-def _shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+        return model_html(self)

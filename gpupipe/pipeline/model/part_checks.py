@@ -18,7 +18,7 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.target import Goal
 from gpupipe.table.schema import KINDS, Column, Schema
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 
 CODES = ("int8", "int16", "int32")
 STORAGES = {
@@ -154,19 +154,34 @@ def _check_one_type(labels: Sequence[Any]) -> None:
 
 
 def read_decision(values: Any, goal: Goal) -> Decision:
-    """Return the decision described by JSON values: a threshold, and a monotone calibration."""
+    """Return the decision described by JSON values: a threshold, a monotone calibration, and intervals."""
     decision = Decision.from_json(values)
     _check_numbers([decision.threshold], "the threshold")
     if not 0 <= decision.threshold <= 1:
         raise ValueError(f"expected a threshold in [0, 1]; found {decision.threshold!r}")
     if decision.calibration is not None:
         _check_calibration(decision.calibration, values["calibration"]["method"], goal)
+    if decision.intervals is not None:
+        _check_numbers([decision.intervals.level, decision.intervals.score], "the intervals")
+        if goal.task not in SUPERVISED or not 0 < decision.intervals.level < 1 or decision.intervals.score < 0:
+            raise ValueError(f"a {goal.task} model with intervals {decision.intervals!r:.80}")
     return decision
 
 
 def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> None:
-    if goal.task != "binary" or method != calibration.method:
+    is_able = goal.task == "binary" or (goal.task == "multiclass" and (calibration.classes or method == "temperature"))
+    if not is_able or method != calibration.method or (calibration.classes and goal.task == "binary"):
         raise ValueError(f"a {goal.task} model with a calibration of method {method!r:.40}")
+    if calibration.classes:
+        if len(calibration.classes) != goal.n_classes or any(each.classes for each in calibration.classes):
+            raise ValueError(f"calibration: expected a map for each of {goal.n_classes} classes")
+        for each in calibration.classes:
+            _check_map(each, each.method)
+        return
+    _check_map(calibration, method)
+
+
+def _check_map(calibration: Calibration, method: Any) -> None:
     _check_numbers([calibration.slope, calibration.intercept], "the calibration")
     if max(abs(calibration.slope), abs(calibration.intercept)) > STEEPEST:
         raise ValueError(f"calibration: slope or intercept exceeds {STEEPEST:g}")

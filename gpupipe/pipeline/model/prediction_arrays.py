@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
+from gpupipe.errors import DataError
+from gpupipe.metrics.conformal import Conformal
 from gpupipe.metrics.predictions import Threshold, predicted_labels
 from gpupipe.models.fitted.base import Prediction
+from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.target import Goal
 from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
@@ -21,6 +26,17 @@ def prediction_values(prediction: Prediction, goal: Goal, threshold: Threshold) 
 def class_probabilities(probability: Array) -> Array:
     """Return the probability of each class, shape (n, k); a binary model gives the one of class 1, shape (n,)."""
     return np.column_stack([1.0 - probability, probability]) if probability.ndim == 1 else probability
+
+
+def require_intervals(goal: Goal, decision: Decision, kind: Literal["regression", "classification"]) -> Conformal:
+    """Return the intervals of a model for this kind of task; raise DataError if it has none."""
+    is_of_kind = (goal.task in CLASSIFICATION) == (kind == "classification")
+    what = "intervals" if kind == "regression" else "sets"
+    if not is_of_kind:
+        raise DataError(f"a {goal.task} model has no {what}", fix="use predict_table")
+    if decision.intervals is None:
+        raise DataError(f"the model has no prediction {what}", fix="train it with evaluate: {intervals: 0.9}")
+    return decision.intervals
 
 
 def no_predictions(goal: Goal) -> Prediction:

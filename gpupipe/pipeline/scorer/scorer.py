@@ -16,7 +16,7 @@ from gpupipe.errors import ConfigError, DataError, RowError
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.fitted.base import Prediction
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.model.prediction_arrays import no_predictions, prediction_values
+from gpupipe.pipeline.model.prediction_arrays import no_predictions, prediction_values, require_intervals
 from gpupipe.pipeline.scorer.derived_columns import derive_history, text_derivers
 from gpupipe.pipeline.scorer.rare_values import encode_by_table
 from gpupipe.pipeline.target import Goal
@@ -242,6 +242,38 @@ class Scorer:
             both[:, 1] = found
             found = both
         return found[0] if is_single else found
+
+    def predict_interval(self, rows: Row | Sequence[Row]) -> Array:
+        """Return the prediction interval of each row, as `gpupipe.Model.predict_interval`.
+
+        Returns
+        -------
+        array of float64, shape (2,) for one row or (n, 2) for a sequence
+
+        Raises
+        ------
+        RowError, DataError
+            As `predict`; DataError also if the model has no intervals.
+        """
+        intervals = require_intervals(self.goal, self.decision, "regression")
+        found = np.column_stack(intervals.interval(self.predict_cells(self.encode(_as_list(rows))).output))
+        return found[0] if isinstance(rows, Mapping) else found
+
+    def predict_set(self, rows: Row | Sequence[Row]) -> Array:
+        """Return the prediction set of each row, as `gpupipe.Model.predict_set`.
+
+        Returns
+        -------
+        array of bool, shape (k,) for one row or (n, k) for a sequence
+
+        Raises
+        ------
+        RowError, DataError
+            As `predict`; DataError also if the model has no sets.
+        """
+        intervals = require_intervals(self.goal, self.decision, "classification")
+        found = intervals.members(self.predict_cells(self.encode(_as_list(rows))).output)
+        return found[0] if isinstance(rows, Mapping) else found
 
     def features(self, rows: Row | Sequence[Row]) -> Array:
         """Return the values that the estimator predicts from.

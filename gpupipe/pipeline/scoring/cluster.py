@@ -26,7 +26,6 @@ from gpupipe.pipeline.rules import by_column, settle_served
 from gpupipe.pipeline.scoring.local import try_event_tables
 from gpupipe.pipeline.scoring.outputs import ENDINGS, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
-from gpupipe.pipeline.target import Goal
 from gpupipe.rules.check import find_violations
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def score_on_workers(
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
     try_event_tables(model, tables, adjust)
-    source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, goal=model.goal)
+    source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, model=model)
     if model.features.derivation is not None:
         log("features of keys and texts need all rows at once: a single worker reads and scores them")
         sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code))
@@ -156,11 +155,11 @@ def score_on_workers(
 
 
 def _choose(
-    found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], goal: Goal
+    found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], model: Model
 ) -> IdColumns:
     """Return the columns to copy among those `found` in the input; see `choose_columns`."""
     columns = choose_columns(ids, keep, known, found)
-    require_free_names(columns, output_names(goal))
+    require_free_names(columns, output_names(model.goal, model.decision))
     return columns
 
 

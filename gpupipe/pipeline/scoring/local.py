@@ -118,7 +118,7 @@ def score(
             "from the header (csv.bad_rows=skip); --on-error reject writes them to a file and numbers the others"
         )
     columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
-    require_free_names(columns, output_names(loaded_model.goal, numbered=on_error != "error"))
+    require_free_names(columns, output_names(loaded_model.goal, loaded_model.decision, numbered=on_error != "error"))
     screened = screen(loaded_model, loaded, source, on_error)
     for text in screened.notes:
         note(text)

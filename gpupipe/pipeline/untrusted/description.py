@@ -65,6 +65,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "sha256": manifest.get("manifest_sha256"),
         "name": manifest.get("model", {}).get("name"),
         "threshold": model.decision.threshold,
+        "intervals": None if model.decision.intervals is None else model.decision.intervals.to_json(),
         "inputs": list(features.inputs),
         "names": list(features.names),
         **_describe_schema(features.input_schema),
@@ -108,7 +109,8 @@ def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
     check_reading(manifest["reading"], features, events)
     _check_costs(main_source("any", manifest["reading"], features, rules), rules, events)
-    decision = read_decision({"threshold": document["threshold"], "calibration": None}, goal)
+    decided = {"threshold": document["threshold"], "calibration": None, "intervals": document["intervals"]}
+    decision = read_decision(decided, goal)
     return {
         "goal": goal, "features": features, "decision": decision, "rules": rules, "events": events,
         "manifest": {**manifest, "model": {"name": name or "model"}},

@@ -187,7 +187,7 @@ async function predict() {
 }
 
 function showAnswer(answer) {
-  const shares = [], values = [], parts = [];
+  const shares = [], values = [], sets = [], parts = [];
   for (const {name} of schema.outputs) {
     if (name === "prediction") {
       const found = answer[name];
@@ -200,9 +200,14 @@ function showAnswer(answer) {
       shares.push([answer[name], element("div", {className: "share"},
         element("dt", {}, element("span", {textContent: name.slice("probability_".length)}), element("span", {textContent: percent})),
         element("dd", {ariaHidden: "true"}, bar))]);
+    } else if (name.startsWith("set_")) {
+      sets.push(...(answer[name] ? [name.slice("set_".length)] : []));
     } else {
       values.push(element("div", {}, element("dt", {textContent: name}), element("dd", {textContent: Number(answer[name].toPrecision(6))})));
     }
+  }
+  if (schema.outputs.some(({name}) => name.startsWith("set_"))) {
+    values.push(element("div", {}, element("dt", {textContent: "set"}), element("dd", {textContent: sets.join(", ") || "empty"})));
   }
   if (shares.length > 2) shares.sort((a, b) => b[0] - a[0]);
   if (shares.length) parts.push(element("dl", {}, ...shares.slice(0, 12).map(([, share]) => share)));

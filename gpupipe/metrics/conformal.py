@@ -1,0 +1,155 @@
+"""Split conformal prediction: intervals for values and sets of classes that contain the truth at a stated rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.errors import DataError
+from gpupipe.typing import Array
+
+RESOLUTION = 1e4  # probabilities are rounded to 1 / RESOLUTION before they are hashed, so that devices agree
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """Intervals or sets that contain the truth of new rows with probability `level`.
+
+    A value is expected within ``value - score`` and ``value + score``. Classes are taken from the most probable one on,
+    until the sum of their probabilities, the last one counted in part, exceeds `score`.
+
+    Attributes
+    ----------
+    level : float
+        Expected fraction of rows whose truth is in the interval or set.
+    score : float, or array of float64, shape (n,)
+        Quantile of the conformity scores of held-out rows. When the rows of several folds are evaluated together, that
+        of each row. Infinite: nothing is excluded.
+
+    Notes
+    -----
+    The guarantee needs exchangeable rows; under drift or with time series, the coverage is approximate. Intervals are
+    those of Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-free predictive inference for regression",
+    JASA 113 (2018) 1094. Sets are the adaptive ones of Romano, Sesia and Candès, "Classification with valid and
+    adaptive coverage", NeurIPS 2020. Their random number is a hash of the probabilities of the row: any function of the
+    row keeps the guarantee, and equal rows get equal sets.
+    """
+
+    level: float
+    score: float | Array
+
+    def interval(self, value: Array) -> tuple[Array, Array]:
+        """Return the lower and upper ends for predicted values, float64, shape (n,)."""
+        return value - self.score, value + self.score
+
+    def members(self, probability: Array) -> Array:
+        """Return whether each class is in the set of each row, shape (n, k); see `set_scores`."""
+        score = self.score if isinstance(self.score, float) else self.score[:, None]
+        found: Array = set_scores(probability) <= score
+        return found
+
+    def to_json(self) -> dict[str, float]:
+        """Return level and score as JSON values."""
+        return {"level": self.level, "score": float(self.score)}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Conformal:
+        """Return the intervals from the result of `to_json`."""
+        return Conformal(value["level"], value["score"])
+
+
+def set_scores(probability: Array) -> Array:
+    """Return the conformity score of each class, float64, shape (n, k).
+
+    It is the sum of the probabilities of all more probable classes, plus a part of the class's probability. The part is
+    a number in [0, 1) for each row, computed from its probabilities.
+
+    Parameters
+    ----------
+    probability : array of float64, shape (n,) or (n, k)
+        Of class 1 if binary, otherwise of each class; on the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> set_scores(np.array([[0.7, 0.2, 0.1]])).round(2).tolist()
+    [[0.46, 0.83, 0.97]]
+    """
+    import numpy as np
+
+    both: Array = probability if probability.ndim > 1 else np.column_stack([1.0 - probability, probability])
+    order = np.argsort(-both, axis=1, kind="stable")
+    rows = np.arange(len(both))[:, None]
+    ranked = both[rows, order]
+    scores = np.cumsum(ranked, axis=1) - ranked * (1.0 - _parts(both))[:, None]
+    found: Array = np.empty_like(scores)
+    found[rows, order] = scores
+    return found
+
+
+def _parts(probability: Array) -> Array:
+    """Return a number in [0, 1) for each row, a hash of its rounded probabilities."""
+    import numpy as np
+
+    from gpupipe_kernels.formulas.hashes import mix
+
+    found: Array = np.zeros(len(probability), np.uint32)
+    for column in np.rint(probability * RESOLUTION).astype(np.uint32).T:
+        found = mix(found * np.uint32(31) + column + np.uint32(1))
+    return found / 2.0**32
+
+
+def fit_conformal(level: float, y: Array, output: Array, sample_weight: Array | None = None) -> Conformal:
+    """Return intervals for values, or sets for classes, calibrated on held-out rows.
+
+    Parameters
+    ----------
+    level : float
+        Expected coverage, between 0 and 1.
+    y : array, shape (n,)
+        True values, or class codes as int64, of rows that the model was not trained on.
+    output : array of float64, shape (n,) or (n, k)
+        Their predicted values or probabilities; on the host.
+    sample_weight : array of float64, shape (n,), optional
+        Weight of each row in the coverage.
+
+    Raises
+    ------
+    DataError
+        If there are too few rows for the level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([0.5, -0.1, 0.2, -0.8, 0.3, 0.4, -0.7, 0.6, 0.9])
+    >>> fit_conformal(0.8, y, np.zeros(9))
+    Conformal(level=0.8, score=0.8)
+    """
+    import numpy as np
+
+    n_rows = len(y)
+    require_rows(level, n_rows)
+    rank = _rank(level, n_rows)
+    scores: Array
+    scores = set_scores(output)[np.arange(n_rows), y] if y.dtype.kind == "i" else np.abs(y - output)
+    order = np.argsort(scores, kind="stable")
+    mass = np.arange(1.0, n_rows + 1) if sample_weight is None else np.cumsum(sample_weight[order])
+    at = int(np.searchsorted(mass, mass[-1] * (rank / n_rows) * (1 - 1e-12)))
+    return Conformal(level, float(scores[order[at]]))
+
+
+def require_rows(level: float, n_rows: int) -> None:
+    """Raise DataError unless `n_rows` held-out rows are enough to calibrate intervals at `level`."""
+    if _rank(level, n_rows) > n_rows:
+        raise DataError(
+            f"{n_rows:,} held-out rows are too few for intervals at {level:g}; expected at least "
+            f"{math.ceil(round(level / (1 - level), 9)):,}",
+            where="evaluate.intervals",
+            fix="lower the level, or hold out more rows: evaluate.validation, or fewer folds",
+        )
+
+
+def _rank(level: float, n_rows: int) -> int:
+    """Return the rank, from 1, of the score that `level` of new rows do not exceed, among `n_rows` and the new one."""
+    return math.ceil(round((n_rows + 1) * level, 9))

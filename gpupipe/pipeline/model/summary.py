@@ -1,0 +1,60 @@
+"""Summary of a model as text, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model.interface import LoadedModel
+
+MOST_SHOWN = 30  # input columns, metrics, labels
+
+
+def model_text(model: LoadedModel) -> str:
+    """Return one line: name, task, target, numbers of inputs and features, device and directory."""
+    of = f" of {_shorten(model.goal.target, 40)!r}" if model.goal.target else ""
+    return (
+        f"{type(model).__name__}({_name(model)}: {model.goal.task}{of}, {len(model.inputs)} inputs, "
+        f"{len(model.feature_names)} features, {model.backend.name}, {str(model.folder)!r})"
+    )
+
+
+def model_html(model: LoadedModel) -> str:
+    """Return two HTML tables: the model, and its input columns."""
+    goal, manifest = model.goal, model.manifest
+    facts = {
+        "model": _name(model),
+        "task": goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else ""),
+        "target": goal.target or "none",
+        "threshold": f"{model.decision.threshold:.4g}" if goal.task == "binary" else "",
+        "features": f"{len(model.feature_names)}, computed on the {model.backend.name}",
+        "metrics": _join(
+            [f"{n} {v:.4g}" for n, v in manifest.get("metrics", {}).items() if isinstance(v, int | float)]
+        ),
+        "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
+        "directory": str(model.folder),
+    }
+    body = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
+    kinds = {
+        column.source: f"{column.kind} ({column.dtype})" for column in model.features.input_schema if not column.derived
+    }
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(kinds.get(name, ''))}</td></tr>"
+        for name in model.inputs[:MOST_SHOWN]
+    )
+    more = len(model.inputs) - MOST_SHOWN
+    rest = f"<tr><td>and {more} more</td><td></td></tr>" if more > 0 else ""
+    return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
+
+
+def _join(texts: list[str]) -> str:
+    return ", ".join(texts[:MOST_SHOWN]) + (f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else "")
+
+
+def _name(model: LoadedModel) -> str:
+    return str(model.manifest.get("model", {}).get("name", "model"))
+
+
+def _shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
