@@ -9,7 +9,10 @@ from typing import Any
 from gpupipe.errors import DataError
 from gpupipe.typing import Array
 
-RESOLUTION = 1e4  # probabilities are rounded to 1 / RESOLUTION before they are hashed, so that devices agree
+RESOLUTION = (
+    1024  # logarithms are rounded to 1 / RESOLUTION before they are hashed, so that rounding errors rarely matter
+)
+TINY = 1e-30  # smaller probabilities are hashed as this one
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def set_scores(probability: Array) -> Array:
     --------
     >>> import numpy as np
     >>> set_scores(np.array([[0.7, 0.2, 0.1]])).round(2).tolist()
-    [[0.46, 0.83, 0.97]]
+    [[0.1, 0.73, 0.91]]
     """
     import numpy as np
 
@@ -89,13 +92,17 @@ def set_scores(probability: Array) -> Array:
 
 
 def _parts(probability: Array) -> Array:
-    """Return a number in [0, 1) for each row, a hash of its rounded probabilities."""
+    """Return a number in [0, 1) for each row, a hash of the rounded logarithms of its probabilities.
+
+    Logarithms distinguish rows whose largest probability is almost 1.
+    """
     import numpy as np
 
     from gpupipe_kernels.formulas.hashes import mix
 
     found: Array = np.zeros(len(probability), np.uint32)
-    for column in np.rint(probability * RESOLUTION).astype(np.uint32).T:
+    logs = np.rint(np.log(probability.clip(TINY, None)) * RESOLUTION).astype(np.int64)
+    for column in logs.T.astype(np.uint32):  # negative numbers wrap
         found = mix(found * np.uint32(31) + column + np.uint32(1))
     return found / 2.0**32
 

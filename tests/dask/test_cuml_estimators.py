@@ -93,7 +93,7 @@ def test_what_it_cannot_do_is_refused_with_the_nearest_legal_value(
 
 def test_sample_weights_are_refused_and_not_ignored() -> None:
     refused = refusal(*given("logistic_regression", "binary"), SHAPE, weighted=True)
-    assert refused == ("cuml.dask's LogisticRegression has no sample weights", "remove class_weight")
+    assert refused == ("cuml.dask's LogisticRegression has no sample weights", "remove class_weight and source.weight")
 
 
 def test_ridge_refuses_a_single_column_which_would_crash_it() -> None:

@@ -37,9 +37,17 @@ def in_parts(X: Array, workers: Workers) -> PartitionedMatrix:
     return PartitionedMatrix(handles, workers, tuple(map(len, parts)), X.shape[1])
 
 
-def fitted(model: ModelSettings, X: Array, y: Array, backend: Backend, workers: Workers, n_classes: int) -> Any:
+def fitted(
+    model: ModelSettings,
+    X: Array,
+    y: Array,
+    backend: Backend,
+    workers: Workers,
+    n_classes: int,
+    weights: Array | None = None,
+) -> Any:
     task: Any = "regression" if not n_classes else "binary" if n_classes == 2 else "multiclass"
-    context = FitContext(backend, task, 0, n_classes, {}, NAMES)
+    context = FitContext(backend, task, 0, n_classes, {}, NAMES, weights=weights)
     assert can_fit_in_passes(model, X.shape[1], context)
     return fit_in_passes(model, in_parts(X, workers), y, context)
 
@@ -55,9 +63,12 @@ def target(X: Array, n_classes: int) -> Array:
 def test_a_logistic_regression_reaches_the_minimum_of_scikit_learn(
     X: Array, backend: Backend, workers: Workers, n_classes: int, settings: dict[str, Any]
 ) -> None:
-    y = target(X, n_classes)
-    found = fitted(LogisticRegression(tol=1e-7, **settings), X, y, backend, workers, n_classes).estimator
-    there = SklearnLogistic(tol=1e-10, max_iter=5000, **settings).fit(X.astype(np.float64), y)
+    settings = dict(settings)
+    y, weights = target(X, n_classes), np.random.default_rng(9).exponential(size=len(X))
+    found = fitted(LogisticRegression(tol=1e-7, **settings), X, y, backend, workers, n_classes, weights).estimator
+    if settings.pop("class_weight", None) is not None:
+        weights *= (weights.sum() / (n_classes * np.bincount(y.astype(int), weights)))[y.astype(int)]
+    there = SklearnLogistic(tol=1e-10, max_iter=5000, **settings).fit(X.astype(np.float64), y, weights)
     np.testing.assert_allclose(found.coef, there.coef_, atol=2e-4)
     np.testing.assert_allclose(found.intercept, there.intercept_ * np.ones(len(found.intercept)), atol=2e-4)
 
@@ -67,8 +78,9 @@ def test_a_ridge_has_the_coefficients_of_scikit_learn(
     X: Array, backend: Backend, workers: Workers, settings: dict[str, Any]
 ) -> None:
     y = X[:, 0] * 2.0 - X[:, 1] + 1e4 + np.random.default_rng(3).normal(size=len(X))
-    found = fitted(Ridge(**settings), X, y, backend, workers, 0).estimator
-    there = SklearnRidge(solver="cholesky", **settings).fit(X.astype(np.float64), y)
+    weights = np.random.default_rng(9).exponential(size=len(X))
+    found = fitted(Ridge(**settings), X, y, backend, workers, 0, weights).estimator
+    there = SklearnRidge(solver="cholesky", **settings).fit(X.astype(np.float64), y, weights)
     np.testing.assert_allclose(found.coef[0], there.coef_, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(found.intercept, there.intercept_, rtol=1e-10, atol=1e-8)
 

@@ -100,7 +100,8 @@ def test_xgboost_learns_the_same_from_files_as_from_memory(
     score = X[:, 1] - 2 * (X[:, 0] % 3) + rng.normal(size=6000)
     y = np.digitize(score, np.quantile(score, np.linspace(0, 1, n_classes + 1)[1:-1])) if n_classes else score
     task: Any = {2: "binary", 3: "multiclass", 0: "regression"}[n_classes]
-    context = FitContext(backend, task, 3, n_classes, {0: 60}, list("abcde"))
+    weights = None if n_classes == 2 else rng.exponential(size=6000)
+    context = FitContext(backend, task, 3, n_classes, {0: 60}, list("abcde"), weights=weights)
     settings = {**settings, "eval_metric": None if n_classes != 2 else settings.get("eval_metric")}
     model = XGBoost(n_estimators=8, class_weight="balanced" if n_classes else None, **settings)
     expected = fit(model, X, y.astype(np.float64), context)

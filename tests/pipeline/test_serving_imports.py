@@ -80,10 +80,14 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         "split": {"test_size": 0.25},
         "features": [{"hash_bucket": {"columns": "City", "buckets": 8}}, {"datetime_parts": "signup_ts"}],
         "models": [request.param],
-        "evaluate": {"calibrate": "sigmoid"},
+        "evaluate": {"calibrate": "sigmoid", "intervals": 0.9},
         "report": {"plots": False},
     }
-    return run_pipeline(parse_config({"name": "rules", **settings}), tmp_path_factory.mktemp("serving") / "run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "gpupipe.pipeline.decision.LARGEST_LOSS", float("inf")
+        )  # a calibration that does not help is kept
+        return run_pipeline(parse_config({"name": "rules", **settings}), tmp_path_factory.mktemp("serving") / "run")
 
 
 def test_a_model_directory_is_read_without_the_libraries_of_training(run: Run) -> None:
