@@ -3,7 +3,7 @@
     python -m benchmarks.intervals --tables-dir DIR [--seeds N] [--rows N] [--tables NAME ...] [--json FILE]
 
 DIR has the tables of `benchmarks.answers` as Parquet files. Each seed draws the rows of a table (at most `--rows`), and
-splits them at random: a quarter to test, then a quarter of the others to calibrate. A model is trained on the rest, and
+splits them at random: a quarter to test, then a quarter of the others to calibrate. A model is trained on the remaining rows, and
 calibrated at each level, as in a run with ``evaluate: {intervals: LEVEL}``. MAPIE (SplitConformalRegressor, and
 SplitConformalClassifier with randomized adaptive sets) gets the same predictions of the same rows; for two classes it
 has no adaptive sets.
@@ -140,7 +140,8 @@ def summarize(records: Sequence[dict[str, Any]]) -> str:
             mapie = f"{100 * statistics.mean(r['mapie_coverage'] for r in own):.1f} %"
             ratio = f"{size / statistics.mean(r['mapie_size'] for r in own):.3f}"
         name, task, level = key
-        lines.append(f"| {name} | {task} | {100 * level:g} % | {100 * coverage:.1f} % | {size:.4g} | {mapie} | {ratio} |")
+        figures = f"{100 * level:g} % | {100 * coverage:.1f} % | {size:.4g} | {mapie} | {ratio}"
+        lines.append(f"| {name} | {task} | {figures} |")
     return "\n".join(lines)
 
 

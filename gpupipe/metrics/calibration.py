@@ -129,7 +129,9 @@ def fit_calibration(
     if how == "temperature":
         return _temperature(probability, y, weight)
     if probability.ndim > 1:
-        each = [_isotonic(p, (y == code).astype(np.float64), weight) for code, p in enumerate(probability.T)]
+        # A probability of exactly 0 would cost a single row of that class an infinite log loss.
+        least = 1.0 / (len(y) + 2)
+        each = [_isotonic(p, (y == code).astype(np.float64), weight, least) for code, p in enumerate(probability.T)]
         return Calibration("isotonic", classes=tuple(each))
     return (_isotonic if how == "isotonic" else _sigmoid)(probability, y.astype(np.float64), weight)
 
@@ -150,13 +152,14 @@ def _temperature(probability: Array, y: Array, weight: Array) -> Calibration:
     return Calibration("temperature", slope=float(np.exp(found.x)))
 
 
-def _isotonic(probability: Array, y: Array, weight: Array) -> Calibration:
+def _isotonic(probability: Array, y: Array, weight: Array, least: float = 0.0) -> Calibration:
+    """Fit an isotonic map to probabilities between `least` and ``1 - least``."""
     import numpy as np
     from sklearn.isotonic import IsotonicRegression
 
     if y.min() == y.max():  # a class without rows keeps its probability
         return Calibration("isotonic", x=(0.0, 1.0), y=(0.0, 1.0))
-    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    model = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip")
     fitted = model.fit(probability.astype(np.float64), y, sample_weight=weight)
     return Calibration("isotonic", x=tuple(fitted.X_thresholds_.tolist()), y=tuple(fitted.y_thresholds_.tolist()))
 
