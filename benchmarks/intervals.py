@@ -3,8 +3,8 @@
     python -m benchmarks.intervals --tables-dir DIR [--seeds N] [--rows N] [--tables NAME ...] [--json FILE]
 
 DIR has the tables of `benchmarks.answers` as Parquet files. Each seed draws the rows of a table (at most `--rows`), and
-splits them at random: a quarter to test, then a quarter of the others to calibrate. A model is trained on the remaining rows, and
-calibrated at each level, as in a run with ``evaluate: {intervals: LEVEL}``. MAPIE (SplitConformalRegressor, and
+splits them at random: a quarter to test, then a quarter of the others to calibrate. A model is trained on the remaining
+rows, and calibrated at each level, as in a run with ``evaluate: {intervals: LEVEL}``. MAPIE (SplitConformalRegressor, and
 SplitConformalClassifier with randomized adaptive sets) gets the same predictions of the same rows; for two classes it
 has no adaptive sets.
 """

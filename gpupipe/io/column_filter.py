@@ -22,14 +22,15 @@ class ColumnFilter:
     ----------
     source : TableSource
     columns : iterable of str, optional
-        Select exactly these and the target; ``columns:`` and ``drop:`` are ignored.
+        Select exactly these, the target and the weight; ``columns:`` and ``drop:`` are ignored.
     """
 
     def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:
         self.explicit = columns is not None
         self.keep = tuple(columns) if columns is not None else source.columns
         self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
-        self.target = source.target if isinstance(source, Source) else None
+        always = (source.target, source.weight) if isinstance(source, Source) else ()
+        self.always = tuple(name for name in always if name is not None)
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
         self.to_filter = columns_of(source.where)  # and, below, the inputs of compute and group_by
         if isinstance(source, JoinedTable):
@@ -41,7 +42,7 @@ class ColumnFilter:
         self.seen: dict[str, None] = {}
         self._kept = None if self.keep is None else NamePatterns(self.keep)
         self._dropped = NamePatterns(self.drop)
-        self._named = frozenset([*(self.keep or ()), *self.to_filter, self.target])
+        self._named = frozenset([*(self.keep or ()), *self.to_filter, *self.always])
 
     def fresh(self) -> ColumnFilter:
         """Return a copy that has not seen any columns."""
@@ -56,7 +57,7 @@ class ColumnFilter:
 
     def is_wanted(self, name: str) -> bool:
         """Return True if the column is part of the result; a column that only the row filter uses is not."""
-        if name == self.target or name in self.checked:
+        if name in self.always or name in self.checked:
             return True
         return (self._kept is None or self._kept.matches(name)) and not self._dropped.matches(name)
 
@@ -75,7 +76,7 @@ class ColumnFilter:
 
     def check(self, found: Sequence[str], label: str) -> None:
         """Raise SchemaError if a column that the source names is neither in `found` nor in the files."""
-        needed = [*(self.keep or ()), *([self.target] if self.target else [])]
+        needed = [*(self.keep or ()), *self.always]
         known = list(dict.fromkeys([*found, *self.seen]))
         absent = [name for name in unmatched(needed, found) if not self._dropped.matches(name)]
         absent = list(dict.fromkeys([*absent, *unmatched(self.drop, known)]))

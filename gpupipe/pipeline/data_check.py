@@ -217,7 +217,6 @@ class _Checker:
         columns = [*(name for name in plain[""] if wanted.is_wanted(name)), *joined]
         split = config.split
         named = {"split.group": split.group, "split.time": split.time}
-        named["source.weight"] = config.source.weight
         named["split.column.name"] = None if split.column is None else split.column.name
         for path, column in named.items():
             if column is not None:
@@ -243,10 +242,11 @@ class _Checker:
             missing = [n for n in parse_where(source.where)[1].values() if n not in names]
             self._absent(missing, names, f"{section}.where", SchemaError)
             update |= {"where": None} if missing else {}
-        target = getattr(source, "target", None)
-        if target is not None and target not in known:
-            self._absent([target], list(known), f"{section}.target", SchemaError)
-            update["target"] = None
+        for key in ("target", "weight"):
+            name = getattr(source, key, None)
+            if name is not None and name not in known:
+                self._absent([name], list(known), f"{section}.{key}", SchemaError)
+                update[key] = None
         return source.model_copy(update=update)
 
     def _absent(
@@ -371,7 +371,7 @@ def _as_read(source: TableSource) -> pa.Table:
     """Return a table before any column is dropped or declared."""
     update: dict[str, Any] = {"drop": (), "columns": None, "declared": {}, "where": None}
     if hasattr(source, "target"):
-        update["target"] = None
+        update |= {"target": None, "weight": None}
     return read_arrow(source.model_copy(update=update)).table
 
 

@@ -38,7 +38,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
     if not names or source.prepare or not (source.paths or source.generate or source.frame):
         return []
     # No isolation: the files have been read before.
-    whole = {"drop": (), "columns": None, "where": None, "target": None, "isolate": False}
+    whole = {"drop": (), "columns": None, "where": None, "target": None, "weight": None, "isolate": False}
     plain = source.model_copy(update=whole)
     listed = None if files is None else files.source
     try:

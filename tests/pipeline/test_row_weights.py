@@ -130,6 +130,14 @@ def test_a_wrong_weight_column_is_refused_by_name(source: dict[str, Any], expect
     assert raised.value.exit_code in (2, 5)
 
 
+def test_a_list_of_columns_need_not_name_the_weight(tmp_path: Path) -> None:
+    settings = LINEAR | {"models": ["ridge"], "features": [{"standardize": "b"}]}
+    every = trained(FRAME[["b", "w", "part", "spend", "left"]], tmp_path / "every", "spend", **settings)
+    source = {"frame": FRAME, "target": "spend", "weight": "w", "columns": ["b", "part"]}
+    some = gp.Pipeline(source, report={"enabled": False}, **settings).run(tmp_path / "some")
+    assert metrics(some) == metrics(every)
+
+
 def test_a_model_that_takes_no_weights_is_refused_before_any_row_is_read() -> None:
     with pytest.raises(gp.ConfigError, match=r"knn takes no sample weights, and source\.weight is set"):
         gp.Pipeline({"path": "nowhere.csv", "target": "left", "weight": "w"}, models=["gaussian_nb", "knn"])
