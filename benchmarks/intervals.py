@@ -4,9 +4,9 @@
 
 DIR has the tables of `benchmarks.answers` as Parquet files. Each seed draws the rows of a table (at most `--rows`), and
 splits them at random: a quarter to test, then a quarter of the others to calibrate. A model is trained on the remaining
-rows, and calibrated at each level, as in a run with ``evaluate: {intervals: LEVEL}``. MAPIE (SplitConformalRegressor, and
-SplitConformalClassifier with randomized adaptive sets) gets the same predictions of the same rows; for two classes it
-has no adaptive sets.
+rows, and calibrated at each level, as in a run with ``evaluate: {intervals: LEVEL}``. MAPIE (SplitConformalRegressor,
+and SplitConformalClassifier with randomized adaptive sets) gets the same predictions of the same rows; for two classes
+it has no adaptive sets.
 """
 
 from __future__ import annotations
