@@ -20,6 +20,7 @@ settings.register_profile("thorough", max_examples=1000, deadline=None, database
 
 # Set this before OpenMP is loaded, as the backend does: idle threads that spin slow down tests on a busy machine.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 # A shell's background jobs ignore interrupts, and so do their children, but tests send real interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -121,6 +121,7 @@ def environment_of(site: Path) -> dict[str, str]:
         "CUPY_CACHE_DIR": str(cache / "cupy"),
         "MPLCONFIGDIR": str(cache / "matplotlib"),
         "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "1000",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # else JAX reserves three quarters of the GPU memory
         "KVIKIO_COMPAT_MODE": "ON",  # no GPUDirect Storage
         "KVIKIO_NTHREADS": "8",
