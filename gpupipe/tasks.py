@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-Task = Literal["binary", "multiclass", "regression", "clustering", "embedding"]
+Task = Literal["binary", "multiclass", "regression", "quantile", "clustering", "embedding"]
 
 CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
 REGRESSION: frozenset[Task] = frozenset({"regression"})
-SUPERVISED: frozenset[Task] = CLASSIFICATION | REGRESSION
+SUPERVISED: frozenset[Task] = CLASSIFICATION | REGRESSION | {"quantile"}
 
 View = Literal["codes", "dense", "embedding", "combined"]
 """Encoding of categories for a model: integer codes, dense numeric columns, or ids to embed next to the numbers.

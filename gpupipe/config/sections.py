@@ -18,6 +18,7 @@ from gpupipe.config.models import ModelEntry, refuse_shared_labels, weight_error
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
 from gpupipe.config.target_delay import gap_errors
+from gpupipe.config.task_errors import task_errors
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
@@ -166,6 +167,12 @@ class Config(Settings):
     @model_validator(mode="after")
     def _models_take_weights(self) -> Config:
         if self.source.weight is not None and (errors := weight_errors(self.models)):
+            raise combine_errors("Config", errors)
+        return self
+
+    @model_validator(mode="after")
+    def _suits_its_task(self) -> Config:
+        if errors := task_errors(self):
             raise combine_errors("Config", errors)
         return self
 

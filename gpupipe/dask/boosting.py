@@ -15,10 +15,10 @@ from gpupipe.dask.progress import ThrottledReports, show_worker_reports
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 

@@ -109,8 +109,9 @@ def _together(
     shards = gang.submit_each(shard, shard_arguments(X, problem, len(gang.addresses)))
     heights = gang.gather(gang.submit_each(lambda _, made: len(made.training.target), [(made,) for made in shards]))
     sharded_problem = ShardedProblem(
-        step.model, problem.architecture, context.task, context.seed, tuple(heights), step.n_epochs
-    )
+        step.model, problem.architecture, context.task, context.seed, tuple(heights), step.n_epochs,
+        tuple(context.quantiles),
+    )  # fmt: skip
     told = []
     if checkpoint is not None and not _can_reach(gang, checkpoint):
         told.append("the workers cannot read the folder of the checkpoints; training starts from the beginning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     ConfigDict,
@@ -27,6 +27,7 @@ from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn, declare
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
+DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
 
 
@@ -207,6 +208,15 @@ class Source(TableSource):
         (), description="Columns that identify a row. They are never features; they are copied to the predictions."
     )
     positive: Label | tuple[Label, ...] | None = Field(None, description="Label or labels of the positive class.")
+    task: Literal["quantile"] | None = Field(
+        None,
+        description="What to predict of the target. quantile: quantiles of a number. null: by the target, its class "
+        "or its value.",
+    )
+    quantiles: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] | None = Field(
+        None,
+        description="Levels of the quantiles that the task quantile predicts, ascending. Default: 0.1, 0.5 and 0.9.",
+    )
     weight: str | None = Field(
         None,
         description="Column with the weight of each row, a number from 0: a row with weight 2 counts as two equal rows "
@@ -232,7 +242,7 @@ class Source(TableSource):
             return self
         if self.weight is not None:
             raise ValueError(f"weight: {self.weight!r} cannot be read, because the rows are built from events")
-        for_files = self.model_fields_set - {"entities", "target", "positive", "weight", "cache"}
+        for_files = self.model_fields_set - {"entities", "target", "positive", "task", "quantiles", "weight", "cache"}
         if given := sorted(name for name in for_files if getattr(self, name) != type(self).model_fields[name].default):
             raise ValueError(
                 f"{', '.join(given)}: the rows are built from table {self.entities.table!r}; set this on that table"
@@ -249,6 +259,21 @@ class Source(TableSource):
         return self
 
     @model_validator(mode="after")
+    def _has_quantiles_of_a_number(self) -> Source:
+        if self.task is None:
+            if self.quantiles is not None:
+                raise ValueError("quantiles: they are for the task quantile; add task: quantile")
+            return self
+        if self.target is None:
+            raise ValueError(f"task: {self.task} needs a target; set the column to predict")
+        if self.positive is not None:
+            raise ValueError(f"positive: a target with classes has no quantiles; remove it, or task: {self.task}")
+        levels = self.quantile_levels
+        if list(levels) != sorted(set(levels)):
+            raise ValueError(f"quantiles: expected ascending levels; got {', '.join(f'{q:g}' for q in levels)}")
+        return self
+
+    @model_validator(mode="after")
     def _keeps_its_weight(self) -> Source:
         if self.weight is not None and self.weight == self.target:
             raise ValueError(f"weight: {self.weight!r} is the target; choose another column")
@@ -256,6 +281,11 @@ class Source(TableSource):
             if self.weight is not None and self.weight in names:
                 raise ValueError(f"{section}: {self.weight!r} is the weight and cannot be listed here")
         return self
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        """The levels of the quantiles to predict; none unless the task is quantile."""
+        return () if self.task is None else self.quantiles or DEFAULT_QUANTILES
 
     @property
     def positives(self) -> tuple[Label, ...]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 # Importing a family registers its metrics; listings keep this order.
-from gpupipe.metrics import classification, regression, clustering  # noqa: F401  # isort: skip
+from gpupipe.metrics import classification, regression, quantiles, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
 from gpupipe.metrics.evaluation import evaluate, metric_names, undefined_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.predictions import predicted_labels
+from gpupipe.metrics.quantiles import QuantileLoss, quantile_losses
 from gpupipe.metrics.registry import METRICS, Metric
 from gpupipe.metrics.settings import Costs, Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold
@@ -23,6 +24,7 @@ __all__ = [
     "Importance",
     "Metric",
     "Points",
+    "QuantileLoss",
     "Residuals",
     "choose_threshold",
     "confusion",
@@ -32,6 +34,7 @@ __all__ = [
     "metric_names",
     "permutation_importance",
     "predicted_labels",
+    "quantile_losses",
     "residuals",
     "undefined_notes",
 ]

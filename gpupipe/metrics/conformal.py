@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,9 @@ TINY = 1e-30  # smaller probabilities are hashed as this one
 class Conformal:
     """Intervals or sets that contain the truth of new rows with probability `level`.
 
-    A value is expected within ``value - score`` and ``value + score``. Classes are taken from the most probable one on,
-    until the sum of their probabilities, the last one counted in part, exceeds `score`.
+    A value is expected within ``value - score`` and ``value + score``; with predicted quantiles, between the lower one
+    minus the score and the upper one plus the score. Classes are taken from the most probable one on, until the sum of
+    their probabilities, the last one counted in part, exceeds `score`.
 
     Attributes
     ----------
@@ -28,23 +30,34 @@ class Conformal:
         Expected fraction of rows whose truth is in the interval or set.
     score : float, or array of float64, shape (n,)
         Quantile of the conformity scores of held-out rows. When the rows of several folds are evaluated together, that
-        of each row. Infinite: nothing is excluded.
+        of each row. Infinite: nothing is excluded. Negative, for quantiles that are too far apart: they move inwards.
+    ends : tuple of two int, optional
+        Quantiles only: positions of those at the ends of the interval.
 
     Notes
     -----
     The guarantee needs exchangeable rows; under drift or with time series, the coverage is approximate. Intervals are
     those of Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-free predictive inference for regression",
-    JASA 113 (2018) 1094. Sets are the adaptive ones of Romano, Sesia and Candès, "Classification with valid and
-    adaptive coverage", NeurIPS 2020. Their random number is a hash of the probabilities of the row: any function of the
-    row keeps the guarantee, and equal rows get equal sets.
+    JASA 113 (2018) 1094; of quantiles, those of Romano, Patterson and Candès, "Conformalized quantile regression",
+    NeurIPS 2019. Sets are the adaptive ones of Romano, Sesia and Candès, "Classification with valid and adaptive
+    coverage", NeurIPS 2020. Their random number is a hash of the probabilities of the row: any function of the row
+    keeps the guarantee, and equal rows get equal sets.
     """
 
     level: float
     score: float | Array
+    ends: tuple[int, int] | None = None
 
-    def interval(self, value: Array) -> tuple[Array, Array]:
-        """Return the lower and upper ends for predicted values, float64, shape (n,)."""
-        return value - self.score, value + self.score
+    def interval(self, output: Array) -> tuple[Array, Array]:
+        """Return the lower and upper ends for predicted values, float64, shape (n,), or quantiles, shape (n, k).
+
+        Ends that would cross are their mean.
+        """
+        if self.ends is None:
+            return output - self.score, output + self.score
+        low, high = (output[:, end] for end in self.ends)
+        middle = low + 0.5 * (high - low)
+        return (low - self.score).clip(None, middle), (high + self.score).clip(middle, None)
 
     def members(self, probability: Array) -> Array:
         """Return whether each class is in the set of each row, shape (n, k); see `set_scores`."""
@@ -52,14 +65,34 @@ class Conformal:
         found: Array = set_scores(probability) <= score
         return found
 
-    def to_json(self) -> dict[str, float]:
-        """Return level and score as JSON values."""
-        return {"level": self.level, "score": float(self.score)}
+    def to_json(self) -> dict[str, Any]:
+        """Return level, score and ends as JSON values."""
+        ends = {} if self.ends is None else {"ends": list(self.ends)}
+        return {"level": self.level, "score": float(self.score), **ends}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> Conformal:
         """Return the intervals from the result of `to_json`."""
-        return Conformal(value["level"], value["score"])
+        ends = value.get("ends")
+        return Conformal(value["level"], value["score"], None if ends is None else tuple(ends))
+
+
+def interval_ends(level: float, quantiles: Sequence[float]) -> tuple[int, int] | None:
+    """Return the positions of the quantiles between which a fraction `level` is expected, as many outside on each side.
+
+    None if they are not both among `quantiles`.
+
+    Examples
+    --------
+    >>> interval_ends(0.8, (0.1, 0.5, 0.9)), interval_ends(0.9, (0.1, 0.5, 0.9))
+    ((0, 2), None)
+    """
+    found = [
+        next((i for i, q in enumerate(quantiles) if math.isclose(q, end, abs_tol=1e-9)), None)
+        for end in (0.5 - level / 2, 0.5 + level / 2)
+    ]
+    low, high = found
+    return None if low is None or high is None else (low, high)
 
 
 def set_scores(probability: Array) -> Array:
@@ -107,8 +140,14 @@ def _parts(probability: Array) -> Array:
     return found / 2.0**32
 
 
-def fit_conformal(level: float, y: Array, output: Array, sample_weight: Array | None = None) -> Conformal:
-    """Return intervals for values, or sets for classes, calibrated on held-out rows.
+def fit_conformal(
+    level: float,
+    y: Array,
+    output: Array,
+    sample_weight: Array | None = None,
+    ends: tuple[int, int] | None = None,
+) -> Conformal:
+    """Return intervals for values or quantiles, or sets for classes, calibrated on held-out rows.
 
     Parameters
     ----------
@@ -117,9 +156,11 @@ def fit_conformal(level: float, y: Array, output: Array, sample_weight: Array | 
     y : array, shape (n,)
         True values, or class codes as int64, of rows that the model was not trained on.
     output : array of float64, shape (n,) or (n, k)
-        Their predicted values or probabilities; on the host.
+        Their predicted values, quantiles or probabilities; on the host.
     sample_weight : array of float64, shape (n,), optional
         Weight of each row in the coverage.
+    ends : tuple of two int, optional
+        Quantiles: see `Conformal`.
 
     Raises
     ------
@@ -131,7 +172,7 @@ def fit_conformal(level: float, y: Array, output: Array, sample_weight: Array | 
     >>> import numpy as np
     >>> y = np.array([0.5, -0.1, 0.2, -0.8, 0.3, 0.4, -0.7, 0.6, 0.9])
     >>> fit_conformal(0.8, y, np.zeros(9))
-    Conformal(level=0.8, score=0.8)
+    Conformal(level=0.8, score=0.8, ends=None)
     """
     import numpy as np
 
@@ -139,11 +180,16 @@ def fit_conformal(level: float, y: Array, output: Array, sample_weight: Array | 
     require_rows(level, n_rows)
     rank = _rank(level, n_rows)
     scores: Array
-    scores = set_scores(output)[np.arange(n_rows), y] if y.dtype.kind == "i" else np.abs(y - output)
+    if y.dtype.kind == "i":
+        scores = set_scores(output)[np.arange(n_rows), y]
+    elif ends is None:
+        scores = np.abs(y - output)
+    else:
+        scores = np.maximum(output[:, ends[0]] - y, y - output[:, ends[1]])
     order = np.argsort(scores, kind="stable")
     mass = np.arange(1.0, n_rows + 1) if sample_weight is None else np.cumsum(sample_weight[order])
     at = int(np.searchsorted(mass, mass[-1] * (rank / n_rows) * (1 - 1e-12)))
-    return Conformal(level, float(scores[order[at]]))
+    return Conformal(level, float(scores[order[at]]), ends)
 
 
 def require_rows(level: float, n_rows: int) -> None:

@@ -11,6 +11,7 @@ from gpupipe.metrics.clustering import sampled_rows
 from gpupipe.metrics.predictions import (
     ClassPredictions,
     Predictions,
+    QuantilePredictions,
     Threshold,
     UnlabelledPredictions,
     ValuePredictions,
@@ -28,7 +29,7 @@ def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
     """Return the names of the metrics to compute; the first orders the leaderboard.
 
     The first is ``select_by``, or the first of ``metrics``, or the default of the task: roc_auc (binary), log_loss
-    (multiclass), r2 (regression), silhouette (clustering), reconstruction_r2 (embedding).
+    (multiclass), r2 (regression), pinball_loss (quantile), silhouette (clustering), reconstruction_r2 (embedding).
 
     Raises
     ------
@@ -64,6 +65,7 @@ DEFAULT_ORDER = {
     "binary": "roc_auc",
     "multiclass": "log_loss",
     "regression": "r2",
+    "quantile": "pinball_loss",
     "clustering": "silhouette",
     "embedding": "reconstruction_r2",
 }
@@ -80,6 +82,7 @@ def evaluate(
     *,
     sample_weight: Array | None = None,
     costs: Costs | None = None,
+    quantiles: Sequence[float] = (),
     backend: Backend,
 ) -> dict[str, float]:
     """Compute metrics of one prediction.
@@ -90,7 +93,7 @@ def evaluate(
     y_true : array, shape (n,), or None
         Class codes or numbers; None for clustering and embedding.
     predicted : array, shape (n,) or (n, k)
-        Probabilities, values, cluster labels or an embedding.
+        Probabilities, values, quantiles, cluster labels or an embedding.
     names : sequence of str
     threshold : float, or array of float64, shape (n,)
         binary: the lowest probability predicted positive, for all rows or for each row.
@@ -102,6 +105,8 @@ def evaluate(
         Weight of each row; a row with weight 2 counts as two equal rows. Clusters and embeddings are measured without.
     costs : Costs, optional
         binary: costs for the metric ``cost``.
+    quantiles : sequence of float
+        quantile: the level of each column of `predicted`.
     backend : Backend
         Backend that computes; arrays are copied to its device. Clusters and embeddings are measured on the host.
 
@@ -115,7 +120,7 @@ def evaluate(
     DataError
         If a predicted value is not a probability, or not finite.
     """
-    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, backend)
+    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, backend)
     return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
 
 
@@ -125,6 +130,7 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
         "binary": "the rows have only one class",
         "multiclass": "the rows have only one class",
         "regression": "there are fewer than 2 rows",
+        "quantile": "there are fewer than 2 rows",
         "clustering": "all rows are in one cluster, or each row is a separate cluster, or there is no feature matrix",
         "embedding": "the features are constant, or there is no feature matrix",
     }
@@ -140,6 +146,7 @@ def _predictions(
     X: Callable[[Array | None], Array] | None,
     sample_weight: Array | None,
     costs: Costs | None,
+    quantiles: Sequence[float],
     backend: Backend,
 ) -> Predictions | None:
     """Return the argument of the metrics of a task; None without rows or without a feature matrix."""
@@ -150,6 +157,8 @@ def _predictions(
         return None
     if task == "regression":
         return ValuePredictions.of(y_true, predicted, backend, sample_weight)
+    if task == "quantile":
+        return QuantilePredictions.of(y_true, predicted, quantiles, backend, sample_weight)
     return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs, sample_weight)
 
 

@@ -40,6 +40,7 @@ def permutation_importance(
     seed: int = 0,
     sample_weight: Array | None = None,
     costs: Costs | None = None,
+    quantiles: Sequence[float] = (),
     backend: Backend,
 ) -> list[ColumnImportance]:
     """Return the importance of each group of columns, most important first.
@@ -53,7 +54,7 @@ def permutation_importance(
     y : array, shape (n,)
     groups : mapping of str to sequence of int
         Input column to the matrix columns computed from it, which are shuffled together.
-    task, metric, threshold, n_classes, costs
+    task, metric, threshold, n_classes, costs, quantiles
         As for `evaluate`.
     repeats : int
         Number of shuffles of each group.
@@ -77,7 +78,7 @@ def permutation_importance(
     def score() -> float:
         found = evaluate(
             task, truth, predict(sample), [metric], threshold, n_classes, sample_weight=weight, costs=costs,
-            backend=backend,
+            quantiles=quantiles, backend=backend,
         )  # fmt: skip
         return sign * found[metric]
 

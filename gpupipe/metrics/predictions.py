@@ -170,6 +170,64 @@ class ValuePredictions:
 
 
 @dataclass(frozen=True)
+class QuantilePredictions:
+    """True values and predicted quantiles of rows.
+
+    Attributes
+    ----------
+    y_true : array of float64, shape (n,)
+    quantiles : array of float64, shape (n, k)
+        Ascending in each row.
+    levels : tuple of float
+        Level of each of the k quantiles, ascending, in (0, 1).
+    backend : Backend
+    sample_weight : array of float64, shape (n,), optional
+        The weight of each row; None if all rows weigh 1.
+    """
+
+    y_true: Array
+    quantiles: Array
+    levels: tuple[float, ...]
+    backend: Backend
+    sample_weight: Array | None = None
+
+    @staticmethod
+    def of(
+        y_true: Array,
+        quantiles: Array,
+        levels: Sequence[float],
+        backend: Backend,
+        sample_weight: Array | None = None,
+    ) -> QuantilePredictions:
+        """Return the predictions on the device of `backend`.
+
+        Raises
+        ------
+        DataError
+            If a predicted quantile is not finite.
+        """
+        values = ValuePredictions.of(y_true, quantiles, backend, sample_weight)
+        return QuantilePredictions(values.y_true, values.value, tuple(levels), backend, values.sample_weight)
+
+    @property
+    def losses(self) -> list[float]:
+        """Mean pinball loss of each quantile."""
+        columns = zip(self.levels, self.quantiles.T, strict=True)
+        return [self.loss(level, self.y_true - column) for level, column in columns]
+
+    @property
+    def shares(self) -> list[float]:
+        """Fraction of the rows whose true value is at most each quantile."""
+        is_below = (self.y_true[:, None] <= self.quantiles).astype("float64")
+        return [weighted_mean(column, self.sample_weight, self.backend) for column in is_below.T]
+
+    def loss(self, level: float, error: Array) -> float:
+        """Return the mean pinball loss of errors, the true minus the predicted values."""
+        losses = self.backend.xp.maximum(level * error, (level - 1.0) * error)
+        return weighted_mean(losses, self.sample_weight, self.backend)
+
+
+@dataclass(frozen=True)
 class UnlabelledPredictions:
     """Clusters or embeddings of rows without a target, on the host.
 
@@ -238,4 +296,4 @@ def _invalid_prediction(what: str) -> DataError:
     return DataError(f"the model predicts {what}", where="evaluate", fix="clip or scale features with extreme values")
 
 
-Predictions = ClassPredictions | ValuePredictions | UnlabelledPredictions
+Predictions = ClassPredictions | ValuePredictions | QuantilePredictions | UnlabelledPredictions

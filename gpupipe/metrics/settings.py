@@ -69,8 +69,8 @@ class Evaluate(Settings):
     select_by: MetricName | None = Field(
         None,
         description="Metric that orders the leaderboard. null: the first of metrics; without those, roc_auc for "
-        "binary, log_loss for multiclass, r2 for regression, silhouette for clustering, reconstruction_r2 for "
-        "embedding.",
+        "binary, log_loss for multiclass, r2 for regression, pinball_loss for quantile, silhouette for clustering, "
+        "reconstruction_r2 for embedding.",
     )
     threshold: Annotated[float, Field(ge=0, le=1)] | ThresholdRule = Field(
         0.5,
@@ -89,9 +89,10 @@ class Evaluate(Settings):
     )
     intervals: Annotated[float, Field(gt=0.5, lt=1)] | None = Field(
         None,
-        description="Coverage of prediction intervals (regression) or of prediction sets (classification): 0.9 gives "
+        description="Coverage of prediction intervals (of numbers) or of prediction sets (classification): 0.9 gives "
         "each row an interval, or a set of classes, that contains the truth for 9 of 10 new rows. Calibrated on the "
-        "same rows as the threshold. null: none.",
+        "same rows as the threshold. The task quantile moves its quantiles at the ends, 0.05 and 0.95 for 0.9, which "
+        "source.quantiles must have. null: none.",
     )
     validation: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.2,

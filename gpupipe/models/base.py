@@ -43,8 +43,8 @@ Constraints = Annotated[
 
 # Families, in the order of listings.
 FAMILIES = (
-    "linear", "forest", "boosting", "catboost", "lightgbm", "neighbors", "bayes", "svm", "neural.settings", "best",
-    "cluster", "decomposition", "estimator",
+    "linear", "forest", "boosting", "xgboost", "catboost", "lightgbm", "neighbors", "bayes", "svm", "neural.settings",
+    "best", "cluster", "decomposition", "estimator",
 )  # fmt: skip
 
 MODELS: Registry[type[ModelSettings]] = Registry("model", [f"gpupipe.models.{name}" for name in FAMILIES])
@@ -110,7 +110,7 @@ class ModelSettings(Settings):
 
         Examples
         --------
-        >>> from gpupipe.models.boosting import XGBoost
+        >>> from gpupipe.models.xgboost import XGBoost
         >>> filled = XGBoost(max_depth=4).for_task("binary")
         >>> filled.max_depth, filled.n_estimators, XGBoost(defaults="library").for_task("binary").n_estimators
         (4, 1000, 100)
@@ -119,6 +119,24 @@ class ModelSettings(Settings):
             return self
         given = {name: value for name, value in self.tuned.get(task, {}).items() if name not in self.model_fields_set}
         return self.model_copy(update=given) if given else self
+
+    def require_task(self, task: Task) -> None:
+        """Raise ConfigError if the model cannot learn the task."""
+        if task not in self.tasks:
+            raise ConfigError(
+                f"{type(self).__name__} cannot learn the task {task}",
+                fix=f"choose another model; it learns {', '.join(sorted(self.tasks))}",
+            )
+
+    def for_quantile(self, level: float) -> Self:
+        """Return the settings of the regression of one quantile, a number in (0, 1), for the task quantile.
+
+        Raises
+        ------
+        ConfigError
+            If the settings state another loss.
+        """
+        raise NotImplementedError
 
     def estimator_name(self, task: Task) -> str:
         """Return the scikit-learn class name for this task, such as ``"RandomForestClassifier"``."""

@@ -11,7 +11,7 @@ from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.models.base import MODELS, ClassWeight, ModelSettings, PositiveInt
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.settings import Seconds
-from gpupipe.tasks import SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 NAME = "Ensemble"
 """Placeholder for the scikit-learn class name: the members have one each."""
@@ -30,7 +30,7 @@ class Best(ModelSettings):
     training rows must be in the memory of one process, on the CPU or the GPU.
     """
 
-    tasks = SUPERVISED
+    tasks = CLASSIFICATION | REGRESSION
     view = "combined"
     accepts_missing = True
     takes_seed = False

@@ -35,7 +35,9 @@ LOSSES: dict[Task, tuple[str, ...]] = {
     "binary": ("Logloss",),
     "multiclass": ("MultiClass",),
     "regression": ("RMSE", "MAE", "MAPE", "Quantile", "Poisson"),
+    "quantile": ("Quantile",),
 }
+EXACT_LOSSES = ("MAE", "Quantile")  # their exact leaves, the default, ignore row weights in CatBoost 1.2
 # CB_TD_CLASS and CB_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
 _STOP = {
     "iterations": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2, "l2_leaf_reg": 1e-5,
@@ -61,8 +63,9 @@ class CatBoost(ModelSettings):
     With ``early_stopping_rounds``, the model is trained again on all rows for the number of rounds that did best on the
     held-out rows. Tuned values of parameters that are not stated are those of Holzmüller, Grinsztajn and Steinwart,
     Better by Default (NeurIPS 2024, https://arxiv.org/abs/2407.04491, CatBoost-TD), which were tuned on 118 other
-    tables. With ``defaults: library`` they are CatBoost's; null leaves the choice to CatBoost. The trees are always
-    symmetric. CatBoost's training on a GPU gives other trees and is not used.
+    tables; for quantiles they are CatBoost's, with early stopping. With ``defaults: library`` they are CatBoost's; null
+    leaves the choice to CatBoost. The trees are always symmetric. CatBoost's training on a GPU gives other trees and is
+    not used.
     """
 
     tasks = SUPERVISED
@@ -74,6 +77,7 @@ class CatBoost(ModelSettings):
         "binary": _CLASS,
         "multiclass": _CLASS,
         "regression": _NUMBER,
+        "quantile": {"iterations": 1000, "early_stopping_rounds": 300, "validation_fraction": 0.2},
     }
     # Rounds after which a second training stops: `iterations` also determines the learning rate and how fast the
     # randomness of splits decreases.
@@ -87,7 +91,7 @@ class CatBoost(ModelSettings):
     )
     depth: Annotated[int, Field(ge=1, le=16)] = Field(6, description="Depth of the trees, in levels.")
     loss_function: Literal["auto", "Logloss", "MultiClass", "RMSE", "MAE", "MAPE", "Quantile", "Poisson"] = Field(
-        "auto", description="Loss that is minimized. auto: Logloss, MultiClass or RMSE, by the task."
+        "auto", description="Loss that is minimized. auto: Logloss, MultiClass, RMSE or Quantile, by the task."
     )
     quantile: Share = Field(0.5, description="Quantile that is predicted, for the loss Quantile; CatBoost's alpha.")
     l2_leaf_reg: NonNegative | None = Field(
@@ -165,6 +169,10 @@ class CatBoost(ModelSettings):
             params.pop("loss_function")
         return {**params, "allow_writing_files": False, "logging_level": "Silent"}
 
+    def for_quantile(self, level: float) -> Self:
+        loss = choose_for_task("catboost", "loss_function", self.loss_function, LOSSES, "quantile")
+        return self.model_copy(update={"loss_function": loss, "quantile": level})
+
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         signs = constraint_list(self.monotone_constraints, context.feature_names, "catboost.monotone_constraints")
         return {} if signs is None else {"monotone_constraints": signs}
@@ -189,6 +197,8 @@ class CatBoost(ModelSettings):
         import catboost
 
         validation, resources = context.validation, context.resources
+        if sample_weight is not None and str(estimator.get_param("loss_function")).startswith(EXACT_LOSSES):
+            estimator.set_params(leaf_estimation_method="Gradient")
         n_rounds = self._n_rounds or self.iterations
         rounds = CatBoostRounds(BoosterProgress(n_rounds, validation is not None, resources.safe_point))
         more: dict[str, Any] = {}

@@ -113,6 +113,8 @@ class FitContext:
         among them.
     metric : str
         Name of the metric that ranks candidates; empty outside of a run.
+    quantiles : sequence of float
+        Levels of the task quantile, ascending.
     views : mapping of {"codes", "dense", "embedding"} to tuple of int
         Of a matrix in the combined view: the columns of each view.
     report_rounds : callable
@@ -135,6 +137,7 @@ class FitContext:
     times: Array | None = None
     weights: Array | None = None
     metric: str = ""
+    quantiles: Sequence[float] = ()
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
     report_rounds: Callable[[BestRound], None] = ignore_rounds
     report_out_of_bag: Callable[[Array], None] | None = None

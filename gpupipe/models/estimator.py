@@ -22,7 +22,7 @@ from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
 from gpupipe.models.weights import takes_no_weights
 from gpupipe.references import split_reference
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -47,7 +47,7 @@ class Estimator(ModelSettings):
     (support vector machines, GradientBoosting, splines).
     """
 
-    tasks = SUPERVISED
+    tasks = CLASSIFICATION | REGRESSION
     takes_seed = False  # see `_with_seed`
 
     use: str = Field(

@@ -22,7 +22,7 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.progress import ProgressReport, ShowProgress
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ class RandomForest(ModelSettings):
 
     name: ClassVar[str] = "random_forest"
     library_class: ClassVar[str] = "RandomForest"
-    tasks = SUPERVISED
+    tasks = CLASSIFICATION | REGRESSION
     view = "codes"
     accepts_missing = True
     takes_threads = True
     # The limit keeps the trees of a large table small, and has no effect on tables of up to 15,000 rows.
     tuned: ClassVar[Mapping[Task, Mapping[str, Any]]] = {
-        task: {"n_estimators": 300, "max_leaf_nodes": 15_000} for task in SUPERVISED
+        task: {"n_estimators": 300, "max_leaf_nodes": 15_000} for task in CLASSIFICATION | REGRESSION
     }
 
     n_estimators: PositiveInt = Field(100, description="Number of trees.")

@@ -40,6 +40,7 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
     "regression": (
         "regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie",
     ),
+    "quantile": ("quantile",),
 }  # fmt: skip
 
 # LGBM_TD_CLASS and LGBM_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
@@ -65,6 +66,7 @@ class LightGBM(ModelSettings):
     With ``early_stopping_rounds``, the model is trained again on all rows for the number of rounds that did best on the
     held-out rows. Tuned values of parameters that are not stated are those of Holzmüller, Grinsztajn and Steinwart,
     Better by Default (NeurIPS 2024, https://arxiv.org/abs/2407.04491, LGBM-TD), which were tuned on 118 other tables.
+    Those for quantiles have the library's trees with a low learning rate: leaves of few rows overfit tails.
     With ``defaults: library`` they are LightGBM's. ``deterministic`` and ``force_col_wise`` are always true, so that
     the model does not depend on timing.
     """
@@ -77,6 +79,7 @@ class LightGBM(ModelSettings):
         "binary": _CLASS,
         "multiclass": _CLASS,
         "regression": _NUMBER,
+        "quantile": _STOP | {"learning_rate": 0.05},
     }
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
@@ -101,7 +104,9 @@ class LightGBM(ModelSettings):
         "mape",
         "gamma",
         "tweedie",
-    ] = Field("auto", description="Loss that is minimized. auto: binary, multiclass or regression, by the task.")
+    ] = Field(
+        "auto", description="Loss that is minimized. auto: binary, multiclass, regression or quantile, by the task."
+    )
     alpha: Positive = Field(0.9, description="Quantile that is predicted, or the threshold of huber.")
     tweedie_variance_power: Annotated[float, Field(ge=1, lt=2)] = Field(
         1.5, description="Variance power of tweedie: towards 2 is closer to gamma, towards 1 to poisson."
@@ -193,6 +198,10 @@ class LightGBM(ModelSettings):
         if self.scale_pos_weight is None:
             params.pop("scale_pos_weight")
         return {**params, "deterministic": True, "force_col_wise": True, "verbosity": -1}
+
+    def for_quantile(self, level: float) -> Self:
+        objective = choose_for_task("lightgbm", "objective", self.objective, OBJECTIVES, "quantile")
+        return self.model_copy(update={"objective": objective, "alpha": level})
 
     def data_params(self, X: Matrix, context: FitContext) -> dict[str, Any]:
         names = context.feature_names

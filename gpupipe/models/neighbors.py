@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from gpupipe.models.base import MODELS, ModelSettings, Positive, PositiveInt
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
@@ -24,7 +24,7 @@ class KNN(ModelSettings):
     defaults are scikit-learn's.
     """
 
-    tasks = SUPERVISED
+    tasks = CLASSIFICATION | REGRESSION
     takes_seed = False
     takes_threads = True
     takes_sample_weight = False

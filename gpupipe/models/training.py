@@ -24,6 +24,7 @@ from gpupipe.models.fitted.linear import FittedLinear
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -81,6 +82,8 @@ def fit(
     DeviceError
         If the device cannot train the model and fallback is forbidden.
     """
+    if learns_one_quantile(model, context):
+        return fit_quantiles(model, context, lambda one, own: fit(one, X, y, own, sample_weight, n_threads))
     rows = prepare_rows(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
     if isinstance(model, NeuralSettings):
@@ -121,11 +124,7 @@ def prepare_rows(
         If the rows have fewer than two classes.
     """
     name, task = type(model).__name__, context.task
-    if task not in model.tasks:
-        raise ConfigError(
-            f"{name} cannot learn the task {task}",
-            fix=f"choose another model; it learns {', '.join(sorted(model.tasks))}",
-        )
+    model.require_task(task)
     if sample_weight is None:
         sample_weight = context.weights
     if sample_weight is not None and not model.takes_sample_weight:

@@ -9,8 +9,9 @@ import numpy as np
 
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, FittedModel, ModelSettings, fit
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.matrix import fit_matrix
+from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
@@ -64,6 +65,8 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     GpupipeError
         As `gpupipe.models.fit`.
     """
+    if learns_one_quantile(model, context):
+        return fit_quantiles(model, context, lambda one, own: fit_matrix(X, one, y, own))
     X, y = X.drop_empty(), y if y is None else np.asarray(y)
     fitted = fit_on_workers(X.workers, model, X, y, context)
     if fitted is not None:

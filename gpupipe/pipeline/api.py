@@ -53,6 +53,12 @@ class Pipeline(FeatureAccess):
         The column to predict. Omit it for clustering and embeddings.
     positive : label or list of labels, optional
         Values of the target that are the positive class.
+    task : {"quantile"}, optional
+        Predict quantiles of a numeric target.
+    quantiles : list of float, optional
+        Their levels, ascending, in (0, 1). Default: 0.1, 0.5 and 0.9.
+    weight : str, optional
+        Column with the weight of each row.
     columns, drop : str or list of str, optional
         Columns to keep, or to drop: names and globs; `drop` also takes selectors such as ``@text``.
     where : str, optional
@@ -117,6 +123,9 @@ class Pipeline(FeatureAccess):
         *,
         target: str | None = None,
         positive: Any = None,
+        task: Literal["quantile"] | None = None,
+        quantiles: Sequence[float] | None = None,
+        weight: str | None = None,
         columns: str | Sequence[str] | None = None,
         drop: str | Sequence[str] | None = None,
         where: str | None = None,
@@ -139,7 +148,8 @@ class Pipeline(FeatureAccess):
         output: str | os.PathLike[str] | None = None,
     ) -> None:
         about_rows = {
-            "target": target, "positive": positive, "columns": columns, "drop": drop, "where": where, "schema": schema,
+            "target": target, "positive": positive, "task": task, "quantiles": quantiles, "weight": weight,
+            "columns": columns, "drop": drop, "where": where, "schema": schema,
         }  # fmt: skip
         sections = {
             "name": name, "seed": seed, "device": device, "fallback": fallback, "engine": engine, "gpu": gpu,

@@ -276,7 +276,7 @@ class _Checker:
             target = TargetColumn.of(found.table, config.source.target, self.backend)
             models = [entry.params for entry in config.models]
             try:
-                self.goal = find_goal(target, config.source.positives, models)
+                self.goal = find_goal(target, config.source.positives, models, config.source.quantile_levels)
             except (ConfigError, DataError) as error:
                 error.depends_on_rows = target is not None
                 raise

@@ -11,7 +11,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.metrics.calibration import Calibration, FittedMethod, fit_calibration
 from gpupipe.metrics.classification import EPSILON
-from gpupipe.metrics.conformal import Conformal, fit_conformal
+from gpupipe.metrics.conformal import Conformal, fit_conformal, interval_ends
 from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
@@ -80,7 +80,7 @@ class Decision:
         intervals = [decision.intervals for decision in decisions if decision.intervals is not None]
         joined = None
         if intervals:
-            joined = Conformal(intervals[0].level, np.repeat([each.score for each in intervals], sizes)[order])
+            joined = replace(intervals[0], score=np.repeat([each.score for each in intervals], sizes)[order])
         return Decision(np.repeat([decision.threshold for decision in decisions], sizes)[order], intervals=joined)
 
 
@@ -101,7 +101,14 @@ def has_rule(evaluate: Evaluate, task: Task) -> bool:
     return calibrates(evaluate, task) or (task == "binary" and isinstance(evaluate.threshold, str))
 
 
-def decide(evaluate: Evaluate, task: Task, truth: Truth | None, prediction: Prediction, backend: Backend) -> Decision:
+def decide(
+    evaluate: Evaluate,
+    task: Task,
+    truth: Truth | None,
+    prediction: Prediction,
+    backend: Backend,
+    quantiles: Sequence[float] = (),
+) -> Decision:
     """Return the decision learned from predictions for held-out rows on `backend`.
 
     The calibration is fitted by scikit-learn, and intervals are fitted by NumPy, on the host.
@@ -113,7 +120,8 @@ def decide(evaluate: Evaluate, task: Task, truth: Truth | None, prediction: Pred
         return decision
     known, output = truth.mapped(backend.to_host), backend.to_host(decision.apply(prediction, backend).output)
     y: Array = known.y.astype(np.int64) if task in CLASSIFICATION else known.y
-    return replace(decision, intervals=fit_conformal(evaluate.intervals, y, output, known.weights))
+    ends = interval_ends(evaluate.intervals, quantiles)
+    return replace(decision, intervals=fit_conformal(evaluate.intervals, y, output, known.weights, ends))
 
 
 def _decide_class(evaluate: Evaluate, task: Task, truth: Truth, prediction: Prediction, backend: Backend) -> Decision:

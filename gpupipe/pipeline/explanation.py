@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.metrics import ColumnImportance, Curves, Residuals, confusion, curves, permutation_importance, residuals
+from gpupipe.metrics import (
+    ColumnImportance,
+    Curves,
+    QuantileLoss,
+    Residuals,
+    confusion,
+    curves,
+    permutation_importance,
+    quantile_losses,
+    residuals,
+)
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
@@ -33,6 +43,8 @@ class ModelPlots:
         Classification only; see `gpupipe.metrics.confusion`.
     residuals : Residuals, optional
         Regression only.
+    quantiles : list of QuantileLoss, optional
+        Quantile regression only.
     cluster_sizes : list of int, optional
         Clustering only: test rows in each cluster.
     """
@@ -40,6 +52,7 @@ class ModelPlots:
     curves: Curves | None = None
     confusion: list[list[float]] | None = None
     residuals: Residuals | None = None
+    quantiles: list[QuantileLoss] | None = None
     cluster_sizes: list[int] | None = None
 
 
@@ -56,6 +69,10 @@ def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
         if task == "regression":
             found = residuals(y, rows.output, seed=job.config.seed, sample_weight=weights, backend=backend)
             return ModelPlots(residuals=found)
+        if task == "quantile":
+            levels = job.goal.quantiles
+            losses = quantile_losses(y, rows.output, levels, sample_weight=weights, backend=backend)
+            return ModelPlots(quantiles=losses)
         lines = curves(task, y, rows.output, n_classes, sample_weight=weights, backend=backend)
         counts = confusion(task, y, rows.output, threshold, n_classes, sample_weight=weights, backend=backend)
         return ModelPlots(lines, counts)
@@ -147,6 +164,7 @@ def measure_importances(
             metric=job.metrics[0],
             threshold=decision.threshold,
             n_classes=job.goal.n_classes,
+            quantiles=job.goal.quantiles,
             repeats=settings.repeats,
             rows=settings.rows,
             seed=job.config.seed,

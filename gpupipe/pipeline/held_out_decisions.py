@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpupipe.metrics.conformal import Conformal
+from gpupipe.backends.base import Backend
+from gpupipe.metrics.conformal import Conformal, interval_ends
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.device import join_predictions
 from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is_learned
@@ -88,8 +89,12 @@ def learn_decision(job: Job, truths: Sequence[Truth | None], predictions: Sequen
 
 def decide_on(job: Job, truth: Truth | None, prediction: Prediction) -> Decision:
     """Return the decision learned from rows on the backend of `job`."""
-    settings, task = job.config.evaluate, job.goal.task
-    return job.measure(lambda backend, truth, rows: decide(settings, task, truth, rows, backend), truth, prediction)
+    settings, goal = job.config.evaluate, job.goal
+
+    def learn(backend: Backend, truth: Truth | None, rows: Prediction) -> Decision:
+        return decide(settings, goal.task, truth, rows, backend, goal.quantiles)
+
+    return job.measure(learn, truth, prediction)
 
 
 def note_calibration(job: Job, stage: Stage) -> None:
@@ -100,6 +105,8 @@ def note_calibration(job: Job, stage: Stage) -> None:
 
 def fixed_decision(job: Job) -> Decision:
     """Return the decision without learning: no calibration, the configured threshold or 0.5, unlimited intervals."""
-    threshold, level = job.config.evaluate.threshold, job.config.evaluate.intervals
-    intervals = None if level is None or job.goal.task not in SUPERVISED else Conformal(level, math.inf)
+    threshold, level, goal = job.config.evaluate.threshold, job.config.evaluate.intervals, job.goal
+    intervals = None
+    if level is not None and goal.task in SUPERVISED:
+        intervals = Conformal(level, math.inf, interval_ends(level, goal.quantiles))
     return Decision(0.5 if isinstance(threshold, str) else threshold, intervals=intervals)

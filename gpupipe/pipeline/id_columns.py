@@ -69,7 +69,7 @@ def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list
     names = [ROW] if numbered else []
     if goal.task == "embedding":
         return names
-    names += ["prediction", *(f"probability_{label}" for label in goal.labels)]
+    names += goal.quantile_names or ["prediction", *(f"probability_{label}" for label in goal.labels)]
     if decision.intervals is not None:
         names += [f"set_{label}" for label in goal.labels] or ["lower", "upper"]
     return [*names, "distance"] if goal.task == "clustering" else names

@@ -141,7 +141,7 @@ class Job:
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
                 self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
-                sample_weight=weights, costs=self.config.evaluate.cost, backend=backend,
+                sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, backend=backend,
             )  # fmt: skip
 
         return self.measure(evaluate_on, truth, prediction)

@@ -39,7 +39,9 @@ DEFAULT_MODELS = {
     "binary": ("logistic_regression", "hist_gradient_boosting"),
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
+    "quantile": ("hist_gradient_boosting",),
 }
+LEAST_MEAN_WEIGHT = 0.1  # a smaller mean makes penalties more than 10 times as strong as without weights
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # replacements of default models that do not train on a GPU
 
 
@@ -91,7 +93,7 @@ class JobBuilder:
                 stage.note(warning, "warning")
             self._target = TargetColumn.of(found.table, config.source.target, backend)
             models = [entry.params for entry in config.models]
-            self._goal = find_goal(self._target, config.source.positives, models)
+            self._goal = find_goal(self._target, config.source.positives, models, config.source.quantile_levels)
             stage.rows_held = found.table.rows_by_worker()
             stage.note(self._goal.note)
 
@@ -136,6 +138,9 @@ class JobBuilder:
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
         if skipped := n_known - known.n_rows:
             timeline.note(f"{skipped:,} rows with weight 0 were dropped")
+        if weights is not None and (mean := float(weights.mean())) < LEAST_MEAN_WEIGHT:
+            what = f"the mean of the weights in {config.source.weight!r} is {mean:.3g}"
+            timeline.note(f"{what}: regularization outweighs the rows; multiply them so that it is about 1", "warning")
         y = target_values(target, row_ids, goal, config.source.positives)
         for text in settings_without_effect(config, goal):
             timeline.note(text, "warning")

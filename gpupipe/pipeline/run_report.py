@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from gpupipe.report.data import (
     TopGroup,
 )
 from gpupipe.report.intervals import IntervalCoverage
+from gpupipe.report.quantiles import QuantileRow
 from gpupipe.report.render import render
 from gpupipe.report.text import metric_title
 from gpupipe.units import format_latency
@@ -66,6 +67,7 @@ def write_report(
         leaderboard=_with_tuned(leaderboard_rows(outcome.leaderboard), tuned, config.origin.redactor.hide),
         classification=_classification(job, outcome, drawing),
         regression=_regression(drawing),
+        quantiles=[QuantileRow(**asdict(each)) for each in drawing.quantiles or ()],
         selection=outcome.selection,
         intervals=coverage,
         tried=outcome.tried,

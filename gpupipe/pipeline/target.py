@@ -33,12 +33,15 @@ class Goal:
         Label of each class code, for classification. Binary: (negative, positive).
     note : str
         How the task was inferred, for the log.
+    quantiles : tuple of float
+        Levels of the quantiles to predict, ascending, for the task quantile.
     """
 
     task: Task
     target: str | None = None
     labels: tuple[Any, ...] = ()
     note: str = ""
+    quantiles: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         labels = ", ".join(map(repr, self.labels[:6])) + (
@@ -50,6 +53,11 @@ class Goal:
     def n_classes(self) -> int:
         """Number of classes; 0 unless the task is classification."""
         return len(self.labels) if self.task in CLASSIFICATION else 0
+
+    @property
+    def quantile_names(self) -> tuple[str, ...]:
+        """Names of the predicted quantiles in outputs: ``quantile_0.1``."""
+        return tuple(f"quantile_{level:g}" for level in self.quantiles)
 
 
 TableT = TypeVar("TableT", bound=EncodedTable)
@@ -123,20 +131,28 @@ class TargetColumn:
         return cls(column, backend.to_host(table.column(name)))
 
 
-def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: Sequence[ModelSettings]) -> Goal:
-    """Infer the task from the target, or from the models if there is no target.
+def find_goal(
+    target: TargetColumn | None,
+    positives: Sequence[Label],
+    models: Sequence[ModelSettings],
+    quantiles: tuple[float, ...] = (),
+) -> Goal:
+    """Infer the task from the target, or from the models if there is no target; with `quantiles` it is quantile.
 
     Raises
     ------
     DataError
         If the target has no value, or a single one.
     ConfigError
-        If the positive label is not a value of the target, or the models have no common task.
+        If the positive label is not a value of the target, the models have no common task, or the target of
+        quantiles is not a number.
     """
     if target is None:
         return _without_target(models)
     name = target.column.name
     _require_values(target, positives)
+    if quantiles:
+        return _quantile(target, quantiles)
     if positives:
         return _binary(name, positives, _labels(target))
     if target.column.levels is not None:
@@ -151,6 +167,19 @@ def find_goal(target: TargetColumn | None, positives: Sequence[Label], models: S
         low, high = (_plain(v) for v in found)
         return Goal("binary", name, (low, high), f"binary: {name} is {high} (positive) or {low}")
     return Goal("regression", name, (), f"regression: {name} is a number")
+
+
+def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:
+    name = target.column.name
+    if target.column.levels is not None:
+        raise ConfigError(
+            f"task: quantile needs a numeric target; {name!r} is {target.column.kind}",
+            where="source.task",
+            fix="choose another target, or remove task",
+            names=[name],
+        )
+    levels = ", ".join(f"{level:g}" for level in quantiles)
+    return Goal("quantile", name, (), f"quantile: the quantiles {levels} of {name}", quantiles)
 
 
 def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
@@ -253,7 +282,7 @@ def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positive
         return None
     column = target.column
     values = target.values if len(rows) == len(target.values) else target.values[rows]
-    if goal.task == "regression":
+    if goal.task not in CLASSIFICATION:
         return values.astype(np.float64)
     wanted = {_text(p) for p in positives} or None
     if column.levels is None:

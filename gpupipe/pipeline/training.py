@@ -175,7 +175,7 @@ def train(
     context = FitContext(
         backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
         [str(label) for label in goal.labels], resources, groups=rows.groups, times=rows.times, weights=rows.weights,
-        metric=metric, views=features.views,
+        metric=metric, quantiles=goal.quantiles, views=features.views,
     )  # fmt: skip
     start = time.perf_counter()
     if isinstance(entry.params, Best):

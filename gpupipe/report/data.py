@@ -11,6 +11,7 @@ from typing import Any
 
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
+from gpupipe.report.quantiles import QuantileRow
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.tried_counts import TriedCounts
 
@@ -265,6 +266,8 @@ class ReportData:
         In the order to be shown; exactly one is the best.
     classification, regression : optional
         At most one of them.
+    quantiles : sequence of QuantileRow
+        Quantile regression only: each predicted quantile, lowest first.
     selection : mapping of str to float
         Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
         first. The mean of the best model itself is optimistic, since the same rows have selected it.
@@ -319,6 +322,7 @@ class ReportData:
     weight: str | None = None
     classification: Classification | None = None
     regression: Regression | None = None
+    quantiles: Sequence[QuantileRow] = ()
     selection: Mapping[str, float] = field(default_factory=dict)
     intervals: IntervalCoverage | None = None
     tried: TriedCounts = field(default_factory=TriedCounts)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData
 from gpupipe.report.intervals import IntervalCoverage
+from gpupipe.report.quantiles import quantile_sentences
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
 
@@ -42,6 +43,8 @@ def _prediction_sentences(data: ReportData) -> list[str]:
         return [] if data.classification.confusion is None else _multiclass(data.classification.confusion, target, rows)
     if data.regression is not None:
         return _regression(data.regression, data.target or "value", rows)
+    if data.quantiles:
+        return quantile_sentences(data.quantiles, data.target or "value", rows)
     return _clusters(data.cluster_sizes, rows) if data.cluster_sizes else []
 
 

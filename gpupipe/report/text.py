@@ -16,6 +16,7 @@ TASK_TITLES = {
     "binary": "Binary classification",
     "multiclass": "Multi-class classification",
     "regression": "Regression",
+    "quantile": "Quantile regression",
     "clustering": "Clustering",
     "embedding": "Embedding",
 }
@@ -43,6 +44,9 @@ METRIC_TITLES = {
     "mae": "MAE",
     "median_ae": "Median absolute error",
     "mape": "MAPE",
+    "pinball_loss": "Pinball loss",
+    "d2_pinball": "D² pinball score",
+    "coverage_error": "Coverage error",
     "silhouette": "Silhouette score",
     "davies_bouldin": "Davies-Bouldin index",
     "calinski_harabasz": "Calinski-Harabasz index",

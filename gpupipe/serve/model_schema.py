@@ -21,6 +21,7 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
         "task": goal.task,
         "target": goal.target,
         "labels": list(goal.labels),
+        "quantiles": list(goal.quantiles),
         "threshold": scorer.decision.threshold if goal.task == "binary" else None,
         "columns": describe_columns(model),
         "outputs": [{"name": output.name, "type": output.type} for output in model.outputs],

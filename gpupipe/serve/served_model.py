@@ -126,13 +126,11 @@ class ServedModel:
             of_classes = [1.0 - probability, probability] if probability.ndim == 1 else probability.T
             columns = [values, *of_classes, *([] if intervals is None else intervals.members(probability).T)]
             return [column.tolist() for column in columns]
-        if prediction.value is not None and intervals is not None:
-            return [column.tolist() for column in (values, *intervals.interval(prediction.value))]
-        if prediction.embedding is not None:
-            return values.T.tolist()  # type: ignore[no-any-return]
         if prediction.distance is not None:
             return [values.tolist(), prediction.distance.tolist()]
-        return [values.tolist()]
+        ends = () if intervals is None else intervals.interval(prediction.output)
+        columns = [values] if values.ndim == 1 else list(values.T)
+        return [column.tolist() for column in (*columns, *ends)]
 
     def coalescer(self, max_rows: int, wait_seconds: float, on_batch: Callable[[int], None]) -> Coalescer:
         """Return a queue that predicts with this model."""
@@ -189,8 +187,8 @@ def _outputs(scorer: Scorer) -> tuple[Output, ...]:
         row = scorer.encoder.encode([dict.fromkeys(scorer.inputs)])
         width = scorer.values(scorer.predict_cells(row)).shape[1]
         return tuple(Output(f"embedding_{i}", "number") for i in range(width))
-    ends = (Output("lower", "number"), Output("upper", "number")) if has_intervals else ()
-    return Output("prediction", "number"), *ends
+    ends = ["lower", "upper"] if has_intervals else []
+    return tuple(Output(name, "number") for name in [*(goal.quantile_names or ["prediction"]), *ends])
 
 
 def _label_type(labels: Sequence[Any]) -> OutputType:

@@ -29,10 +29,10 @@ from gpupipe.dask.worker_process import run_task
 from gpupipe.dask.workers import DaskWorkers
 from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import FitContext, FittedModel, Resources, fit
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.neural.settings import Mlp
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from tests.dask import chores

@@ -10,7 +10,7 @@ from gpupipe.backends.gpu.estimators import NO_TWIN
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.models import MODELS
 
-TARGETS = {"binary": "Churn", "multiclass": "Contract", "regression": "MonthlyCharges"}
+TARGETS = {"binary": "Churn", "multiclass": "Contract", "regression": "MonthlyCharges", "quantile": "MonthlyCharges"}
 PARAMS: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 60, "max_depth": 3},
     "random_forest": {"n_estimators": 200, "max_depth": 8, "min_samples_leaf": 5},
@@ -29,6 +29,8 @@ def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
     source: dict[str, Any] = {"path": str(path), "drop": ["customerID"], "schema": {"TotalCharges": "float"}}
     if task in TARGETS:
         source["target"] = TARGETS[task]
+    if task == "quantile":
+        source["task"] = task
     return parse_config(
         {
             "seed": 0,

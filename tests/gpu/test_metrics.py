@@ -26,6 +26,9 @@ def _rows(task: str) -> tuple[Any, Any]:
     if task == "regression":
         y: np.ndarray = rng.normal(size=N)
         return y, y + rng.normal(size=N)
+    if task == "quantile":
+        y = rng.normal(size=N)
+        return y, np.sort(y[:, None] + rng.normal(size=(N, 3)), axis=1)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":
         p = 1 / (1 + np.exp(-(rng.normal(size=N) + y)))
@@ -34,12 +37,14 @@ def _rows(task: str) -> tuple[Any, Any]:
     return y.astype(float), odds / odds.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(("task", "n_classes"), [("binary", 2), ("multiclass", 4), ("regression", 0)])
+@pytest.mark.parametrize(("task", "n_classes"), [("binary", 2), ("multiclass", 4), ("regression", 0), ("quantile", 0)])
 def test_metrics_match_the_host_to_the_last_digits(task: str, n_classes: int, device: Any) -> None:
     y, guess = _rows(task)
     names = [name for name, metric in METRICS.items() if task in metric.tasks and name != "cost"]
-    found = evaluate(task, y, device.to_device(guess), names, 0.4, n_classes, backend=device)
-    assert found == pytest.approx(evaluate(task, y, guess, names, 0.4, n_classes, backend=CpuBackend()), rel=1e-12)
+    levels = (0.1, 0.5, 0.9) if task == "quantile" else ()
+    found = evaluate(task, y, device.to_device(guess), names, 0.4, n_classes, quantiles=levels, backend=device)
+    expected = evaluate(task, y, guess, names, 0.4, n_classes, quantiles=levels, backend=CpuBackend())
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_metrics_match_scikit_learn(device: Any) -> None:

@@ -16,11 +16,13 @@ from gpupipe.metrics import (
     curves,
     evaluate,
     fit_calibration,
+    quantile_losses,
     residuals,
 )
 from tests.backends.double import DeviceArray, DeviceDouble, uncounted
 
 N = 3_000
+LEVELS = (0.1, 0.5, 0.9)
 FIGURES = 20_000  # bytes: some numbers, and curves of 200 points; a column of the rows has 24,000
 
 
@@ -33,6 +35,9 @@ def _rows(task: str) -> tuple[Any, Any]:
     if task == "regression":
         y: np.ndarray = rng.normal(size=N)
         return y, y + rng.normal(size=N)
+    if task == "quantile":
+        y = rng.normal(size=N)
+        return y, np.sort(y[:, None] + rng.normal(size=(N, 3)), axis=1)
     y = rng.integers(0, 2 if task == "binary" else 4, N)
     if task == "binary":
         return y.astype(float), 1 / (1 + np.exp(-(rng.normal(size=N) + y)))
@@ -48,6 +53,11 @@ WORK: dict[str, tuple[str, Callable[[Any, Any, Any], Any]]] = {
     "binary": ("binary", lambda y, g, b: evaluate("binary", y, g, _names("binary"), 0.4, backend=b)),
     "multiclass": ("multiclass", lambda y, g, b: evaluate("multiclass", y, g, _names("multiclass"), 0.5, 4, backend=b)),
     "regression": ("regression", lambda y, g, b: evaluate("regression", y, g, _names("regression"), backend=b)),
+    "quantile": (
+        "quantile",
+        lambda y, g, b: evaluate("quantile", y, g, _names("quantile"), quantiles=LEVELS, backend=b),
+    ),
+    "losses": ("quantile", lambda y, g, b: quantile_losses(y, g, LEVELS, backend=b)),
     "threshold": ("binary", _threshold),
     "confusion": ("multiclass", lambda y, g, b: confusion("multiclass", y, g, 0.5, 4, backend=b)),
     "curves": ("binary", lambda y, g, b: curves("binary", y, g, backend=b)),

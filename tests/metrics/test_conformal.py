@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mapie.classification import SplitConformalClassifier
-from mapie.regression import SplitConformalRegressor
+from mapie.regression import ConformalizedQuantileRegressor, SplitConformalRegressor
 from sklearn.datasets import load_diabetes, load_digits, load_wine
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, QuantileRegressor, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -35,6 +35,33 @@ def test_intervals_equal_those_of_mapie(level: float) -> None:
     ours = fit_conformal(level, y_rest[:150], model.predict(X_rest[:150]))
     found = np.column_stack(ours.interval(model.predict(X_rest[150:])))
     np.testing.assert_allclose(found, expected[:, :, 0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_intervals_of_quantiles_equal_those_of_mapie(level: float) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    X_train, X_rest, y_train, y_rest = train_test_split(X, y, test_size=0.6, random_state=0)
+    levels = [0.5 - level / 2, 0.5 + level / 2, 0.5]  # the order that MAPIE expects
+    models = [QuantileRegressor(quantile=q, alpha=0.01).fit(X_train, y_train) for q in levels]
+    theirs = ConformalizedQuantileRegressor(models, level, prefit=True).conformalize(X_rest[:150], y_rest[:150])
+    _, expected = theirs.predict_interval(X_rest[150:], symmetric_correction=True)
+    quantiles = np.column_stack([models[i].predict(X_rest) for i in (0, 2, 1)])
+    ours = fit_conformal(level, y_rest[:150], quantiles[:150], ends=(0, 2))
+    found = np.column_stack(ours.interval(quantiles[150:]))
+    np.testing.assert_allclose(found, expected[:, :, 0], rtol=1e-12)
+
+
+def test_quantiles_that_are_too_far_apart_move_together_and_never_cross() -> None:
+    y = np.random.default_rng(2).normal(size=500)
+    wide = np.column_stack([np.full(500, -9.0), np.zeros(500), np.full(500, 9.0)])
+    ours = fit_conformal(0.9, y, wide, ends=(0, 2))
+    low, high = ours.interval(wide)
+    assert isinstance(ours.score, float) and ours.score < 0
+    assert ((low <= y) & (y <= high)).mean() == pytest.approx(0.9, abs=0.005)
+    narrow = np.column_stack([y, y, y])
+    low, high = ours.interval(narrow)
+    np.testing.assert_array_equal(low, y)
+    np.testing.assert_array_equal(high, y)
 
 
 @pytest.mark.parametrize("load", [load_wine, load_digits], ids=lambda load: load.__name__)

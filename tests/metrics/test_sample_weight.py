@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.metrics import METRICS, choose_threshold, confusion, curves, evaluate, fit_calibration, residuals
+from gpupipe.metrics import (
+    METRICS,
+    choose_threshold,
+    confusion,
+    curves,
+    evaluate,
+    fit_calibration,
+    quantile_losses,
+    residuals,
+)
 from gpupipe.metrics.importance import permutation_importance
 from gpupipe.metrics.settings import Costs
 from gpupipe.metrics.threshold import RULES
@@ -22,6 +32,7 @@ from gpupipe.tasks import SUPERVISED, Task
 HOST = CpuBackend()
 COSTS = Costs(false_positive=1, false_negative=5, true_positive=-0.5)
 NAMES = {task: [name for name, metric in METRICS.items() if task in metric.tasks] for task in SUPERVISED}
+LEVELS = (0.1, 0.5, 0.95)
 Case = tuple[Task, np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
@@ -30,6 +41,9 @@ def case(task: Task, n_rows: int, seed: int) -> Case:
     if task == "regression":
         y = rng.normal(size=n_rows).round(1) + 5
         return task, y, y + rng.normal(size=n_rows).round(1)
+    if task == "quantile":
+        y = rng.normal(size=n_rows).round(1) + 5
+        return task, y, np.sort(y[:, None] + rng.normal(size=(n_rows, 3)).round(1), axis=1)
     n_classes = 2 if task == "binary" else 4
     y = np.append(np.arange(n_classes), rng.integers(0, n_classes, n_rows - n_classes)).astype(float)
     guess = rng.dirichlet(np.ones(n_classes), n_rows).round(2) + 0.3 * np.eye(n_classes)[y.astype(int)] + 0.01
@@ -40,7 +54,9 @@ def case(task: Task, n_rows: int, seed: int) -> Case:
 def measured(task: Task, y: Any, guess: Any, weight: Any = None) -> dict[str, float]:
     costs = COSTS if task == "binary" else None
     n_classes = 4 if task == "multiclass" else 2
-    return evaluate(task, y, guess, NAMES[task], 0.4, n_classes, sample_weight=weight, costs=costs, backend=HOST)
+    return evaluate(
+        task, y, guess, NAMES[task], 0.4, n_classes, sample_weight=weight, costs=costs, quantiles=LEVELS, backend=HOST
+    )
 
 
 def by_scikit_learn(task: Task, y: Any, guess: Any, w: Any) -> dict[str, float]:
@@ -50,6 +66,16 @@ def by_scikit_learn(task: Task, y: Any, guess: Any, w: Any) -> dict[str, float]:
             "median_ae": sk.median_absolute_error, "mape": sk.mean_absolute_percentage_error,
         }  # fmt: skip
         return {name: function(y, guess, sample_weight=w) for name, function in functions.items()}
+    if task == "quantile":
+        columns = list(zip(LEVELS, guess.T, strict=True))
+        losses = [sk.mean_pinball_loss(y, column, alpha=level, sample_weight=w) for level, column in columns]
+        gains = [sk.d2_pinball_score(y, column, alpha=level, sample_weight=w) for level, column in columns]
+        constant = [loss / (1 - gain) for loss, gain in zip(losses, gains, strict=True)]
+        off = [abs(np.average(y <= column, weights=w) - level) for level, column in columns]
+        return {
+            "pinball_loss": np.mean(losses), "d2_pinball": 1 - np.mean(losses) / np.mean(constant),
+            "coverage_error": np.mean(off),
+        }  # fmt: skip
     label = (guess >= 0.4).astype(float) if task == "binary" else guess.argmax(axis=1)
     average: dict[str, Any] = {"average": "binary" if task == "binary" else "macro", "zero_division": 0}
     found = {
@@ -100,6 +126,11 @@ def test_integer_weights_equal_repeated_rows(task: Task, n_rows: int, seed: int)
         assert found.counts == expected.counts
         assert (found.mean, found.std) == pytest.approx((expected.mean, expected.std), abs=1e-12)
         assert found.constant_error == pytest.approx(expected.constant_error, abs=1e-12)
+        return
+    if task == "quantile":
+        given_losses = quantile_losses(y, guess, LEVELS, sample_weight=weight, backend=HOST)
+        for one, other in zip(given_losses, quantile_losses(*repeated, LEVELS, backend=HOST), strict=True):
+            assert astuple(one) == pytest.approx(astuple(other), abs=1e-12)
         return
     n_classes = 2 if task == "binary" else 4
     cells = confusion(task, y, guess, 0.4, n_classes, sample_weight=weight, backend=HOST)

@@ -37,6 +37,7 @@ def tables(backend: CpuBackend) -> dict[str, Data]:
         "binary": load_breast_cancer(),
         "multiclass": load_wine(),
         "regression": load_diabetes(),
+        "quantile": load_diabetes(),
         "clustering": load_wine(),
         "embedding": load_wine(),
     }
@@ -51,7 +52,8 @@ def _data(task: str, source: Any, backend: CpuBackend) -> Data:
     half = len(X) * 2 // 3
     names = [name.replace(" ", "_") for name in source.feature_names]
     n_classes = {"binary": 2, "multiclass": 3}.get(task, 0)
-    context = FitContext(backend, task, 7, n_classes, {}, names)  # type: ignore[arg-type]
+    quantiles = (0.1, 0.5, 0.8) if task == "quantile" else ()
+    context = FitContext(backend, task, 7, n_classes, {}, names, quantiles=quantiles)  # type: ignore[arg-type]
     first, rest = np.asfortranarray(X[:half]), np.asfortranarray(X[half:])
     if task in ("clustering", "embedding"):
         return Data(first, None, rest, None, context)

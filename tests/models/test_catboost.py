@@ -92,3 +92,12 @@ def test_a_missing_library_is_one_message(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ConfigError, match=r"pip install 'gpupipe\[catboost\]'"):
         CatBoost().require_ready("binary")
     assert importlib.util.find_spec("catboost") is not None
+
+
+def test_row_weights_count_in_exact_losses(backend: CpuBackend) -> None:
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(400, 2)), np.float32)
+    y = np.where(np.arange(400) % 2, 0.0, 100.0)
+    weight = np.where(y > 0, 0.7, 0.3)
+    context = FitContext(backend, "regression", 3, 0, {}, ["a", "b"], weights=weight)
+    fitted = fit(CatBoost(iterations=60, depth=2, learning_rate=0.3, loss_function="MAE"), X, y, context)
+    assert np.median(fitted.predict(X).output) > 90

@@ -14,9 +14,9 @@ import pytest
 from gpupipe.backends import Backend
 from gpupipe.errors import LimitError
 from gpupipe.models import FitContext, fit
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, FileStore
 from gpupipe.partitions.out_of_core.workers import out_of_core_workers

@@ -198,6 +198,18 @@ def test_thresholds_and_calibrations_are_chosen_on_the_device(more: dict[str, An
     assert left_the_device() == []
 
 
+def test_quantiles_are_learned_and_measured_on_the_device(tmp_path: Path) -> None:
+    source = SMALL["source"] | {"target": "MonthlyCharges", "positive": None, "task": "quantile"}
+    more: dict[str, Any] = SMALL | {"source": source, "evaluate": {"intervals": 0.8, "importance": False}}
+    models = [{"hist_gradient_boosting": {"max_iter": 5}}, {"mlp": {"epochs": 2, "width": 8}}]
+    there = run_on(WithEstimators(), configured("auto", models, **more), tmp_path / "there")
+    here = run_on(CpuBackend(), configured("cpu", models, **more), tmp_path / "here")
+    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+        assert mine.label == others.label
+        assert mine.metrics == pytest.approx(others.metrics, rel=1e-3)
+    assert left_the_device() == []
+
+
 def test_clusters_are_scored_on_the_host_and_the_reason_is_reported(tmp_path: Path) -> None:
     source = SMALL["source"] | {"target": None, "positive": None}
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})

@@ -143,6 +143,12 @@ def test_a_model_that_takes_no_weights_is_refused_before_any_row_is_read() -> No
         gp.Pipeline({"path": "nowhere.csv", "target": "left", "weight": "w"}, models=["gaussian_nb", "knn"])
 
 
+def test_weights_that_sum_to_one_are_a_warning(tmp_path: Path) -> None:
+    settings = LINEAR | {"models": ["ridge"]}
+    run = trained(FRAME.assign(w=1 / N), tmp_path / "run", "spend", **settings)
+    assert "the mean of the weights in 'w' is 0.0025" in (run.path / "log.jsonl").read_text()
+
+
 def test_tensors_carry_the_weights() -> None:
     source = {"frame": FRAME.drop(columns="spend"), "target": "left", "weight": "w"}
     train, test = gp.Pipeline(source, split=SPLIT).tensors()

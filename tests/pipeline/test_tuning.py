@@ -22,9 +22,9 @@ from gpupipe.backends import choose
 from gpupipe.config import Config, parse_config
 from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import MODELS, FitContext
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.context import Resources
 from gpupipe.models.progress import ProgressReport
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline

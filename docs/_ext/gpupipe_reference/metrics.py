@@ -11,6 +11,7 @@ from gpupipe_reference.markdown import code, fence, inline, link, page, table
 TASKS: dict[str, tuple[Task, ...]] = {
     "Classification": ("binary", "multiclass"),
     "Regression": ("regression",),
+    "Quantile regression": ("quantile",),
     "Clustering": ("clustering",),
     "Embedding": ("embedding",),
 }

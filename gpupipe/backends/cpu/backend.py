@@ -53,7 +53,7 @@ class CpuBackend(Backend):
     def __init__(self, reason: str = "asked for", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         self.reason, self.options = reason, options
         # Idle OpenMP threads spin briefly, then sleep. Histogram gradient boosting, 200 rounds on two cores: on an idle
-        # machine 0.3 s if they spin without end, 4.2 s if they sleep at once, 0.5 s with this count; beside one other
+        # machine 0.3 s if they spin without end, 4.2 s if they sleep at once, 0.5 s with this count; next to one other
         # busy process 20 s, 0.5 s and 1.5 s. GNU's OpenMP follows the count, others the policy; both are read when the
         # library is loaded, so they are set before.
         if "OMP_WAIT_POLICY" not in os.environ:

@@ -61,11 +61,15 @@ class Description:
     def check_outputs(self, n_outputs: int) -> None:
         """Verify that an estimator has one output per class (or one for two classes), or one for regression.
 
+        The number of quantiles is compared with that of the goal: see `gpupipe.pipeline.model.part_checks`.
+
         Raises
         ------
         ValueError
             If it does not.
         """
+        if self.task == "quantile":
+            return
         allowed = {len(self.classes)} | ({1} if len(self.classes) == 2 else set())
         if n_outputs not in (allowed if self.task in CLASSIFICATION else {1}):
             raise ValueError(f"it has {n_outputs:,} outputs for the task {self.task} with {len(self.classes)} classes")

@@ -11,7 +11,7 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.files.model_files import ModelFiles, PrefixedFiles
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble, file_prefix
-from gpupipe.tasks import SUPERVISED
+from gpupipe.tasks import CLASSIFICATION, REGRESSION
 
 MOST_MODELS = 1_000  # of all members; each has its own files, whose sizes are limited like those of a single model
 MOST_LETTERS = 200
@@ -66,7 +66,7 @@ def read_ensemble(
 
 def _check_members(members: Any, expected: Description) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Return the values of each member with those of its models; raise ValueError if any is invalid."""
-    if expected.task not in SUPERVISED:
+    if expected.task not in CLASSIFICATION | REGRESSION:
         raise ValueError(f"expected classification or regression; found the task {expected.task}")
     if not expected.feature_names:
         raise ValueError("its columns have no names")

@@ -9,11 +9,13 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.ensemble import read_ensemble
 from gpupipe.models.files.model_files import ModelFiles
+from gpupipe.models.files.quantiles import read_quantiles
 from gpupipe.models.fitted.base import FittedModel, Prediction
 from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.ensemble import FittedEnsemble
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.fitted.quantiles import FittedQuantiles
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.files.load import load_network
@@ -55,11 +57,13 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
         raise ArtifactError(str(error), where=str(files.folder), fix="export the model again") from None
     if description.get("library") == FittedEnsemble.library:
         return read_ensemble(files, description, expected, _load_single)
+    if description.get("library") == FittedQuantiles.library:
+        return read_quantiles(files, description, expected, _load_single)
     return _load_single(files, description, expected)
 
 
 def _load_single(files: ModelFiles, description: dict[str, Any], expected: Description) -> FittedModel:
-    """Return a model that is not an ensemble; `expected` is the checked part of its description."""
+    """Return a model that does not consist of others; `expected` is the checked part of its description."""
     library = description.get("library")
     if library == "torch":
         with refuse_failures("the network cannot be read", str(files.folder)):
@@ -98,5 +102,5 @@ def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
     fix = "run `gpupipe verify` to compare its predictions with those recorded in training"
     with refuse_failures("the estimator failed on valid rows", where, fix):
         prediction = model.predict(X)
-        prediction.check(len(X), model.n_classes)
+        prediction.check(len(X), model.n_classes, model.n_quantiles)
         return prediction

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.estimator_checks import check_estimators, prepare_estimators
-from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 
 _CLASSIFIERS = (
     "CalibratedClassifierCV ExtraTreesClassifier GaussianNB HistGradientBoostingClassifier KNeighborsClassifier "
@@ -32,7 +32,7 @@ KINDS: dict[str, frozenset[Task]] = {
     **{name: REGRESSION for name in _REGRESSORS.split()},
     **{name: CLASSIFICATION for name in _OWN_CLASSIFIERS.split()},
     **{name: REGRESSION for name in _OWN_REGRESSORS.split()},
-    "Pipeline": SUPERVISED,
+    "Pipeline": CLASSIFICATION | REGRESSION,
     "KMeans": frozenset({"clustering"}),
     "PCA": frozenset({"embedding"}),
 }  # fmt: skip

@@ -45,6 +45,7 @@ OBJECTIVES: Mapping[str, tuple[str, str, float, float] | None] = {
     "multi:softprob": ("softmax_multiclass_param", "num_class", 1, INT32),
     "reg:absoluteerror": None,
     "reg:gamma": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
+    "reg:quantileerror": ("quantile_loss_param", "quantile_alpha", 0, 1),
     "reg:pseudohubererror": ("pseudo_huber_param", "huber_slope", -math.inf, math.inf),
     "reg:squarederror": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
     "reg:squaredlogerror": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
@@ -164,7 +165,9 @@ def _objective(values: Any, task: Task, n_classes: int) -> dict[str, Any]:
         return _fields(values, f"the objective {name}", ("name",))
     group, field, low, high = parameters
     text = _fields(_fields(values, f"the objective {name}", ("name", group))[group], group, (field,))[field]
-    if name == "multi:softprob":
+    if name == "reg:quantileerror":  # a list of one quantile, since XGBoost 2
+        _number(text[1:-1] if text[:1] + text[-1:] == "[]" else text, low, high, field)
+    elif name == "multi:softprob":
         _integer(text, n_classes, n_classes, field)
     else:
         _number(text, low, high, field)

@@ -29,6 +29,8 @@ class Prediction:
         binary: probability of class 1. multiclass: probability of each of the k classes.
     value : array of float64, shape (n,)
         regression: predicted value.
+    quantiles : array of float64, shape (n, k)
+        quantile: the predicted quantile of each of the k levels, ascending in each row.
     label : array of int32, shape (n,)
         clustering: cluster of the row.
     distance : array of float64, shape (n,)
@@ -40,6 +42,7 @@ class Prediction:
     task: Task
     probability: Array | None = None
     value: Array | None = None
+    quantiles: Array | None = None
     label: Array | None = None
     distance: Array | None = None
     embedding: Array | None = None
@@ -47,15 +50,15 @@ class Prediction:
     @property
     def arrays(self) -> dict[str, Array]:
         """The arrays that are set, by field name."""
-        fields = ("probability", "value", "label", "distance", "embedding")
+        fields = ("probability", "value", "quantiles", "label", "distance", "embedding")
         return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
 
     @property
     def output(self) -> Array:
-        """The array that metrics measure: probabilities, values, cluster labels or an embedding."""
+        """The array that metrics measure: probabilities, values, quantiles, cluster labels or an embedding."""
         return next(iter(self.arrays.values()))
 
-    def check(self, n_rows: int, n_classes: int) -> None:
+    def check(self, n_rows: int, n_classes: int, n_quantiles: int = 0) -> None:
         """Verify the arrays, since an estimator from an untrusted file may return anything.
 
         Parameters
@@ -64,6 +67,8 @@ class Prediction:
             Number of predicted rows.
         n_classes : int
             Number of classes of the target; 0 without classes.
+        n_quantiles : int
+            Number of predicted quantiles; 0 unless the task is quantile.
 
         Raises
         ------
@@ -74,6 +79,7 @@ class Prediction:
             "binary": {"probability": ((n_rows,), "f")},
             "multiclass": {"probability": ((n_rows, n_classes), "f")},
             "regression": {"value": ((n_rows,), "f")},
+            "quantile": {"quantiles": ((n_rows, n_quantiles), "f")},
             "clustering": {"label": ((n_rows,), "i"), "distance": ((n_rows,), "f")},
             "embedding": {"embedding": ((n_rows, *getattr(self.embedding, "shape", ())[1:2]), "f")},
         }
@@ -127,6 +133,11 @@ class FittedModel(ABC):
     def models(self) -> tuple[FittedModel, ...]:
         """The models that predict: those of an ensemble, otherwise this one."""
         return (self,)
+
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles that are predicted; 0 unless the task is quantile."""
+        return 0
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -261,6 +272,8 @@ class FittedModel(ABC):
         """
         if self.task in CLASSIFICATION:
             return self._classification(class_probability(score, xp), xp)
+        if self.task == "quantile":
+            return Prediction(self.task, quantiles=in_order(score, xp))
         return Prediction(self.task, value=score[:, 0])
 
     def _classification(self, probability: Array, xp: ArrayNamespace | None = None) -> Prediction:
@@ -276,6 +289,28 @@ class FittedModel(ABC):
             every[:, list(self.classes)] = probability
             probability = every
         return Prediction(self.task, probability=probability)
+
+
+def select_columns(X: Array, columns: tuple[int, ...]) -> Array:
+    """Return some columns of a matrix, column-major; a view if they are neighbors in order."""
+    first, width = columns[0], len(columns)
+    if columns == tuple(range(first, first + width)):
+        found: Array = X[:, first : first + width]
+    else:
+        found = X.T[list(columns)].T
+    return found
+
+
+def in_order(quantiles: Array, xp: ArrayNamespace | None = None) -> Array:
+    """Return predicted quantiles, shape (n, k), ascending in each row; `xp` is their namespace.
+
+    Quantiles that were learned apart can cross. Sorting them never increases their pinball loss (Chernozhukov,
+    Fernández-Val and Galichon, "Quantile and probability curves without crossing", Econometrica 78 (2010) 1093).
+    """
+    import numpy as np
+
+    found: Array = (xp or np).sort(quantiles, axis=1)
+    return found
 
 
 def class_probability(score: Array, xp: ArrayNamespace | None = None) -> Array:

@@ -217,6 +217,11 @@ class HostModel(FittedModel):
         """The models on the host."""
         return self.portable().models
 
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles of the model on the host."""
+        return self.portable().n_quantiles
+
     def columns_read(self) -> tuple[int, ...]:
         """Return the columns that the model on the host reads."""
         return self.portable().columns_read()

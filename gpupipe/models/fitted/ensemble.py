@@ -6,18 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel, Prediction, select_columns
+from gpupipe.models.fitted.parts import save_part
 
 if TYPE_CHECKING:
     from gpupipe.models.fitted.rows.estimator import RowEstimator
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
-
-OF_ALL = ("task", "feature_names", "n_classes")  # of a model's description: those of the ensemble
 
 
 @dataclass(frozen=True)
@@ -51,13 +49,7 @@ class EnsembleMember:
 
     def select(self, X: Array) -> Array:
         """Return the columns of the matrix of the ensemble that the models read, column-major."""
-        found: Array
-        first, width = self.columns[0], len(self.columns)
-        if self.columns == tuple(range(first, first + width)):
-            found = X[:, first : first + width]  # a view
-        else:
-            found = X.T[list(self.columns)].T
-        return found
+        return select_columns(X, self.columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,14 +193,8 @@ class FittedEnsemble(FittedModel):
         for i, member in enumerate(self.members):
             models = []
             for j, model in enumerate(member.models):
-                with TemporaryDirectory(dir=folder) as temporary:
-                    description = model.save(temporary, quick=quick)
-                    names = {name: file_prefix(i, j) + name for name in description["files"]}
-                    for name, prefixed in names.items():
-                        Path(temporary, name).replace(folder / prefixed)
-                files += names.values()
-                own = {key: value for key, value in description.items() if key not in OF_ALL}
-                models.append(own | {"files": list(names.values())})
+                models.append(save_part(model, folder, file_prefix(i, j), quick=quick))
+                files += models[-1]["files"]
             members.append(
                 {
                     "label": member.label,

@@ -78,7 +78,10 @@ def fit_network(
         receipts.append(receipt)
         heights = (len(step.problem.training),)
         return train_shard(
-            ShardedProblem(step.model, problem.architecture, context.task, context.seed, heights, step.n_epochs),
+            ShardedProblem(
+                step.model, problem.architecture, context.task, context.seed, heights, step.n_epochs,
+                tuple(context.quantiles),
+            ),
             shard, n_threads, partial(open_group, n_processes, n_threads), open_checkpoint(resources, step.is_refit),
             resources.safe_point, resources.show_progress,
         )  # fmt: skip

@@ -90,7 +90,7 @@ class ShardedProblem:
     seed : int
     heights : tuple of int
         Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
-    n_epochs : int, optional
+    n_epochs, quantiles
         As for `TrainingSpec`.
     """
 
@@ -100,6 +100,7 @@ class ShardedProblem:
     seed: int
     heights: tuple[int, ...]
     n_epochs: int | None = None
+    quantiles: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def train_rank(
     own_spec = make_training_spec(
         problem.model, problem.task, problem.seed, sum(problem.heights), processes.size, device
     )
-    spec: TrainingSpec = processes.broadcast(replace(own_spec, n_epochs=problem.n_epochs))
+    spec: TrainingSpec = processes.broadcast(replace(own_spec, n_epochs=problem.n_epochs, quantiles=problem.quantiles))
     network = _new_network(architecture, spec.seed, shard.sample).to(device)
     trainer = _trainer(network, spec, shard, problem.heights, processes)
     with _compiler_explained(spec.model.compile):

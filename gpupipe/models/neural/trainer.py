@@ -115,6 +115,7 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(groups, lr=self.settings.learning_rate)
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.precision == "fp16")
         self.progress = Progress()
+        self._levels = torch.tensor(spec.quantiles, device=self.device) if spec.quantiles else None
         self._at = 0, 0  # the current epoch, and its completed steps
 
     def run(
@@ -246,7 +247,7 @@ class Trainer:
         with self._autocast():
             score = network(batch.features, batch.ids)
         assert batch.target is not None
-        losses = row_losses(self.spec.task, score.float(), batch.target)
+        losses = row_losses(self.spec.task, score.float(), batch.target, self._levels)
         return losses if batch.weight is None else losses * batch.weight
 
     @torch.no_grad()
@@ -316,22 +317,27 @@ class Trainer:
         self.progress = Progress(epochs, state["best"], state["weights"], state["micro_batch"], len(epochs))
 
 
-def row_losses(task: Task, score: Tensor, target: Tensor) -> Tensor:
+def row_losses(task: Task, score: Tensor, target: Tensor, quantiles: Tensor | None = None) -> Tensor:
     """Return the loss of each row, float32, shape (n,).
 
     Parameters
     ----------
     task : Task
         binary: log loss of the logit. multiclass: cross-entropy of the logits. regression: squared error of the
-        standardized target.
+        standardized target. quantile: mean pinball loss over the quantiles of the standardized target.
     score : Tensor of float32, shape (n, n_outputs)
     target : Tensor, shape (n,)
         int64 class codes, or float32 values.
+    quantiles : Tensor of float32, shape (n_outputs,), optional
+        Levels of the quantiles.
     """
     if task == "multiclass":
         return F.cross_entropy(score, target, reduction="none")
     if task == "binary":
         return F.binary_cross_entropy_with_logits(score[:, 0], target.to(score.dtype), reduction="none")
+    if quantiles is not None:
+        error = target[:, None] - score
+        return torch.maximum(quantiles * error, (quantiles - 1.0) * error).mean(dim=1)
     return F.mse_loss(score[:, 0], target, reduction="none")
 
 

@@ -91,7 +91,7 @@ def make_training_problem(
     if given is not None:
         of_rows = None if given.weights is None else np.asarray(given.weights, np.float32)
         given = ValidationRows(given.X, _in_form(codes, center, scale, context.task), of_rows)
-    n_outputs = len(classes) if context.task == "multiclass" else 1
+    n_outputs = len(classes) if context.task == "multiclass" else len(context.quantiles) or 1
     architecture = model.architecture(n_numbers, cardinalities, n_outputs, len(training))
     weight = None if weights is None else np.asarray(weights, np.float32)
     return TrainingProblem(architecture, training, validation, target, weight, center, scale, given)

@@ -25,6 +25,8 @@ class TrainingSpec:
     precision : {"float32", "bf16", "fp16"}
     n_epochs : int, optional
         Number of epochs of a training without held-out rows. None: held-out rows choose the best epoch.
+    quantiles : tuple of float
+        Levels of the task quantile.
     """
 
     model: NeuralSettings
@@ -33,6 +35,7 @@ class TrainingSpec:
     batch_size: int
     precision: str
     n_epochs: int | None = None
+    quantiles: tuple[float, ...] = ()
 
 
 def make_training_spec(

@@ -18,11 +18,11 @@ import xgboost
 
 from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.base import BestRound
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows, with_notes
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.models.xgboost_parameters import native_parameters
 from gpupipe.models.xgboost_rounds import BoostingRounds
 from gpupipe.partitions.matrix import PartitionedMatrix

@@ -98,6 +98,7 @@ def export_model(
         "task": goal.task,
         "target": goal.target,
         "labels": list(goal.labels),
+        **({"quantiles": list(goal.quantiles)} if goal.quantiles else {}),
         "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
         "estimator": description,
         "decision": decision.to_json(),

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from gpupipe.features.program.fitted import Feature
 from gpupipe.features.statistics.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
+from gpupipe.metrics.conformal import Conformal, interval_ends
 from gpupipe.models import FittedModel
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.importances import Importances
@@ -129,6 +130,7 @@ def _float(value: float | None) -> float:
 def read_goal(manifest: Mapping[str, Any]) -> Goal:
     """Return the goal named in a manifest, after checking that its labels fit into one column."""
     task, target, labels = manifest["task"], manifest["target"], _check_list(manifest["labels"], "labels", LABELS)
+    quantiles = _check_list(manifest.get("quantiles", []), "quantiles", float)
     if task not in get_args(Task) or not isinstance(target, str | None):
         raise ValueError(f"invalid task {task!r:.40} or target {target!r:.40}")
     _check_distinct([str(label) for label in labels], "the target", "label")
@@ -136,7 +138,11 @@ def read_goal(manifest: Mapping[str, Any]) -> Goal:
     if (task in CLASSIFICATION) != (len(labels) > 1) or (task == "binary" and len(labels) != 2):
         expected = {"binary": "2", "multiclass": "2 or more"}.get(task, "no")
         raise ValueError(f"a {task} model: expected {expected} labels; found {len(labels)}")
-    return Goal(task, target, tuple(labels))
+    _check_numbers(quantiles, "the quantiles")
+    is_ascending = quantiles == sorted(set(quantiles)) and all(0 < level < 1 for level in quantiles)
+    if (task == "quantile") != bool(quantiles) or not is_ascending:
+        raise ValueError(f"a {task} model: invalid quantiles {quantiles!r:.80}")
+    return Goal(task, target, tuple(labels), quantiles=tuple(quantiles))
 
 
 def _check_one_type(labels: Sequence[Any]) -> None:
@@ -162,10 +168,16 @@ def read_decision(values: Any, goal: Goal) -> Decision:
     if decision.calibration is not None:
         _check_calibration(decision.calibration, values["calibration"]["method"], goal)
     if decision.intervals is not None:
-        _check_numbers([decision.intervals.level, decision.intervals.score], "the intervals")
-        if goal.task not in SUPERVISED or not 0 < decision.intervals.level < 1 or decision.intervals.score < 0:
-            raise ValueError(f"a {goal.task} model with intervals {decision.intervals!r:.80}")
+        _check_intervals(decision.intervals, goal)
     return decision
+
+
+def _check_intervals(intervals: Conformal, goal: Goal) -> None:
+    _check_numbers([intervals.level, intervals.score], "the intervals")
+    is_able = goal.task in SUPERVISED and 0 < intervals.level < 1 and (bool(goal.quantiles) or intervals.score >= 0)
+    expected = interval_ends(intervals.level, goal.quantiles)
+    if not is_able or intervals.ends != expected or (expected is None and goal.quantiles):
+        raise ValueError(f"a {goal.task} model with intervals {intervals!r:.80}")
 
 
 def _check_calibration(calibration: Calibration, method: Any, goal: Goal) -> None:
@@ -200,6 +212,9 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
         raise ValueError(
             f"expected an estimator for {expected}; found {estimator.task} with {estimator.n_classes} classes"
         )
+    if estimator.n_quantiles != len(goal.quantiles):
+        expected = f"{len(goal.quantiles)} quantiles"
+        raise ValueError(f"expected an estimator for {expected}; found one for {estimator.n_quantiles}")
     if list(estimator.feature_names) != [feature.name for feature in features]:
         raise ValueError("the feature names of the estimator differ from those of the feature program")
 

@@ -12,15 +12,16 @@ from gpupipe.metrics.predictions import Threshold, predicted_labels
 from gpupipe.models.fitted.base import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.target import Goal
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED
 from gpupipe.typing import Array
 
 
 def prediction_values(prediction: Prediction, goal: Goal, threshold: Threshold) -> Array:
-    """Return labels, values or clusters, shape (n,), or embeddings, shape (n, k)."""
+    """Return labels, values or clusters, shape (n,), or quantiles or embeddings, shape (n, k)."""
     if prediction.probability is not None:
         return np.array(goal.labels)[predicted_labels(goal.task, prediction.probability, threshold)]
-    return next(v for v in (prediction.value, prediction.label, prediction.embedding) if v is not None)
+    values = (prediction.value, prediction.quantiles, prediction.label, prediction.embedding)
+    return next(value for value in values if value is not None)
 
 
 def class_probabilities(probability: Array) -> Array:
@@ -30,7 +31,7 @@ def class_probabilities(probability: Array) -> Array:
 
 def require_intervals(goal: Goal, decision: Decision, kind: Literal["regression", "classification"]) -> Conformal:
     """Return the intervals of a model for this kind of task; raise DataError if it has none."""
-    is_of_kind = (goal.task in CLASSIFICATION) == (kind == "classification")
+    is_of_kind = goal.task in SUPERVISED and (goal.task in CLASSIFICATION) == (kind == "classification")
     what = "intervals" if kind == "regression" else "sets"
     if not is_of_kind:
         raise DataError(f"a {goal.task} model has no {what}", fix="use predict_table")
@@ -45,6 +46,8 @@ def no_predictions(goal: Goal) -> Prediction:
         return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
     if goal.task == "regression":
         return Prediction(goal.task, value=np.empty(0))
+    if goal.task == "quantile":
+        return Prediction(goal.task, quantiles=np.empty((0, len(goal.quantiles))))
     if goal.task == "clustering":
         return Prediction(goal.task, label=np.empty(0, np.int32), distance=np.empty(0))
     return Prediction(goal.task, embedding=np.empty((0, 0), np.float32))

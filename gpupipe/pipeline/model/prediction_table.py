@@ -27,6 +27,8 @@ def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> 
     if prediction.label is not None:
         return pa.table({"prediction": prediction.label, "distance": prediction.distance})
     columns = {"prediction": prediction.value}
-    if decision.intervals is not None and prediction.value is not None:
-        columns["lower"], columns["upper"] = decision.intervals.interval(prediction.value)
+    if prediction.quantiles is not None:
+        columns = dict(zip(goal.quantile_names, prediction.quantiles.T, strict=True))
+    if decision.intervals is not None:
+        columns["lower"], columns["upper"] = decision.intervals.interval(prediction.output)
     return pa.table(columns)

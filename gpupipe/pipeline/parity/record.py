@@ -97,7 +97,9 @@ def predict_arrays(
     if len(X) == 0:  # estimators reject an empty matrix
         return np.empty((0, 1)), np.empty(0, np.int32)
     prediction = decision.apply(model.predict(X).mapped(backend.to_host))
-    parts = (prediction.probability, prediction.value, prediction.distance, prediction.embedding)
+    parts = (
+        prediction.probability, prediction.value, prediction.quantiles, prediction.distance, prediction.embedding,
+    )  # fmt: skip
     numbers = np.asarray(next(part for part in parts if part is not None), np.float64)
     if prediction.probability is not None:
         labels = predicted_labels(goal.task, prediction.probability, decision.threshold)

@@ -181,14 +181,15 @@ def _metrics(trial: TrialRows, rows: Array, model: Model, then: Array, now: Arra
     known = ~np.isnan(y)
     if not known.any() or goal.task not in SUPERVISED:
         return {}
-    field = "value" if goal.task == "regression" else "probability"
+    field = {"regression": "value", "quantile": "quantiles"}.get(goal.task, "probability")
+    is_wide = goal.task in ("multiclass", "quantile")
 
     def measured(numbers: Array) -> dict[str, float]:
-        numbers = numbers[known] if goal.task == "multiclass" else numbers[known, 0]
+        numbers = numbers[known] if is_wide else numbers[known, 0]
         prediction = Prediction(goal.task, **{field: numbers})
         return evaluate(
             goal.task, y[known], prediction.output, trial.metrics, model.decision.threshold, goal.n_classes,
-            backend=model.backend.host,
+            quantiles=goal.quantiles, backend=model.backend.host,
         )  # fmt: skip
 
     first, second = measured(then), measured(now)

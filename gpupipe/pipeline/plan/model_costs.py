@@ -149,6 +149,8 @@ class EstimatorCosts(ModelCosts):
         found = ("custom estimator: its memory is assumed to be two copies of the matrix",) * is_custom
         if self._held_out_share(self.seen.n_rows) is not None:
             found += (f"{self.entry.label} is trained twice: with early stopping, then on all rows",)
+        if levels := self.seen.goal.quantiles:
+            found += (f"{self.entry.label} is trained for each of the {len(levels)} quantiles, one after the other",)
         return *super().notes, *found
 
     def refusal(self) -> EstimatorRefusal | None:
@@ -178,7 +180,7 @@ class NetworkCosts(ModelCosts):
     @property
     def _architecture(self) -> Architecture:
         context = self.seen.context(self._model.view)
-        n_outputs = context.n_classes if context.task == "multiclass" else 1
+        n_outputs = context.n_classes if context.task == "multiclass" else len(context.quantiles) or 1
         sizes = tuple(context.categorical.values())
         return self._model.architecture(self.n_columns - len(sizes), sizes, n_outputs, self.seen.n_rows)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpupipe.config import ModelEntry
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
-from gpupipe.models.boosting import XGBoost
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes
 from gpupipe.partitions.source_chunks import CHUNK_BYTES
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes

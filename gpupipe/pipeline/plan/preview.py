@@ -123,7 +123,7 @@ class Preview:
         features = self.features[view]
         return FitContext(
             choose("cpu"), self.goal.task, 0, self.goal.n_classes, features.categorical, features.names,
-            [str(label) for label in self.goal.labels],
+            [str(label) for label in self.goal.labels], quantiles=self.goal.quantiles,
         )  # fmt: skip
 
 

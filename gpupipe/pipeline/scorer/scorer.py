@@ -140,7 +140,7 @@ class Scorer:
             # Arrays of one row are contiguous, those of several are not: two types to compile.
             for n_rows in (1, 2):
                 cells = self.encoder.encode([dict.fromkeys(self.inputs)] * n_rows)
-                self.predict_cells(cells).check(n_rows, self.goal.n_classes)
+                self.predict_cells(cells).check(n_rows, self.goal.n_classes, len(self.goal.quantiles))
         example = {column.source: _example_value(column) for column in self.columns}
         with suppress(RowError):  # a rule may forbid the example
             for _ in range(N_WARM_UP):
@@ -200,8 +200,8 @@ class Scorer:
         Returns
         -------
         label, float, int, or array
-            For one row: its class label, its value as a float, the number of its cluster, or its embedding, float32,
-            shape (k,). For a sequence: an array as from `gpupipe.Model.predict`.
+            For one row: its class label, its value as a float, its quantiles, float64, shape (k,), the number of its
+            cluster, or its embedding, float32, shape (k,). For a sequence: an array as from `gpupipe.Model.predict`.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class Scorer:
                 int(predicted_labels(self.goal.task, found.probability, self.decision.threshold)[0])
             ]
         value = self.values(found)[0]
-        return value if found.embedding is not None else value.item()
+        return value if value.ndim else value.item()
 
     def predict_proba(self, rows: Row | Sequence[Row]) -> Array:
         """Return the probability of each class, in the order of ``goal.labels``.

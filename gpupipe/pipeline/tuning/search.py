@@ -247,11 +247,11 @@ class _Search:
         truth = Truth(self.y[test], None if weights is None else weights[test]).mapped(backend.to_device)
         prediction = prediction.mapped(backend.to_device)
         uncalibrated = self.evaluation.model_copy(update={"calibrate": "none"})
-        decision = decide(uncalibrated, task, truth, prediction, backend)
+        decision = decide(uncalibrated, task, truth, prediction, backend, self.context.quantiles)
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
             task, truth.y, prediction.output, [metric], decision.threshold, self.context.n_classes,
-            sample_weight=truth.weights, costs=costs, backend=backend,
+            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, backend=backend,
         )  # fmt: skip
         return scores[metric]
 

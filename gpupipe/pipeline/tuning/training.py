@@ -11,12 +11,12 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.models import FitContext, ModelSettings, Prediction
-from gpupipe.models.boosting import XGBoost
 from gpupipe.models.context import Resources, ValidationRows
 from gpupipe.models.device_training import refusal
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
 from gpupipe.models.weights import row_weights
+from gpupipe.models.xgboost import XGBoost
 from gpupipe.pipeline.tuning.memory import keeps_slices
 from gpupipe.pipeline.tuning.rounds import RoundCount
 from gpupipe.splits import Fold
@@ -57,7 +57,7 @@ class FoldTraining:
     def train(self, settings: ModelSettings, fold: int, resources: Resources) -> FoldPrediction:
         """Train on the training rows of a fold, and predict its held-out rows."""
         context = replace(self._context_of(fold), resources=resources)
-        if isinstance(settings, XGBoost) and self._can_bin(settings):
+        if isinstance(settings, XGBoost) and self.context.task != "quantile" and self._can_bin(settings):
             return self._train_on_bins(settings, fold, context)
         X_held = self._slice(fold, held_out=True)
         rows, count = self.folds[fold], RoundCount()

@@ -19,7 +19,7 @@ from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
-KEPT = ("task", "target", "labels", "reading", "data", "importances", "metrics", "created", "gpupipe")
+KEPT = ("task", "target", "labels", "quantiles", "reading", "data", "importances", "metrics", "created", "gpupipe")
 
 # Rules and steps run in this process, without a time limit, so their number and length are limited.
 MOST_RULES = 64  # per column

@@ -111,7 +111,11 @@ class UntrustedModel(LoadedModel):
             return read_prediction(reply, parts, self.goal, n_rows), read_report(reply["report"], n_rows)
 
         is_wide = self.goal.task == "embedding"  # the number of columns is unknown
-        n_bytes = self.process.limits.memory_bytes if is_wide else 16 * n_rows * max(1, self.goal.n_classes)
+        n_bytes = (
+            self.process.limits.memory_bytes
+            if is_wide
+            else 16 * n_rows * max(1, self.goal.n_classes, len(self.goal.quantiles))
+        )
         return self._request("predict", rows, read, n_bytes)
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:

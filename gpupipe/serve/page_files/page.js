@@ -1,8 +1,8 @@
 "use strict";
 const MOST_OPTIONS = 300;  // levels in a select; more are suggestions of a text field
 const TASKS = {
-  binary: "Binary classification", multiclass: "Classification", regression: "Regression", clustering: "Clustering",
-  embedding: "Embedding",
+  binary: "Binary classification", multiclass: "Classification", regression: "Regression",
+  quantile: "Quantile regression", clustering: "Clustering", embedding: "Embedding",
 };
 const $ = (id) => document.getElementById(id);
 let schema = null;

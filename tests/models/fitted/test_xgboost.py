@@ -13,9 +13,9 @@ import pytest
 
 from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, fit
-from gpupipe.models.boosting import OBJECTIVES
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.fitted import stored_booster
+from gpupipe.models.xgboost import OBJECTIVES
 from tests.models.folder_files import load_fitted
 
 SERVE = """
@@ -54,7 +54,10 @@ def test_early_stopping_keeps_the_best_round_through_save_and_load(tables: dict[
 
 
 @pytest.mark.parametrize("booster", ["gbtree", "dart"])
-@pytest.mark.parametrize(("task", "objective"), [(task, name) for task, names in OBJECTIVES.items() for name in names])
+@pytest.mark.parametrize(
+    ("task", "objective"),
+    [(task, name) for task, names in OBJECTIVES.items() if task != "quantile" for name in names],
+)
 def test_every_objective_is_read_back_bit_for_bit(
     task: Any, objective: str, booster: str, tables: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -1,6 +1,6 @@
-"""Row estimator of ensembles: models of one form are computed at once, the others one after the other.
+"""Row estimators of several models: those of one form are computed at once, the others one after the other.
 
-The terms are multiplied by the weights and added as `FittedEnsemble.predict` does, so the bits are equal.
+The outputs are combined as `FittedEnsemble.predict` and `FittedQuantiles.predict` do, so the bits are equal.
 """
 
 from __future__ import annotations
@@ -10,25 +10,39 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.fitted.base import FittedModel, Prediction, logistic
+from gpupipe.models.fitted.base import FittedModel, Prediction, in_order, logistic, select_columns
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
+    from gpupipe.models.fitted.ensemble import FittedEnsemble
+    from gpupipe.models.fitted.quantiles import FittedQuantiles
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
 
 
 @dataclass(frozen=True)
 class PlacedModel:
-    """A model of an ensemble, with its position among all models."""
+    """One of several models that are predicted together.
+
+    Attributes
+    ----------
+    position : int
+        Its position among all models.
+    columns : tuple of int
+        Columns of the common matrix that it reads, in their order.
+    model : FittedModel
+    """
 
     position: int
-    member: EnsembleMember
+    columns: tuple[int, ...]
     model: FittedModel
+
+    def select(self, X: Array) -> Array:
+        """Return the columns of the common matrix that the model reads."""
+        return select_columns(X, self.columns)
 
 
 @dataclass(frozen=True)
@@ -38,11 +52,11 @@ class ModelGroup:
     Attributes
     ----------
     positions : list of int
-        Their positions among all models of the ensemble.
+        Their positions among all models.
     name : str
         What computes the predictions, as in `RowEstimator`.
     outputs : callable
-        From the rows of the ensemble's matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or
+        From the rows of the common matrix, float32, shape (n, d), to the outputs, float64, shape (m, n) or
         (m, n, n_classes) for m models.
     """
 
@@ -56,32 +70,53 @@ def ensemble_rows(ensemble: FittedEnsemble, engine: HostEngine) -> RowEstimator:
     import numpy as np
 
     members = [(member, model) for member in ensemble.members for model in member.models]
-    placed = [PlacedModel(i, *each) for i, each in enumerate(members)]
-    groups = [*_linear_groups(placed, engine), *_tree_groups(placed, engine, len(ensemble.feature_names))]
-    grouped = {position for group in groups for position in group.positions}
-    groups += [_single(each, engine) for each in placed if each.position not in grouped]
-    tail = (ensemble.n_classes,) if ensemble.task == "multiclass" else ()
-    weights = np.array([each.member.weight_of_model for each in placed]).reshape(-1, 1, *(1 for _ in tail))
-    order = [position for group in groups for position in group.positions]
-    is_ordered, to_prediction = order == sorted(order), ensemble.prediction
-    place_of = np.argsort(order)
+    placed = [PlacedModel(i, member.columns, model) for i, (member, model) in enumerate(members)]
+    name, outputs = _together(placed, engine, len(ensemble.feature_names))
+    tail = (1,) if ensemble.task == "multiclass" else ()
+    weights = np.array([member.weight_of_model for member, _ in members]).reshape(-1, 1, *tail)
+    to_prediction = ensemble.prediction
 
     def predict(X: Array) -> Prediction:
-        parts = [group.outputs(X) for group in groups]
-        terms = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        terms = (terms if is_ordered else terms[place_of]) * weights
+        terms: Any = outputs(X) * weights
         # Not sum, which may add in another order.
         return to_prediction(np.add.accumulate(terms, axis=0, out=terms)[-1])
+
+    return RowEstimator(f"ensemble of {name}", predict)
+
+
+def quantile_rows(model: FittedQuantiles, engine: HostEngine) -> RowEstimator:
+    """Return the row estimator of portable models of several quantiles."""
+    columns = tuple(range(len(model.feature_names)))
+    placed = [PlacedModel(i, columns, each) for i, each in enumerate(model.models)]
+    name, outputs = _together(placed, engine, len(columns))
+    return RowEstimator(name, lambda X: Prediction("quantile", quantiles=in_order(outputs(X).T)))
+
+
+def _together(
+    placed: Sequence[PlacedModel], engine: HostEngine, n_columns: int
+) -> tuple[str, Callable[[Array], Array]]:
+    """Return what computes the predictions, and the function from rows to the outputs of all models in order."""
+    import numpy as np
+
+    groups = [*_linear_groups(placed, engine), *_tree_groups(placed, engine, n_columns)]
+    grouped = {position for group in groups for position in group.positions}
+    groups += [_single(each, engine) for each in placed if each.position not in grouped]
+    order = [position for group in groups for position in group.positions]
+    is_ordered, place_of = order == sorted(order), np.argsort(order)
+
+    def outputs(X: Array) -> Array:
+        parts = [group.outputs(X) for group in groups]
+        found: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return found if is_ordered else found[place_of]
 
     n_models: Counter[str] = Counter()
     for group in sorted(groups, key=lambda group: group.positions):
         n_models[group.name] += len(group.positions)
-    names = ", ".join(f"{name} ({count})" for name, count in n_models.items())
-    return RowEstimator(f"ensemble of {names}", predict)
+    return ", ".join(f"{name} ({count})" for name, count in n_models.items()), outputs
 
 
 def _single(placed: PlacedModel, engine: HostEngine) -> ModelGroup:
-    estimator, select = placed.model.row_estimator(engine), placed.member.select
+    estimator, select = placed.model.row_estimator(engine), placed.select
     return ModelGroup([placed.position], estimator.name, lambda X: estimator(select(X)).output[None])
 
 
@@ -91,7 +126,7 @@ def _linear_groups(placed: Sequence[PlacedModel], engine: HostEngine) -> list[Mo
     for each in placed:
         model = each.model
         if isinstance(model, FittedLinear) and model.task != "multiclass" and len(model.estimator.coef) == 1:
-            by_columns.setdefault(each.member.columns, []).append(each)
+            by_columns.setdefault(each.columns, []).append(each)
     return [_linear_group(models, engine) for models in by_columns.values()]
 
 
@@ -104,7 +139,7 @@ def _linear_group(models: Sequence[PlacedModel], engine: HostEngine) -> ModelGro
     coefficients = Coefficients(
         np.concatenate([each.coef for each in estimators]), np.concatenate([each.intercept for each in estimators])
     )
-    scores, select = linear_scores(coefficients, engine), models[0].member.select
+    scores, select = linear_scores(coefficients, engine), models[0].select
     name = models[0].model.row_estimator(engine).name
     positions = [each.position for each in models]
     if models[0].model.task == "regression":
@@ -134,7 +169,7 @@ def _tree_group(models: Sequence[tuple[PlacedModel, Any]], engine: HostEngine, n
     from gpupipe.models.fitted.rows.lightgbm import lightgbm_forest_outputs
     from gpupipe.models.fitted.rows.xgboost import forest_scores, name_of
 
-    columns = [each.member.columns for each, _ in models]
+    columns = [each.columns for each, _ in models]
     is_xgboost = isinstance(models[0][0].model, FittedXGBoost)
     forest = forest_scores if is_xgboost else lightgbm_forest_outputs
     outputs = forest([trees for _, trees in models], columns, n_columns, engine)

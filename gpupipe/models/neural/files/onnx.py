@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's exporter, and the runtime that checks the file
+OUTPUTS = {"regression": ["value"], "quantile": ["quantiles"]}  # of classifiers: score, probability
 TOLERANCE = 1e-4  # relative to the largest probability or value, as between machines
 LEAST_ROWS, MOST_ROWS = 384, 4096  # number of rows of `trial_rows`
 MOST_KEPT_BYTES = 2**26  # of a translation that is kept for the next network
@@ -44,7 +45,8 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
     """Write a network on the CPU, and compare the results of ONNX Runtime with those of PyTorch.
 
     The input is ``X``, float32, shape (rows, d). The outputs for classification are ``score``, as returned by `Served`,
-    and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1).
+    and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1);
+    for quantiles ``quantiles``, float64, shape (rows, k).
 
     Returns
     -------
@@ -140,7 +142,7 @@ class _Outputs(nn.Module):
 def _translated(served: Served) -> Any:
     """Return the network as an ONNX message, without the source paths that PyTorch stores in it."""
     example = torch.zeros(8, served.architecture.n_tokens)
-    outputs = ["score", "probability"] if served.task in CLASSIFICATION else ["value"]
+    outputs = OUTPUTS.get(served.task, ["score", "probability"])
     with _quiet():
         program = torch.onnx.export(
             _Outputs(served).eval(), (example,), input_names=["X"], output_names=outputs,

@@ -26,7 +26,7 @@ OPERATORS = frozenset((
     "Gather", "Gelu", "Gemm", "Greater", "GreaterOrEqual", "Identity", "LayerNormalization", "Less", "LessOrEqual",
     "Log", "MatMul", "Max", "Min", "Mul", "Neg", "Not", "Or", "Pow", "Reciprocal", "ReduceMax", "ReduceMean",
     "ReduceSum", "Relu", "Reshape", "Shape", "Sigmoid", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub", "Tanh",
-    "Transpose", "Unsqueeze", "Where",
+    "TopK", "Transpose", "Unsqueeze", "Where",
 ))  # fmt: skip
 ITEM_BYTES = {1: 4, 2: 1, 3: 1, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8}  # item size by numeric data type
 

@@ -33,6 +33,12 @@ class FittedOnnx(FittedModel):
     notes: tuple[str, ...] = (WITHOUT_TORCH,)
     architecture: Architecture | None = None
 
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles that are predicted; 0 unless the task is quantile."""
+        assert self.architecture is not None
+        return self.architecture.n_outputs if self.task == "quantile" else 0
+
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), in blocks."""
         import numpy as np

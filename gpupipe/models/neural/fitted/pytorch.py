@@ -56,6 +56,11 @@ class FittedNeural(FittedModel):
     receipts: tuple[Receipt, ...] = ()
     history: tuple[Mapping[str, float], ...] = ()
 
+    @property
+    def n_quantiles(self) -> int:
+        """Number of quantiles that are predicted; 0 unless the task is quantile."""
+        return self.estimator.architecture.n_outputs if self.task == "quantile" else 0
+
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""
         step = self.estimator.architecture.rows_per_block

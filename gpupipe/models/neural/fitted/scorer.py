@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
-from gpupipe.tasks import Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 
 class Served(nn.Module):
@@ -16,9 +16,9 @@ class Served(nn.Module):
     Parameters
     ----------
     network : Network
-    task : {"binary", "multiclass", "regression"}
+    task : {"binary", "multiclass", "regression", "quantile"}
     center, scale : float
-        Center and scale of the target, for regression.
+        Center and scale of the target, for values and quantiles.
     """
 
     n_ids: Tensor
@@ -32,7 +32,7 @@ class Served(nn.Module):
         device = network.head.weight.device
         n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)
         self.register_buffer("n_ids", n_ids, persistent=False)
-        if task == "regression":
+        if task not in CLASSIFICATION:
             # In float64: a target such as a year would lose digits in float32.
             self.register_buffer("center", torch.tensor(center, dtype=torch.float64, device=device))
             self.register_buffer("scale", torch.tensor(scale, dtype=torch.float64, device=device))
@@ -45,10 +45,13 @@ class Served(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         """Return scores, shape (n, n_outputs), of rows, float32, shape (n, d): numbers first, then ids.
 
-        Classification: logits, float32. Regression: the target in its own units, float64. An id out of range is treated
-        as 0, a missing value, so that no look-up leaves the table.
+        Classification: logits, float32. Otherwise float64, in the units of the target: values, or quantiles, ascending
+        in each row. An id out of range is treated as 0, a missing value, so that no look-up leaves the table.
         """
         numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
         known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)
         score: Tensor = self.network(numbers, known if self.architecture.cardinalities else None)
-        return score.double() * self.scale + self.center if self.task == "regression" else score
+        if self.task in CLASSIFICATION:
+            return score
+        values = score.double() * self.scale + self.center
+        return values.sort(dim=1).values if self.task == "quantile" else values

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gpupipe.models import MODELS, fit
-from gpupipe.models.boosting import OBJECTIVES
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.rows.xgboost import read_trees
 from gpupipe.models.fitted.xgboost import FittedXGBoost
+from gpupipe.models.xgboost import OBJECTIVES
 from gpupipe_kernels.rows.links import Link, apply_link
 from gpupipe_kernels.rows.trees_numba import add_float32
 from tests.models.fitted.rows.row_checks import check_rows, with_special
@@ -58,6 +58,8 @@ def test_a_walk_of_random_models_equals_xgboost(seed: int) -> None:
         "max_cat_to_onehot": int(rng.choice([1, 10])), "booster": "dart" if seed % 3 == 0 else "gbtree",
     }  # fmt: skip
     task, n_classes, y = "regression", 0, np.abs(score) + 0.1
+    if objective == "reg:quantileerror":
+        params["quantile_alpha"] = 0.3
     if objective == "multi:softprob":
         task, n_classes, y = "multiclass", k, np.concatenate([np.arange(k), rng.integers(0, k, n - k)])
         params["num_class"] = k
