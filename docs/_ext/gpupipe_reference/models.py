@@ -21,7 +21,8 @@ from gpupipe_reference.setting_list import setting_list
 FAMILIES = {
     "linear": ("Linear models", "Fast, and their coefficients can be read."),
     "forest": ("Random forests", "Averages of deep trees; little to tune."),
-    "boosting": ("Gradient boosting", "Usually the best scores on tables."),
+    "boosting": ("Histogram gradient boosting", "scikit-learn's, on the CPU; usually good scores on tables."),
+    "xgboost": ("XGBoost", "Gradient boosting on the CPU and the GPU."),
     "catboost": ("CatBoost", "Gradient boosting with statistics of categories; needs an extra."),
     "lightgbm": ("LightGBM", "Gradient boosting with leaf-wise trees; needs an extra."),
     "neighbors": ("Nearest neighbours", "Predict from the most similar training rows."),
