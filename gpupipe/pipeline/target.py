@@ -57,7 +57,7 @@ class Goal:
     @property
     def quantile_names(self) -> tuple[str, ...]:
         """Names of the predicted quantiles in outputs: ``quantile_0.1``."""
-        return tuple(f"quantile_{level:g}" for level in self.quantiles)
+        return tuple(f"quantile_{level:.12g}" for level in self.quantiles)
 
 
 TableT = TypeVar("TableT", bound=EncodedTable)
