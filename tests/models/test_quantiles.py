@@ -107,6 +107,16 @@ def test_a_saved_model_and_its_row_estimators_predict_the_same_bits(
             np.testing.assert_array_equal(rows(X).quantiles, expected)
 
 
+def test_columns_need_no_names(models: dict[str, FittedModel], tables: dict[str, Data]) -> None:
+    data = tables["quantile"]
+    unnamed = fitted("lightgbm", replace(data, context=replace(data.context, feature_names=())))
+    named = models["lightgbm"]
+    np.testing.assert_array_equal(
+        unnamed.row_estimator("numpy")(data.X_test).quantiles, named.predict(data.X_test).quantiles
+    )
+    assert [*(unnamed.importances() or {}).values()] == [*(named.importances() or {}).values()]
+
+
 def test_each_quantile_stops_early_by_its_own_loss(tables: dict[str, Data]) -> None:
     model = fitted("hist_gradient_boosting", tables["quantile"], max_iter=200, early_stopping=True, learning_rate=0.2)
     rounds = [len(each.estimator._predictors) for each in model.models]

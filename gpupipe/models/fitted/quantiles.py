@@ -66,6 +66,8 @@ class FittedQuantiles(FittedModel):
         """Return the row estimators of all models; their trees are walked at once."""
         if (portable := self.portable()) is not self:
             return portable.row_estimator(engine)
+        if not self.feature_names:
+            return super().row_estimator(engine)
         from gpupipe.models.fitted.rows.ensemble import quantile_rows
 
         return quantile_rows(self, engine)
@@ -98,12 +100,12 @@ class FittedQuantiles(FittedModel):
     def importances(self) -> dict[str, float] | None:
         """Return the mean over the quantiles of the importances, or None if the models have none."""
         found = [model.importances() for model in self.models]
-        total = dict.fromkeys(self.feature_names, 0.0)
+        total: dict[str, float] = {}
         for own in found:
             if own is None:
                 return None
             for name, value in own.items():
-                total[name] += value / len(found)
+                total[name] = total.get(name, 0.0) + value / len(found)
         return total
 
     def save(self, folder: str | Path, *, quick: bool = False) -> dict[str, Any]:
