@@ -32,7 +32,8 @@ def pipeline(**more: Any) -> gp.Pipeline:
 def test_every_section_of_a_configuration_is_an_argument() -> None:
     arguments = set(inspect.signature(gp.Pipeline).parameters)
     assert set(gp.Config.model_fields) <= arguments
-    assert arguments - set(gp.Config.model_fields) == {"target", "positive", "columns", "drop", "where", "schema"}
+    of_the_source = {"target", "positive", "task", "quantiles", "weight", "columns", "drop", "where", "schema"}
+    assert arguments - set(gp.Config.model_fields) == of_the_source
 
 
 def test_arguments_a_dict_and_a_file_are_equivalent(tmp_path: Path) -> None:
