@@ -137,7 +137,7 @@ def find_goal(
     models: Sequence[ModelSettings],
     quantiles: tuple[float, ...] = (),
 ) -> Goal:
-    """Infer the task from the target, or from the models if there is no target; with `quantiles` it is quantile.
+    """Infer the task from the target, or from the models without a target; quantile if `quantiles` are given.
 
     Raises
     ------
