@@ -50,7 +50,7 @@ def measure(frame: Any, table: AnswerTable, seed: int, levels: Sequence[float] =
     config = gp.Pipeline(source, models=[MODEL], split=split, device="cpu").config
     job = open_job(config, backend, Timeline())
     (fold,) = folds_of(job)
-    held = hold_out(config.split, fold.train, 0.25, job.classes, None, None, seed)
+    held = hold_out(config.split, fold.train, 0.25, job.strata(), None, None, seed)
     (entry,) = choose_entries(config, job.goal, backend)
     rows = job.rows(held.train)
     features, _ = fit_view(rows, entry.params.view, config.features, backend)

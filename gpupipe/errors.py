@@ -21,7 +21,8 @@ tracebacks only with ``--debug``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -361,3 +362,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_lower = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), by_lower, n=1, cutoff=0.6)
     return f"did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+@contextmanager
+def naming_target(name: str | None) -> Iterator[None]:
+    """Name one of several targets in the errors of its part of the work."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        error.what = f"target {name!r}: {error.what}"
+        raise

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
-Task = Literal["binary", "multiclass", "regression", "quantile", "clustering", "embedding"]
+Task = Literal["binary", "multiclass", "regression", "quantile", "multioutput", "clustering", "embedding"]
 
 CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
 REGRESSION: frozenset[Task] = frozenset({"regression"})
 SUPERVISED: frozenset[Task] = CLASSIFICATION | REGRESSION | {"quantile"}
+
+
+@dataclass(frozen=True)
+class TargetSpec:
+    """One of several targets, for a model of the task multioutput.
+
+    Attributes
+    ----------
+    task : {"binary", "multiclass", "regression"}
+    n_classes : int
+        Number of classes; 0 for regression.
+    name : str
+        The target column; not part of a model's description.
+    labels : tuple of str
+        Label of each class code, for ``class_weight``; not part of a model's description.
+    """
+
+    task: Task
+    n_classes: int = 0
+    name: str = field(default="", compare=False)
+    labels: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of its prediction: one for each of more than two classes, else 1."""
+        return self.n_classes if self.task == "multiclass" else 1
+
 
 View = Literal["codes", "dense", "embedding", "combined"]
 """Encoding of categories for a model: integer codes, dense numeric columns, or ids to embed next to the numbers.

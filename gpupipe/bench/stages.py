@@ -20,11 +20,11 @@ from gpupipe.io.cache import TableCache
 from gpupipe.models import Prediction
 from gpupipe.models.training import load_library
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.read_stage import read_table
-from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, train, training_matrix
 from gpupipe.table.blocks import EncodedTable, Table
@@ -120,7 +120,7 @@ def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
 def import_estimator(job: Job, entry: ModelEntry) -> None:
     """Import the library that trains a model."""
     with suppress(DeviceError):  # no such model on the device: training falls back to the host, or fails
-        load_library(entry.params, job.goal.task, job.backend)
+        load_library(entry.params, job.goal.each[0].task, job.backend)
 
 
 def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: StageClock) -> dict[str, float]:
@@ -139,7 +139,9 @@ def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: Stage
 
 def score_rows(job: Job, y: Array | None, prediction: Prediction, X: Array) -> dict[str, float]:
     """Return the metrics of the test rows."""
-    return replace(job, metrics=measured_metrics(job)).score(None if y is None else Truth(y), prediction, Decision(), X)
+    return replace(job, metrics=measured_metrics(job)).score(
+        None if y is None else Truth(y), prediction, _plain_decision(job), X
+    )
 
 
 def measured_metrics(job: Job) -> tuple[str, ...]:
@@ -150,7 +152,12 @@ def measured_metrics(job: Job) -> tuple[str, ...]:
 def save(job: Job, trained: TrainedModel, quality: dict[str, float]) -> None:
     """Write the portable model as a run does, and delete it."""
     with TemporaryDirectory() as folder:
-        export_model(Path(folder) / "model", trained, job.goal, Decision(), job.config, quality)
+        export_model(Path(folder) / "model", trained, job.goal, _plain_decision(job), job.config, quality)
+
+
+def _plain_decision(job: Job) -> Decision:
+    """Return the decision with a threshold of 0.5, for each target."""
+    return Decision(targets=tuple(Decision() for _ in job.goal.targets))
 
 
 def run_extras(config: Config, model: ModelEntry | None) -> dict[str, Any]:

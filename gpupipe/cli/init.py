@@ -14,7 +14,13 @@ from gpupipe.errors import ConfigError
 
 @click.command
 @click.argument("data")
-@click.option("--target", metavar="COLUMN", help="The column to predict, or its position if the file has no header.")
+@click.option(
+    "--target",
+    "targets",
+    metavar="COLUMN",
+    multiple=True,
+    help="The column to predict, or its position if the file has no header.",
+)
 @click.option("--clustering", is_flag=True, help="Group similar rows; there is no column to predict.")
 @click.option(
     "-o",
@@ -27,7 +33,7 @@ from gpupipe.errors import ConfigError
 @source_option
 def command(
     data: str,
-    target: str | None,
+    targets: tuple[str, ...],
     clustering: bool,
     output: Path | None,
     force: bool,
@@ -41,6 +47,10 @@ def command(
 
     Without --target, no file is written; the columns are listed, with candidates for the target.
     """
+    if len(targets) > 1:
+        fix = "write it for one, then list the others in source.target"
+        raise ConfigError(f"--target: expected one column; got {', '.join(targets)}", where="the command line", fix=fix)
+    target = targets[0] if targets else None
     if clustering and target is not None:
         raise ConfigError("--clustering and --target exclude each other", where="the command line", fix="remove one")
     source = None

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def target_histories(config: Config) -> list[tuple[int, HistoryOp]]:
     """Return the ops that read past values of the target, with their positions among the features."""
-    target = config.source.target
+    targets = set(config.source.targets)
     return [
         (i, op)
         for i, op in enumerate(config.features)
-        if isinstance(op, HistoryOp) and op.table is None and op.gap is not None and target in op.value_columns()
+        if isinstance(op, HistoryOp) and op.table is None and op.gap is not None and targets & {*op.value_columns()}
     ]
 
 

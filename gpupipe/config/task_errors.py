@@ -11,6 +11,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.metrics.conformal import interval_ends
 from gpupipe.metrics.evaluation import metric_names
 from gpupipe.models import MODELS
+from gpupipe.models.xgboost.settings import XGBoost
 
 if TYPE_CHECKING:
     from gpupipe.config.sections import Config
@@ -18,9 +19,43 @@ if TYPE_CHECKING:
 
 
 def task_errors(config: Config) -> list[InitErrorDetails]:
-    """Return an error for each model, metric or interval that the task of the source does not have."""
+    """Return an error for each model, metric or interval that the task of the source does not have.
+
+    With several targets, also for settings that are for a single one.
+    """
     task = config.source.task
-    return [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config)]
+    found = [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config)]
+    return [*found, *(_several(config) if len(config.source.targets) > 1 else _single(config))]
+
+
+def _several(config: Config) -> Iterator[InitErrorDetails]:
+    n_targets = len(config.source.targets)
+    for i, entry in enumerate(config.models):
+        if entry.params.view == "combined":
+            yield _error(
+                f"{entry.name} learns one target; there are {n_targets}: list the models to compare", "models", i
+            )
+        elif not entry.params.learns_jointly:
+            continue
+        elif getattr(entry.params, "class_weight", None) is not None:
+            what = f"class_weight is for one target; {entry.name} learns {n_targets} together: remove it"
+            yield _error(what, "models", i)
+        elif isinstance(entry.params, XGBoost) and config.cluster.scheduler is not None:
+            yield _error(f"{_JOINT} trains in one process: use one_output_per_tree on a cluster", "models", i)
+    for i, op in enumerate(config.features):
+        if op.title() == "generate":
+            what = f"it chooses features for one target; there are {n_targets}: remove it"
+            yield _error(what, "features", i, op.title())
+
+
+def _single(config: Config) -> Iterator[InitErrorDetails]:
+    for i, entry in enumerate(config.models):
+        is_tried = entry.tune is not None and "multi_strategy" in (entry.tune.space or {})
+        if isinstance(entry.params, XGBoost) and (entry.params.learns_jointly or is_tried):
+            yield _error(f"{_JOINT} is for several targets: list them in source.target, or remove it", "models", i)
+
+
+_JOINT = "multi_strategy: multi_output_tree"
 
 
 def _models(config: Config, task: Task) -> Iterator[InitErrorDetails]:
@@ -32,7 +67,7 @@ def _models(config: Config, task: Task) -> Iterator[InitErrorDetails]:
 
 def _metrics(config: Config, task: Task) -> Iterator[InitErrorDetails]:
     try:
-        metric_names(task, config.evaluate)
+        metric_names({task}, config.evaluate)
     except ConfigError as error:
         yield _error(f"{error.what}; {error.fix}", *str(error.where).split("."))
 

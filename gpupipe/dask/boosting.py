@@ -18,7 +18,7 @@ from gpupipe.models import FitContext, FittedModel
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import keyword_arguments, prepare_rows, with_notes
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 
@@ -103,7 +103,7 @@ def _train(model: XGBoost, rows: _Rows, held_out: _Rows | None, context: FitCont
     import xgboost
     import xgboost.dask
 
-    from gpupipe.models.xgboost_rounds import BoostingRounds
+    from gpupipe.models.xgboost.rounds import BoostingRounds
 
     params = keyword_arguments(model, rows.X, context, 1)
     params["device"] = "cuda" if workers.device == "gpu" else "cpu"

@@ -110,7 +110,7 @@ def _together(
     heights = gang.gather(gang.submit_each(lambda _, made: len(made.training.target), [(made,) for made in shards]))
     sharded_problem = ShardedProblem(
         step.model, problem.architecture, context.task, context.seed, tuple(heights), step.n_epochs,
-        tuple(context.quantiles),
+        tuple(context.quantiles), tuple(context.targets),
     )  # fmt: skip
     told = []
     if checkpoint is not None and not _can_reach(gang, checkpoint):

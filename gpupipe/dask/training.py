@@ -6,7 +6,7 @@ from gpupipe.dask.workers import DaskWorkers
 from gpupipe.models import MODELS, FitContext, FittedModel, ModelSettings
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.training import require_torch
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.training import fit_on_workers
 from gpupipe.partitions.workers import Workers

@@ -22,14 +22,14 @@ class ColumnFilter:
     ----------
     source : TableSource
     columns : iterable of str, optional
-        Select exactly these, the target and the weight; ``columns:`` and ``drop:`` are ignored.
+        Select exactly these, the targets and the weight; ``columns:`` and ``drop:`` are ignored.
     """
 
     def __init__(self, source: TableSource, columns: Iterable[str] | None = None) -> None:
         self.explicit = columns is not None
         self.keep = tuple(columns) if columns is not None else source.columns
         self.drop = () if self.explicit else tuple(name for name in source.drop if not name.startswith("@"))
-        always = (source.target, source.weight) if isinstance(source, Source) else ()
+        always = (*source.targets, source.weight) if isinstance(source, Source) else ()
         self.always = tuple(name for name in always if name is not None)
         self.checked = source.checked if isinstance(source, Source) and not self.explicit else ()
         self.to_filter = columns_of(source.where)  # and, below, the inputs of compute and group_by

@@ -55,7 +55,7 @@ def read_entities(source: Source, tables: Mapping[str, JoinedTable], files: Inpu
         notes.include(events[name].notes)
     notes.add(_row_note(table, entities, tables[entities.table].on.left))
     if entities.label is not None:
-        assert source.target is not None
+        assert isinstance(source.target, str)
         label = _labels(table, events[entities.label.table].table, tables[entities.label.table], entities, cut_offs)
         table = table.append_column(source.target, label)
         notes.add(f"{source.target}: {_describe(entities.label)}")

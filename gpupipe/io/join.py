@@ -36,7 +36,7 @@ def read_joined(
         Tables by name, joined in this order. Event tables (``one_to_many``) are not joined; the rows of a source with
         ``entities`` are built from one of them.
     columns : iterable of str, optional
-        Return exactly these columns and the target.
+        Return exactly these columns and the targets.
     files : InputFiles, optional
         The files of all tables, if already listed.
 
@@ -61,7 +61,7 @@ def read_joined(
         loaded = _joined(loaded, name, joined, read_arrow(joined, files=files.tables[name]))
     if columns is None:
         return loaded
-    wanted = [*columns, *([source.target] if source.target else [])]
+    wanted = [*columns, *source.targets]
     for name in wanted:
         require_column(loaded.table.column_names, name, "the joined tables")
     kept = [name for name in loaded.table.column_names if name in wanted]

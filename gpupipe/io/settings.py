@@ -16,7 +16,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.errors import ConfigError
+from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.compute_formula import parse_formula
 from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.event_settings import Entities, GroupBy
@@ -24,46 +25,11 @@ from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.settings import Label, Names, Settings
-from gpupipe.table.schema import DeclaredColumn, declare
+from gpupipe.table.schema import DeclaredColumn
 
 Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
-
-
-class ColumnSettings(Settings):
-    """Declared type of a column: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
-
-    kind: str = Field(
-        description="A kind (numeric, categorical, datetime, boolean, text) or a dtype such as int or float32."
-    )
-    format: str | None = Field(
-        None,
-        description="Format of a datetime column: a strptime pattern for text, or the unit s, ms, us or ns for numbers "
-        "counted from 1970-01-01 UTC. Default: detected.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_a_bare_kind(cls, value: Any) -> Any:
-        return {"kind": value} if isinstance(value, str) else value
-
-    @field_validator("kind")
-    @classmethod
-    def _is_known(cls, kind: str) -> str:
-        try:
-            declare(kind)
-        except SchemaError as error:
-            raise ValueError(f"{error.what}: {error.fix}") from None
-        return kind
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(core)]}
-
-    def declared(self) -> DeclaredColumn:
-        """Return the declaration in the form that the table encoder takes."""
-        return declare(self.kind, self.format)
 
 
 class TableSource(Settings):
@@ -203,11 +169,19 @@ class Source(TableSource):
     entities: Entities | None = Field(
         None, description="Build the rows and their labels from an event table instead of reading a file."
     )
-    target: str | None = Field(None, description="Column to predict.")
+    target: str | Annotated[tuple[str, ...], Field(min_length=1, max_length=1_000)] | None = Field(
+        None,
+        description="Column to predict, or a list of columns to predict together: all of them numbers, or all of them "
+        "with classes.",
+    )
     id: Names = Field(
         (), description="Columns that identify a row. They are never features; they are copied to the predictions."
     )
-    positive: Label | tuple[Label, ...] | None = Field(None, description="Label or labels of the positive class.")
+    positive: Label | tuple[Label, ...] | dict[str, Label | tuple[Label, ...]] | None = Field(
+        None,
+        description="Label or labels of the positive class. With several targets, a mapping of column to labels; a "
+        "column that is not listed keeps its classes.",
+    )
     task: Literal["quantile"] | None = Field(
         None,
         description="What to predict of the target. quantile: quantiles of a number. null: by the target, its class "
@@ -249,13 +223,39 @@ class Source(TableSource):
             )
         if self.entities.label is not None and self.target is None:
             raise ValueError("target is missing: name the column that holds the label, as in target: churned")
+        if len(self.targets) > 1:
+            raise ValueError("target: rows that are built from events have one label; name one column")
+        return self
+
+    @field_validator("target")
+    @classmethod
+    def _is_one_of_one(cls, target: Any) -> Any:
+        return target[0] if isinstance(target, tuple) and len(target) == 1 else target
+
+    @model_validator(mode="after")
+    def _has_distinct_targets(self) -> Source:
+        if "" in self.targets or len(set(self.targets)) < len(self.targets):
+            raise ValueError(f"target: expected different names; got {', '.join(map(repr, self.targets))}")
+        if self.task is not None and len(self.targets) > 1:
+            raise ValueError(f"target: expected one column for task: {self.task}; got {', '.join(self.targets)}")
         return self
 
     @model_validator(mode="after")
-    def _keeps_its_target(self) -> Source:
+    def _has_positives_of_its_targets(self) -> Source:
+        if isinstance(self.positive, dict):
+            if unknown := [name for name in self.positive if name not in self.targets]:
+                raise ValueError(f"positive: {unknown[0]!r} is not a target; the targets are {', '.join(self.targets)}")
+        elif self.positive is not None and len(self.targets) > 1:
+            raise ValueError(
+                f"positive: expected the label of each target, as in positive: {{{self.targets[0]}: LABEL}}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_its_targets(self) -> Source:
         for section, names in (("drop", self.drop), ("id", self.id)):
-            if self.target is not None and self.target in names:
-                raise ValueError(f"{section}: {self.target!r} is the target and cannot be listed here")
+            if taken := [name for name in self.targets if name in names]:
+                raise ValueError(f"{section}: {taken[0]!r} is the target and cannot be listed here")
         return self
 
     @model_validator(mode="after")
@@ -275,7 +275,7 @@ class Source(TableSource):
 
     @model_validator(mode="after")
     def _keeps_its_weight(self) -> Source:
-        if self.weight is not None and self.weight == self.target:
+        if self.weight in self.targets:
             raise ValueError(f"weight: {self.weight!r} is the target; choose another column")
         for section, names in (("drop", self.drop), ("id", self.id)):
             if self.weight is not None and self.weight in names:
@@ -283,16 +283,24 @@ class Source(TableSource):
         return self
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns to predict, always as a tuple."""
+        if self.target is None:
+            return ()
+        return (self.target,) if isinstance(self.target, str) else self.target
+
+    @property
     def quantile_levels(self) -> tuple[float, ...]:
         """The levels of the quantiles to predict; none unless the task is quantile."""
         return () if self.task is None else self.quantiles or DEFAULT_QUANTILES
 
     @property
-    def positives(self) -> tuple[Label, ...]:
-        """The labels of the positive class, always as a tuple."""
+    def positives(self) -> dict[str, tuple[Label, ...]]:
+        """The labels of the positive class of each target that states them."""
         if self.positive is None:
-            return ()
-        return self.positive if isinstance(self.positive, tuple) else (self.positive,)
+            return {}
+        given = self.positive if isinstance(self.positive, dict) else dict.fromkeys(self.targets, self.positive)
+        return {name: labels if isinstance(labels, tuple) else (labels,) for name, labels in given.items()}
 
     @property
     def is_made_of_events(self) -> bool:

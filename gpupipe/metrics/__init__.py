@@ -6,7 +6,7 @@ from __future__ import annotations
 from gpupipe.metrics import classification, regression, quantiles, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
-from gpupipe.metrics.evaluation import evaluate, metric_names, undefined_notes
+from gpupipe.metrics.evaluation import evaluate, join_scores, metric_names, undefined_notes, unit_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.metrics.quantiles import QuantileLoss, quantile_losses
@@ -31,10 +31,12 @@ __all__ = [
     "curves",
     "evaluate",
     "fit_calibration",
+    "join_scores",
     "metric_names",
     "permutation_importance",
     "predicted_labels",
     "quantile_losses",
     "residuals",
     "undefined_notes",
+    "unit_notes",
 ]

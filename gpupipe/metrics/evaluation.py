@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
@@ -17,7 +17,7 @@ from gpupipe.metrics.predictions import (
     ValuePredictions,
 )
 from gpupipe.metrics.registry import METRICS
-from gpupipe.tasks import SUPERVISED
+from gpupipe.tasks import SUPERVISED, Task
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -25,18 +25,25 @@ if TYPE_CHECKING:
     from gpupipe.metrics.settings import Costs, Evaluate
 
 
-def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
+def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]:
     """Return the names of the metrics to compute; the first orders the leaderboard.
 
     The first is ``select_by``, or the first of ``metrics``, or the default of the task: roc_auc (binary), log_loss
     (multiclass), r2 (regression), pinball_loss (quantile), silhouette (clustering), reconstruction_r2 (embedding).
 
+    Parameters
+    ----------
+    tasks : collection of Task
+        The task, or those of several targets.
+    settings : Evaluate
+
     Raises
     ------
     ConfigError
-        If a metric or ``cost`` is not available for the task.
+        If a metric or ``cost`` is not available for a task.
     """
-    suitable = tuple(name for name, metric in METRICS.items() if task in metric.tasks)
+    task = "multiclass" if "multiclass" in tasks else next(iter(tasks))
+    suitable = tuple(name for name, metric in METRICS.items() if metric.tasks.issuperset(tasks))
     wanted = settings.metrics or [name for name in suitable if METRICS.get(name).default]
     first = settings.select_by or (settings.metrics or [DEFAULT_ORDER[task]])[0]
     names = tuple(dict.fromkeys([first, *wanted, *(["cost"] if settings.cost is not None else [])]))
@@ -46,14 +53,14 @@ def metric_names(task: str, settings: Evaluate) -> tuple[str, ...]:
             where="evaluate.metrics",
             fix="add the costs of errors, such as evaluate: {cost: {false_positive: 1, false_negative: 5}}",
         )
-    if settings.cost is not None and task != "binary":
+    if settings.cost is not None and {*tasks} != {"binary"}:
         raise ConfigError(
             f"evaluate.cost is for the task binary; the task is {task}", where="evaluate.cost", fix="remove it"
         )
-    wrong = [name for name in names if task not in METRICS.get(name).tasks]
+    wrong = [name for name in names if not METRICS.get(name).tasks.issuperset(tasks)]
     if wrong:
         raise ConfigError(
-            f"metrics that are not available for the task {task}: {', '.join(wrong)}",
+            f"metrics that are not available for the task {' or '.join(sorted(tasks))}: {', '.join(wrong)}",
             where="evaluate.metrics",
             fix=f"choose from {', '.join(suitable)}",
         )
@@ -69,6 +76,10 @@ DEFAULT_ORDER = {
     "clustering": "silhouette",
     "embedding": "reconstruction_r2",
 }
+
+
+IN_UNITS = frozenset({"rmse", "mae", "median_ae"})
+"""Metrics in units of the target."""
 
 
 def evaluate(
@@ -120,12 +131,32 @@ def evaluate(
     DataError
         If a predicted value is not a probability, or not finite.
     """
+    import numpy as np
+
     rows = _predictions(task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, backend)
-    return {name: math.nan if rows is None else METRICS.get(name).function(rows) for name in names}
+    if rows is None:
+        return dict.fromkeys(names, math.nan)
+    with np.errstate(over="ignore"):  # a squared error above the range of float64 is infinite, and so is the metric
+        return {name: METRICS.get(name).function(rows) for name in names}
+
+
+def join_scores(names: Sequence[str], scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the metrics of several targets: the mean of each metric, then those of each target.
+
+    A mean is NaN if the metric of a target is.
+
+    Examples
+    --------
+    >>> join_scores(["price", "weight"], [{"r2": 0.5}, {"r2": 1.0}])
+    {'r2': 0.75, 'r2[price]': 0.5, 'r2[weight]': 1.0}
+    """
+    means = {metric: math.fsum(each[metric] for each in scores) / len(scores) for metric in scores[0]}
+    own = {f"{metric}[{name}]": each[metric] for name, each in zip(names, scores, strict=True) for metric in each}
+    return means | own
 
 
 def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
-    """Return a note with the reason for each metric that is NaN."""
+    """Return a note with the reason for each metric that is NaN; of several targets, for those of each target."""
     reasons = {
         "binary": "the rows have only one class",
         "multiclass": "the rows have only one class",
@@ -134,7 +165,16 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
         "clustering": "all rows are in one cluster, or each row is a separate cluster, or there is no feature matrix",
         "embedding": "the features are constant, or there is no feature matrix",
     }
-    return [f"{name} is undefined: {reasons[task]}" for name, value in values.items() if math.isnan(value)]
+    names = [name for name, value in values.items() if math.isnan(value) and not name.endswith("_std")]
+    of_targets = [name for name in names if name.endswith("]")]  # a mean over the targets is then NaN too
+    return [f"{name} is undefined: {reasons[task]}" for name in of_targets or names]
+
+
+def unit_notes(names: Sequence[str], n_targets: int) -> list[str]:
+    """Return a note if models are ordered by a mean of several targets with different units."""
+    if n_targets < 2 or names[0] not in IN_UNITS:
+        return []
+    return [f"{names[0]} is a mean over targets in their units: the one with the largest numbers orders the models"]
 
 
 def _predictions(

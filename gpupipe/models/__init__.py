@@ -6,7 +6,8 @@ from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import ONE_PROCESS, FitContext, Resources
 from gpupipe.models.device_training import early_refusal
 from gpupipe.models.files.load import load_fitted, predict_loaded
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.training import fit
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import Field
 
 from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.models.weights import code_of_label
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
-from gpupipe.tasks import Task, View
+from gpupipe.tasks import TargetSpec, Task, View
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ Constraints = Annotated[
 
 # Families, in the order of listings.
 FAMILIES = (
-    "linear", "forest", "boosting", "xgboost", "catboost", "lightgbm", "neighbors", "bayes", "svm", "neural.settings",
-    "best", "cluster", "decomposition", "estimator",
+    "linear", "forest", "boosting", "xgboost.settings", "catboost", "lightgbm", "neighbors", "bayes", "svm",
+    "neural.settings", "best", "cluster", "decomposition", "estimator",
 )  # fmt: skip
 
 MODELS: Registry[type[ModelSettings]] = Registry("model", [f"gpupipe.models.{name}" for name in FAMILIES])
@@ -110,7 +111,7 @@ class ModelSettings(Settings):
 
         Examples
         --------
-        >>> from gpupipe.models.xgboost import XGBoost
+        >>> from gpupipe.models.xgboost.settings import XGBoost
         >>> filled = XGBoost(max_depth=4).for_task("binary")
         >>> filled.max_depth, filled.n_estimators, XGBoost(defaults="library").for_task("binary").n_estimators
         (4, 1000, 100)
@@ -127,6 +128,33 @@ class ModelSettings(Settings):
                 f"{type(self).__name__} cannot learn the task {task}",
                 fix=f"choose another model; it learns {', '.join(sorted(self.tasks))}",
             )
+
+    @property
+    def learns_jointly(self) -> bool:
+        """True if one model learns several targets together; otherwise each target has a separate model."""
+        return False
+
+    def require_targets(self, targets: Sequence[TargetSpec], has_categories: bool = False) -> None:
+        """Raise ConfigError if one model cannot learn the targets together, from categorical columns if it has them.
+
+        A row weight is the same for all targets, so that there are no class weights.
+        """
+        for target in targets:
+            self.require_task(target.task)
+        if getattr(self, "class_weight", None) is not None:
+            raise ConfigError(
+                f"{type(self).__name__}: class_weight is for one target; the model learns {len(targets)} "
+                "together, and the classes of each would weigh the rows differently",
+                fix="remove class_weight",
+            )
+
+    def for_target(self, target: TargetSpec) -> Self:
+        """Return the settings of a separate model of one of several targets: of class weights, those of its labels."""
+        given = getattr(self, "class_weight", None)
+        if not isinstance(given, dict):
+            return self
+        own = {label: weight for label, weight in given.items() if code_of_label(label, target.labels) is not None}
+        return self.model_copy(update={"class_weight": own or None})
 
     def for_quantile(self, level: float) -> Self:
         """Return the settings of the regression of one quantile, a number in (0, 1), for the task quantile.

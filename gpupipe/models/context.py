@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.tasks import Task, View
+from gpupipe.tasks import TargetSpec, Task, View
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
@@ -74,7 +74,7 @@ class ValidationRows:
     ----------
     X : array of float32, shape (n, d), column-major
         On the device of the backend; for a matrix in partitions, another one on the same workers.
-    y : array, shape (n,)
+    y : array, shape (n,) or (n, n_targets)
         Class codes or numbers, as the training rows have them; on the host.
     weights : array of float, shape (n,), optional
     """
@@ -115,6 +115,8 @@ class FitContext:
         Name of the metric that ranks candidates; empty outside of a run.
     quantiles : sequence of float
         Levels of the task quantile, ascending.
+    targets : sequence of TargetSpec
+        The targets of the task multioutput; `y` has a column for each.
     views : mapping of {"codes", "dense", "embedding"} to tuple of int
         Of a matrix in the combined view: the columns of each view.
     report_rounds : callable
@@ -138,6 +140,7 @@ class FitContext:
     weights: Array | None = None
     metric: str = ""
     quantiles: Sequence[float] = ()
+    targets: Sequence[TargetSpec] = ()
     views: Mapping[View, tuple[int, ...]] = field(default_factory=dict)
     report_rounds: Callable[[BestRound], None] = ignore_rounds
     report_out_of_bag: Callable[[Array], None] | None = None

@@ -28,8 +28,8 @@ def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:
 
     Parameters
     ----------
-    y : array, shape (n,)
-        Class codes from 0, or numbers.
+    y : array, shape (n,) or (n, n_targets)
+        Class codes from 0, or numbers; rows of several targets are drawn without regard to their classes.
     share : float
         Share of the rows; from 1 on, their number.
     context : FitContext
@@ -40,7 +40,7 @@ def draw_validation_rows(y: Array, share: float, context: FitContext) -> Array:
     """
     import numpy as np
 
-    n_rows, is_class = len(y), context.task in CLASSIFICATION
+    n_rows, is_class = len(y), context.task in CLASSIFICATION and not context.targets
     share = share if share < 1 else share / n_rows
     groups, times = context.groups, context.times
     if groups is not None and (groups == groups[:1]).all():
@@ -74,7 +74,7 @@ def gapless_codes(
     import numpy as np
 
     y = np.asarray(validation.y)
-    if context.task not in CLASSIFICATION or len(classes) == context.n_classes:
+    if context.task not in CLASSIFICATION or context.targets or len(classes) == context.n_classes:
         return y, None
     known = np.isin(y, classes)
     return np.searchsorted(classes, y), None if known.all() else known

@@ -14,8 +14,8 @@ from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.models.base import ModelSettings
 from gpupipe.models.context import FitContext
-from gpupipe.models.fitted.base import FittedModel, Prediction
-from gpupipe.models.fitted.device import join_predictions
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction, join_predictions
 from gpupipe.models.training import fit
 from gpupipe.typing import Array
 

@@ -25,6 +25,7 @@ from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
+from gpupipe.models.target_training import fit_targets
 from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.tasks import CLASSIFICATION, Task
@@ -65,7 +66,7 @@ def fit(
     model : ModelSettings
     X : array of float32, shape (n, d), column-major
         On the device of the backend; never written to.
-    y : array, shape (n,), or None
+    y : array, shape (n,) or (n, n_targets), or None
         Class codes from 0, or numbers, on the host; None for clustering and embedding.
     context : FitContext
     sample_weight : array of float, shape (n,), optional
@@ -84,6 +85,9 @@ def fit(
     """
     if learns_one_quantile(model, context):
         return fit_quantiles(model, context, lambda one, own: fit(one, X, y, own, sample_weight, n_threads))
+    if context.targets and not model.learns_jointly:
+        assert y is not None
+        return fit_targets(model, y, context, lambda one, y, own: fit(one, X, y, own, sample_weight, n_threads))
     rows = prepare_rows(model, X, y, context, sample_weight)
     threads = n_threads or context.backend.n_threads
     if isinstance(model, NeuralSettings):
@@ -92,12 +96,19 @@ def fit(
     def fit_on_host(rows: TrainingRows[Array], context: FitContext) -> FittedModel:
         return _fit_rounds(_fit_on_host, model, rows, context, threads)
 
-    if context.backend.name == "cpu":
-        return fit_on_host(rows, context)
-    refusal = device_training.refusal(model, X, keyword_arguments(model, X, context, threads), context)
-    if refusal is None:
-        return _fit_rounds(_fit_on_device, model, rows, context, threads)
-    return _fall_back(model, rows, context, refusal, fit_on_host)
+    targets = tuple(context.targets)
+    if targets:  # to the estimator, they are one target with several columns
+        context = replace(context, task=targets[0].task)
+    refusal = None
+    if context.backend.name != "cpu":
+        refusal = device_training.refusal(model, X, keyword_arguments(model, X, context, threads), context)
+    if refusal is not None:
+        fitted = _fall_back(model, rows, context, refusal, fit_on_host)
+    elif context.backend.name == "cpu":
+        fitted = fit_on_host(rows, context)
+    else:
+        fitted = _fit_rounds(_fit_on_device, model, rows, context, threads)
+    return fitted.of_targets(targets) if targets else fitted
 
 
 class TrainingRows(NamedTuple, Generic[MatrixT]):
@@ -119,12 +130,17 @@ def prepare_rows(
     Raises
     ------
     ConfigError
-        If the model cannot learn the task, or takes no weights.
+        If the model cannot learn the task or the targets, or takes no weights.
     DataError
         If the rows have fewer than two classes.
     """
     name, task = type(model).__name__, context.task
-    model.require_task(task)
+    if context.targets:
+        assert y is not None
+        model.require_targets(context.targets, bool(context.categorical))
+        y = _codes_of_targets(y, context)
+    else:
+        model.require_task(task)
     if sample_weight is None:
         sample_weight = context.weights
     if sample_weight is not None and not model.takes_sample_weight:
@@ -327,6 +343,21 @@ def _codes_and_weights(
     if len(classes) < context.n_classes:
         y = np.searchsorted(classes, y)
     return y, tuple(int(code) for code in classes), weights
+
+
+def _codes_of_targets(y: Array, context: FitContext) -> Array:
+    """Return several targets: as int64 if all have classes, of which each must have two in these rows."""
+    import numpy as np
+
+    has_classes = [target.task in CLASSIFICATION for target in context.targets]
+    for target, column, is_class in zip(context.targets, y.T, has_classes, strict=True):
+        if is_class and len(found := np.unique(column)) < 2:
+            label = target.labels[int(found[0])] if len(found) and target.labels else found.tolist()
+            raise DataError(
+                f"target {target.name!r}: all {len(column):,} training rows have the same class ({label})",
+                fix="check the target and `positive`, or use a stratified split",
+            )
+    return y.astype(np.int64) if all(has_classes) else y
 
 
 def _train(

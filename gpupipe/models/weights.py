@@ -49,7 +49,7 @@ def row_weights(
     else:
         by_code = np.ones(n_classes)
         for label, weight in class_weight.items():
-            by_code[_code(label, labels, n_classes)] = weight
+            by_code[_code(label, list(labels) or [str(code) for code in range(n_classes)])] = weight
     weights = by_code[y]
     both: Array | None = weights if sample_weight is None else weights * sample_weight
     return both
@@ -60,15 +60,34 @@ def takes_no_weights(name: str) -> ConfigError:
     return ConfigError(f"{name} takes no sample weights", fix="remove the model, or source.weight")
 
 
-def _code(label: Any, labels: Sequence[str], n_classes: int) -> int:
-    """Return the class code of a YAML value: text, number or boolean."""
-    known = list(labels) or [str(code) for code in range(n_classes)]
+def code_of_label(label: Any, labels: Sequence[str]) -> int | None:
+    """Return the class code of a YAML value: text, number or boolean; None if there is no such label.
+
+    Examples
+    --------
+    >>> code_of_label(True, ["false", "true"]), code_of_label(1, ["0.0", "1.0"]), code_of_label("yes", ["no"])
+    (1, 1, None)
+    """
     text = str(label).lower() if isinstance(label, bool) else str(label)
-    if text in known:
-        return known.index(text)
+    if text in labels:
+        return labels.index(text)
     if isinstance(label, (int, float)):  # 1 and "1.0" are the same class
-        for code, other in enumerate(known):
+        for code, other in enumerate(labels):
             if is_number(other) and float(other) == label:
                 return code
-    hint = did_you_mean(text, known) or f"the classes are {', '.join(known[:20])}"
-    raise ConfigError(f"class_weight has the unknown class {label!r}", where="models", fix=hint)
+    return None
+
+
+def require_labels(class_weight: Any, labels: Sequence[str]) -> None:
+    """Raise ConfigError if class weights name a class that is not one of `labels`."""
+    if isinstance(class_weight, dict):
+        for label in class_weight:
+            _code(label, labels)
+
+
+def _code(label: Any, labels: Sequence[str]) -> int:
+    code = code_of_label(label, labels)
+    if code is None:
+        hint = did_you_mean(str(label), labels) or f"the classes are {', '.join(labels[:20])}"
+        raise ConfigError(f"class_weight has the unknown class {label!r}", where="models", fix=hint)
+    return code

@@ -7,11 +7,12 @@ from functools import singledispatch
 
 import numpy as np
 
-from gpupipe.errors import LimitError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.models import FitContext, FittedModel, ModelSettings, fit
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.target_training import fit_targets
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes, fit_in_passes
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
@@ -19,6 +20,17 @@ from gpupipe.partitions.training_memory import SHARE, gathered_bytes
 from gpupipe.partitions.workers import Workers
 from gpupipe.typing import Array
 from gpupipe.units import GIB
+
+
+def require_partitions(model: ModelSettings) -> None:
+    """Raise ConfigError if a model that learns several targets together does not learn them from partitions."""
+    if isinstance(model, XGBoost) and model.learns_jointly:
+        raise ConfigError(
+            "multi_strategy: multi_output_tree needs the training rows in the memory of one process; they are in "
+            "partitions",
+            where="models: xgboost.multi_strategy",
+            fix="use one_output_per_tree, or raise limits.memory",
+        )
 
 
 @singledispatch
@@ -51,7 +63,7 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     ----------
     X : PartitionedMatrix
     model : ModelSettings
-    y : array, shape (n,), or None
+    y : array, shape (n,) or (n, n_targets), or None
         Class codes, or numbers, of all rows, on the host.
     context : FitContext
         Its backend is that of the driver.
@@ -67,6 +79,11 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     """
     if learns_one_quantile(model, context):
         return fit_quantiles(model, context, lambda one, own: fit_matrix(X, one, y, own))
+    if context.targets and not model.learns_jointly:
+        assert y is not None
+        return fit_targets(model, y, context, lambda one, y, own: fit_matrix(X, one, y, own))
+    if context.targets:
+        require_partitions(model)
     X, y = X.drop_empty(), y if y is None else np.asarray(y)
     fitted = fit_on_workers(X.workers, model, X, y, context)
     if fitted is not None:

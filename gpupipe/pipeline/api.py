@@ -49,8 +49,8 @@ class Pipeline(FeatureAccess):
         are copied now. A str or Path: a file, folder, glob or URL. A dict: a ``source`` section with reader options,
         such as ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config`: a whole configuration, without
         further arguments.
-    target : str, optional
-        The column to predict. Omit it for clustering and embeddings.
+    target : str or list of str, optional
+        The column to predict, or columns to predict together. Omit it for clustering and embeddings.
     positive : label or list of labels, optional
         Values of the target that are the positive class.
     task : {"quantile"}, optional
@@ -121,7 +121,7 @@ class Pipeline(FeatureAccess):
         self,
         source: Any = None,
         *,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         positive: Any = None,
         task: Literal["quantile"] | None = None,
         quantiles: Sequence[float] | None = None,
@@ -338,7 +338,7 @@ class Pipeline(FeatureAccess):
         n_ops = len(config.features)
         parts = [
             config.source.label,
-            *([f"target {config.source.target!r}"] if config.source.target else []),
+            *([f"target {', '.join(map(repr, config.source.targets))}"] if config.source.target else []),
             *([f"{len(config.tables)} further table{'s' * (len(config.tables) != 1)}"] if config.tables else []),
             f"{n_ops} op{'s' * (n_ops != 1)}",
             ", ".join(entry.label for entry in config.models) or "models by task",

@@ -19,7 +19,7 @@ ROWS_TO_SORT = 200_000  # distinct numbers are counted up to this many rows; sor
 
 
 def column_quality(
-    table: EncodedTable, target: str | None, backend: Backend, broken: Sequence[RuleViolation] = ()
+    table: EncodedTable, targets: Sequence[str], backend: Backend, broken: Sequence[RuleViolation] = ()
 ) -> list[ColumnQuality]:
     """Return a summary of each column, in order; columns on a device are summarized there.
 
@@ -27,7 +27,7 @@ def column_quality(
     """
 
     def summary(column: Column) -> ColumnQuality:
-        found = _summary(table, column, "target" if column.name == target else column.kind, backend)
+        found = _summary(table, column, "target" if column.name in targets else column.kind, backend)
         return replace(found, notes=(*found.notes, *(each.breach for each in broken if each.column == column.name)))
 
     return [summary(column) for column in table.schema]

@@ -28,10 +28,11 @@ from gpupipe.io.entities import read_entities
 from gpupipe.io.filter_expression import parse_where
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import SAMPLE_ROWS
-from gpupipe.io.settings import JoinedTable, TableSource
+from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.metrics import metric_names
+from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.names import MOST_HINTS, unmatched
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
 from gpupipe.pipeline.preparation import (
@@ -43,8 +44,9 @@ from gpupipe.pipeline.preparation import (
 )
 from gpupipe.pipeline.read_stage import ReadTable, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
-from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import require_joint
 from gpupipe.table.blocks import Table
 from gpupipe.table.time_formats import time_formats
 from gpupipe.tasks import View
@@ -143,13 +145,14 @@ class _Checker:
         self.n_rows = found.table.n_rows
         self._goal(config, found)
         table, derivation = self._derive(config, found)
-        target = None if self.goal is None else TargetColumn.of(found.table, self.goal.target, self.backend)
-        known, row_ids = known_rows(table, target, self.backend)
+        names = () if self.goal is None else self.goal.names
+        targets = TargetColumn.all_of(found.table, names, self.backend)
+        known, row_ids = known_rows(table, targets, self.backend)
         weights = None
         with self._collected("source.weight"):
             known, row_ids, weights = weighted_rows(config, known, row_ids, found.table.n_rows, self.backend)
-        y = None if self.goal is None else target_values(target, row_ids, self.goal, config.source.positives)
-        goal = self.goal or Goal("regression", config.source.target)
+        y = None if self.goal is None else target_values(targets, row_ids, self.goal, config.source.positives)
+        goal = self.goal or Goal("regression", next(iter(config.source.targets), None))
         job = Job(config, self.backend, Timeline(), known, y, goal, (), weights=weights, derivation=derivation)
         self._models(config)
         self._split(config, job)
@@ -242,10 +245,10 @@ class _Checker:
             missing = [n for n in parse_where(source.where)[1].values() if n not in names]
             self._absent(missing, names, f"{section}.where", SchemaError)
             update |= {"where": None} if missing else {}
-        for key in ("target", "weight"):
-            name = getattr(source, key, None)
-            if name is not None and name not in known:
-                self._absent([name], list(known), f"{section}.{key}", SchemaError)
+        named = {"target": source.targets, "weight": (source.weight,)} if isinstance(source, Source) else {}
+        for key, given in named.items():
+            if missing := [name for name in given if name is not None and name not in known]:
+                self._absent(missing, list(known), f"{section}.{key}", SchemaError)
                 update[key] = None
         return source.model_copy(update=update)
 
@@ -273,17 +276,18 @@ class _Checker:
         if self.config.source.target is not None and config.source.target is None:
             return  # the name is invalid, so nothing that depends on the target can be checked
         with self._collected("source.target"):
-            target = TargetColumn.of(found.table, config.source.target, self.backend)
+            targets = TargetColumn.all_of(found.table, config.source.targets, self.backend)
             models = [entry.params for entry in config.models]
             try:
-                self.goal = find_goal(target, config.source.positives, models, config.source.quantile_levels)
+                self.goal = find_goal(targets, config.source.positives, models, config.source.quantile_levels)
             except (ConfigError, DataError) as error:
-                error.depends_on_rows = target is not None
+                error.depends_on_rows = bool(targets)
                 raise
         if self.goal is not None:
             self.warnings += settings_without_effect(config, self.goal)
             with self._collected("evaluate.metrics"):
-                metric_names(self.goal.task, config.evaluate)
+                names = metric_names(self.goal.tasks, config.evaluate)
+                self.warnings += unit_notes(names, len(targets))
 
     def _derive(self, config: Config, found: ReadTable[Table]) -> tuple[Any, Derivation | None]:
         """Return the table with its derived columns, and the derivation of the last op that could be applied."""
@@ -345,6 +349,8 @@ class _Checker:
                 self.features[view] = finish_features(builder, job.derivation)
                 self.warnings += self.features[view].warnings
                 self._components(view, len(self.features[view].names))
+        with self._collected("models"):
+            require_joint(self.entries, job.goal, self.features)
 
     def _components(self, view: View, n_columns: int) -> None:
         """Check that no model has more components than there are columns."""

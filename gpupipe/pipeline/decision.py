@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gpupipe.metrics.predictions import Threshold
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.metrics.threshold import choose_threshold
 from gpupipe.models import Prediction
-from gpupipe.pipeline.target import Truth
+from gpupipe.pipeline.goal import Truth
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 
@@ -39,21 +40,51 @@ class Decision:
         Prediction intervals or sets, computed from the calibrated prediction.
     note : str
         Why a calibration is not used, if one was fitted.
+    targets : tuple of Decision
+        With several targets, the decision of each; the other fields then have their defaults.
     """
 
     threshold: Threshold = 0.5
     calibration: Calibration | None = None
     intervals: Conformal | None = None
     note: str = field(default="", compare=False)
+    targets: tuple[Decision, ...] = ()
+
+    @cached_property
+    def calibrates(self) -> bool:
+        """True if `apply` changes a prediction."""
+        return self.calibration is not None or any(each.calibrates for each in self.targets)
+
+    @property
+    def uncalibrated(self) -> Decision:
+        """The decision about predictions that are calibrated already."""
+        return replace(self, calibration=None, targets=tuple(each.uncalibrated for each in self.targets))
+
+    @property
+    def has_intervals(self) -> bool:
+        """True if there are intervals or sets."""
+        return self.intervals is not None or any(each.has_intervals for each in self.targets)
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of all targets."""
+        return [note for note in (self.note, *(each.note for each in self.targets)) if note]
 
     def apply(self, prediction: Prediction, backend: Backend | None = None) -> Prediction:
         """Return the prediction with calibrated probabilities, computed on `backend`; None is the host."""
+        if not self.calibrates:
+            return prediction
+        if self.targets:
+            parts = [each.apply(part, backend) for each, part in zip(self.targets, prediction.parts, strict=True)]
+            return Prediction.of_targets(parts, None if backend is None else backend.xp)
         if self.calibration is None or prediction.probability is None:
             return prediction
         return replace(prediction, probability=self.calibration.apply(prediction.probability, backend))
 
     def to_json(self) -> dict[str, Any]:
         """Return the decision as JSON values."""
+        if self.targets:
+            return {"targets": [each.to_json() for each in self.targets]}
         return {
             "threshold": self.threshold,
             "calibration": None if self.calibration is None else self.calibration.to_json(),
@@ -63,6 +94,8 @@ class Decision:
     @staticmethod
     def from_json(value: dict[str, Any]) -> Decision:
         """Return the decision from the result of `to_json`."""
+        if "targets" in value:
+            return Decision(targets=tuple(map(Decision.from_json, value["targets"])))
         calibration, intervals = value["calibration"], value.get("intervals")
         return Decision(
             value["threshold"],
@@ -76,6 +109,9 @@ class Decision:
 
         `rows`, int64, reorders them.
         """
+        if n_targets := len(decisions[0].targets):
+            each = [[decision.targets[i] for decision in decisions] for i in range(n_targets)]
+            return Decision(targets=tuple(Decision.join(own, sizes, rows) for own in each))
         order = np.arange(sum(sizes)) if rows is None else rows
         intervals = [decision.intervals for decision in decisions if decision.intervals is not None]
         joined = None

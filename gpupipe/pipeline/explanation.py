@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.metrics import (
+    METRICS,
     ColumnImportance,
     Curves,
     QuantileLoss,
@@ -21,9 +22,9 @@ from gpupipe.metrics import (
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
+from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.leaderboard import LeaderboardResult
-from gpupipe.pipeline.target import Truth
+from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.typing import Array
 
@@ -56,9 +57,14 @@ class ModelPlots:
     cluster_sizes: list[int] | None = None
 
 
-def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
-    """Return the data of the plots: the champion's predictions of rows that it was not trained on."""
-    task, n_classes, threshold = job.goal.task, job.goal.n_classes, outcome.held_out.decision.threshold
+def draw(job: Job, outcome: LeaderboardResult) -> list[ModelPlots]:
+    """Return the data of the plots, for each target: the champion's predictions of rows that it was not trained on."""
+    jobs = job.of_targets() or [job]
+    return [_draw(own, held_out) for own, held_out in zip(jobs, outcome.held_out.each, strict=True)]
+
+
+def _draw(job: Job, held_out: HeldOutPredictions) -> ModelPlots:
+    task, n_classes, threshold = job.goal.task, job.goal.n_classes, held_out.decision.threshold
 
     def measure(backend: Backend, truth: Truth | None, rows: Prediction) -> ModelPlots:
         if rows.label is not None:
@@ -77,7 +83,7 @@ def draw(job: Job, outcome: LeaderboardResult) -> ModelPlots:
         counts = confusion(task, y, rows.output, threshold, n_classes, sample_weight=weights, backend=backend)
         return ModelPlots(lines, counts)
 
-    return job.measure(measure, outcome.held_out.truth, outcome.held_out.predicted)
+    return job.measure(measure, held_out.truth, held_out.predicted)
 
 
 @dataclass(frozen=True)
@@ -137,12 +143,19 @@ def measure_importances(
     def predict(shuffled: Array) -> Prediction:
         nonlocal n_predictions
         n_predictions += 1
-        return decision.apply(trained.model.predict(backend.to_device(shuffled)), backend)
+        return trained.model.predict(backend.to_device(shuffled))
+
+    name = job.metrics[0]
+    measured, sign = replace(job, metrics=(name,)), 1.0 if METRICS.get(name).greater_is_better else -1.0
+
+    def score(shuffled: Array, rows: Array) -> float:
+        return sign * measured.score(explained.truth.take(rows), predict(shuffled), decision)[name]
 
     if n_columns > settings.columns:
         weights, measure = trained.model.column_weights(X), "that the model relies on most"
         if weights is None:
-            weights, measure = _correlations(X, predict(X), backend), "that correlate most with the predictions"
+            found = decision.apply(predict(X), backend)
+            weights, measure = _correlations(X, found, backend), "that correlate most with the predictions"
         weight = {name: float(weights[columns].sum()) for name, columns in groups.items()}
         groups = {name: groups[name] for name in sorted(groups, key=lambda name: -weight[name])[: settings.columns]}
         stage.note(
@@ -156,21 +169,7 @@ def measure_importances(
 
     with job.timeline.show_progress(columns_done):
         return permutation_importance(
-            lambda shuffled: predict(shuffled).output,
-            X,
-            explained.truth.y,
-            groups,
-            task=job.goal.task,
-            metric=job.metrics[0],
-            threshold=decision.threshold,
-            n_classes=job.goal.n_classes,
-            quantiles=job.goal.quantiles,
-            repeats=settings.repeats,
-            rows=settings.rows,
-            seed=job.config.seed,
-            sample_weight=explained.truth.weights,
-            costs=job.config.evaluate.cost,
-            backend=backend,
+            score, X, groups, repeats=settings.repeats, rows=settings.rows, seed=job.config.seed
         )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.errors import naming_target
+from gpupipe.metrics import join_scores
 from gpupipe.metrics.conformal import Conformal, interval_ends
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.device import join_predictions
+from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.decision import Decision, calibrates, decide, has_rule, is_learned
+from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Job
-from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
@@ -23,6 +26,12 @@ DECISION_PARTS = 5  # folds of the validation rows
 
 def score_validation(job: Job, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
     """Return the metrics of the validation rows, with decisions learned from other validation rows."""
+    if job.goal.targets:
+        assert truth is not None
+        parts = enumerate(zip(job.of_targets(), prediction.parts, strict=True))
+        return join_scores(
+            job.goal.names, [score_validation(own, truth.of_target(i), part) for i, (own, part) in parts]
+        )
     if not has_rule(job.config.evaluate, job.goal.task):
         return job.score(truth, prediction, fixed_decision(job))
     from sklearn.model_selection import StratifiedKFold
@@ -90,6 +99,14 @@ def learn_decision(job: Job, truths: Sequence[Truth | None], predictions: Sequen
 def decide_on(job: Job, truth: Truth | None, prediction: Prediction) -> Decision:
     """Return the decision learned from rows on the backend of `job`."""
     settings, goal = job.config.evaluate, job.goal
+    if goal.targets:
+        assert truth is not None
+        found = []
+        for i, (own, part) in enumerate(zip(job.of_targets(), prediction.parts, strict=True)):
+            with naming_target(own.goal.target):
+                decision = decide_on(own, truth.of_target(i), part)
+            found.append(replace(decision, note=decision.note and f"{own.goal.target}: {decision.note}"))
+        return Decision(targets=tuple(found))
 
     def learn(backend: Backend, truth: Truth | None, rows: Prediction) -> Decision:
         return decide(settings, goal.task, truth, rows, backend, goal.quantiles)
@@ -99,13 +116,15 @@ def decide_on(job: Job, truth: Truth | None, prediction: Prediction) -> Decision
 
 def note_calibration(job: Job, stage: Stage) -> None:
     """Note on a stage that calibrates on a GPU which part of it runs on the host."""
-    if job.backend.name == "gpu" and calibrates(job.config.evaluate, job.goal.task):
+    if job.backend.name == "gpu" and any(calibrates(job.config.evaluate, task) for task in job.goal.tasks):
         stage.note("the calibration is fitted on the host")
 
 
 def fixed_decision(job: Job) -> Decision:
     """Return the decision without learning: no calibration, the configured threshold or 0.5, unlimited intervals."""
     threshold, level, goal = job.config.evaluate.threshold, job.config.evaluate.intervals, job.goal
+    if goal.targets:
+        return Decision(targets=tuple(fixed_decision(own) for own in job.of_targets()))
     intervals = None
     if level is not None and goal.task in SUPERVISED:
         intervals = Conformal(level, math.inf, interval_ends(level, goal.quantiles))

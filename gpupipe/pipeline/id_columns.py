@@ -16,7 +16,7 @@ from gpupipe.io.raw_columns import numbers_of_texts, read_stored, require_rows, 
 from gpupipe.io.settings import TableSource
 from gpupipe.names import NamePatterns
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.table.frames import frame_to_arrow
 
 NAMES_SHOWN = 20
@@ -69,6 +69,9 @@ def output_names(goal: Goal, decision: Decision, numbered: bool = False) -> list
     names = [ROW] if numbered else []
     if goal.task == "embedding":
         return names
+    if goal.targets:
+        each = zip(goal.targets, decision.targets, strict=True)
+        return names + [output_of_target(name, own) for own, decided in each for name in output_names(own, decided)]
     names += goal.quantile_names or ["prediction", *(f"probability_{label}" for label in goal.labels)]
     if decision.intervals is not None:
         names += [f"set_{label}" for label in goal.labels] or ["lower", "upper"]

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
+from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import SourceFile
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import take_sample
-from gpupipe.io.settings import ColumnSettings, Source
+from gpupipe.io.settings import Source
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.table.time_columns import is_text
 

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import FIX as OUT_OF_MEMORY_FIX
 from gpupipe.backends.out_of_memory import is_out_of_memory
@@ -17,7 +19,7 @@ from gpupipe.config import Config, ModelEntry
 from gpupipe.features.history.derivation import Derivation
 from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.input_files import InputFiles
-from gpupipe.metrics import evaluate
+from gpupipe.metrics import evaluate, join_scores
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
@@ -25,13 +27,21 @@ from gpupipe.pipeline.checkpoints.contents import ModelCheckpoint
 from gpupipe.pipeline.checkpoints.fold_models import FoldCheckpoints
 from gpupipe.pipeline.checkpoints.run_checkpoints import NO_CHECKPOINTS, RESUMED, RunCheckpoints
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal, Truth, stratum_codes
 from gpupipe.pipeline.rules import NO_RULES, RuleResults
-from gpupipe.pipeline.target import Goal, Truth
 from gpupipe.pipeline.timeline import Stage, Timeline
-from gpupipe.pipeline.training import TrainedModel, TrainingSet, learn_features, select_rows, train, training_matrix
+from gpupipe.pipeline.training import (
+    TrainedModel,
+    TrainingSet,
+    learn_features,
+    require_joint,
+    select_rows,
+    train,
+    training_matrix,
+)
 from gpupipe.report.sentences import search_summary
 from gpupipe.table.blocks import EncodedTable
-from gpupipe.tasks import CLASSIFICATION, View
+from gpupipe.tasks import View
 from gpupipe.typing import Array, Matrix
 
 if TYPE_CHECKING:
@@ -51,7 +61,7 @@ class Job:
     timeline : Timeline
     table : Table or PartitionedTable
         The rows whose target is known.
-    y : array of float64, shape (n_rows,), optional
+    y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
     goal : Goal
     metrics : tuple of str
         The metrics to compute; the first one ranks the leaderboard.
@@ -103,10 +113,28 @@ class Job:
         has_truth = self.y is not None or self.backend.name == "cpu"
         return self.backend.place if has_truth else replace(self.backend.host_place, reason=UNLABELLED_ON_THE_HOST)
 
-    @property
-    def classes(self) -> Array | None:
-        """Class code of each row, for stratified splits; None unless the task is classification."""
-        return None if self.y is None or self.goal.task not in CLASSIFICATION else self.y.astype("int64")
+    def strata(self, rows: Array | None = None) -> Array | None:
+        """Return the code of each row for stratified splits: its class, or that of its classes of several targets.
+
+        Parameters
+        ----------
+        rows : array of bool, shape (n_rows,), optional
+            Of several targets: the rows that are split further, as a class may be frequent in others only.
+        """
+        if rows is None or self.y is None or not self.goal.targets:
+            return stratum_codes(self.goal, self.y, self.config.split.cv or 0)
+        own = stratum_codes(self.goal, self.y[rows])
+        if own is None:
+            return None
+        found: Array = np.zeros(len(self.y), np.int64)
+        found[rows] = own
+        return found
+
+    def of_targets(self) -> list[Job]:
+        """Return the job of each of several targets; empty for a single target."""
+        if self.y is None:
+            return []
+        return [replace(self, goal=goal, y=self.y[:, i]) for i, goal in enumerate(self.goal.targets)]
 
     def target(self, mask: Array) -> Array | None:
         """Return the target of the rows in `mask`, on the host."""
@@ -134,7 +162,15 @@ class Job:
     def score(
         self, truth: Truth | None, prediction: Prediction, decision: Decision, X: Matrix | None = None
     ) -> dict[str, float]:
-        """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target."""
+        """Return the metrics of a prediction; the matrix of its rows is needed for metrics without a target.
+
+        Those of several targets are the means, under the names of the metrics, and those of each: see `join_scores`.
+        """
+        if self.goal.targets:
+            assert truth is not None
+            parts = zip(self.of_targets(), prediction.parts, decision.targets, strict=True)
+            scores = [job.score(truth.of_target(i), part, own) for i, (job, part, own) in enumerate(parts)]
+            return join_scores(self.goal.names, scores)
 
         def evaluate_on(backend: Backend, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
             y, weights = (None, None) if truth is None else (truth.y, truth.weights)
@@ -240,6 +276,7 @@ class CandidateTraining:
         untrained = [entry for entry in self.entries if self._kept[entry.label][0] is None]
         with job.stage(f"{self.label}features") as stage:
             rows = self._fitted({entry.params.view for entry in untrained}, stage)
+            require_joint(untrained, job.goal, rows.features)
             tables = {part: job.table.take(mask, job.backend) for part, mask in self._parts.items()}
             self._matrices = {
                 view: {part: write_matrix(table, features, job.backend) for part, table in tables.items()}

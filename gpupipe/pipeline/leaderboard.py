@@ -10,9 +10,9 @@ import numpy as np
 from gpupipe.metrics import METRICS
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.job import Candidate
 from gpupipe.pipeline.latency import Latency
-from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.generated_features import GeneratedFeatures, read_generated
@@ -131,6 +131,16 @@ class HeldOutPredictions:
     predicted: Prediction
     decision: Decision
     folds: Array | None = None
+
+    @property
+    def each(self) -> tuple[HeldOutPredictions, ...]:
+        """The predictions of each of several targets; these for a single one."""
+        if self.truth is None or not self.decision.targets:
+            return (self,)
+        parts = enumerate(zip(self.predicted.parts, self.decision.targets, strict=True))
+        return tuple(
+            replace(self, truth=self.truth.of_target(i), predicted=part, decision=own) for i, (part, own) in parts
+        )
 
 
 def rank(

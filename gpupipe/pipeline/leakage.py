@@ -20,8 +20,11 @@ def split_warnings(job: Job, folds: Sequence[Fold]) -> list[str]:
 
 
 def _target_history(job: Job) -> str:
-    target, split = job.config.source.target, job.config.split
-    if job.derivation is None or target not in job.derivation.inputs or split.time or split.column:
+    split, derivation = job.config.split, job.derivation
+    if derivation is None or split.time or split.column:
+        return ""
+    target = next((name for name in job.config.source.targets if name in derivation.inputs), None)
+    if target is None:
         return ""
     times = [op.time for op in job.config.features if isinstance(op, KeyedOp) and op.table is None and op.time]
     return (

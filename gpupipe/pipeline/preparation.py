@@ -12,22 +12,23 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
-from gpupipe.errors import ConfigError, GpupipeError, SchemaError
+from gpupipe.errors import ConfigError, GpupipeError, SchemaError, naming_target
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
-from gpupipe.metrics import metric_names
+from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
-from gpupipe.models import MODELS, early_refusal
+from gpupipe.models import MODELS, ModelSettings, early_refusal
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
-from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
+from gpupipe.pipeline.training import require_joint
 from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class JobBuilder:
     workers: Workers | None = None
     files: InputFiles | None = None
     _found: ReadTable[Any] = field(init=False)
-    _target: TargetColumn | None = field(init=False, default=None)
+    _targets: tuple[TargetColumn, ...] = field(init=False, default=())
     _goal: Goal = field(init=False)
     _derivation: Derivation | None = field(init=False, default=None)
 
@@ -91,9 +92,9 @@ class JobBuilder:
                 stage.note(note)
             for warning in found.rules.warnings:
                 stage.note(warning, "warning")
-            self._target = TargetColumn.of(found.table, config.source.target, backend)
+            self._targets = TargetColumn.all_of(found.table, config.source.targets, backend)
             models = [entry.params for entry in config.models]
-            self._goal = find_goal(self._target, config.source.positives, models, config.source.quantile_levels)
+            self._goal = find_goal(self._targets, config.source.positives, models, config.source.quantile_levels)
             stage.rows_held = found.table.rows_by_worker()
             stage.note(self._goal.note)
 
@@ -119,10 +120,10 @@ class JobBuilder:
         self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
 
     def build(self) -> Job:
-        """Return the job, without the rows whose target is null. Call it once only."""
+        """Return the job, without the rows in which a target is null. Call it once only."""
         config, backend, timeline, goal = self.config, self.backend, self.timeline, self._goal
-        found, target = self._found, self._target
-        del self._found, self._target  # so that only the job holds the rows
+        found, targets = self._found, self._targets
+        del self._found, self._targets  # so that only the job holds the rows
         table: EncodedTable = found.table
         if self.workers is not None and self._readers is None:
             what = "derives columns" if self._derivation is not None else "encodes tables in memory"
@@ -130,9 +131,10 @@ class JobBuilder:
             from gpupipe.partitions.read import partition_table
 
             table = partition_table(found.table, self.workers)
-        known, row_ids = known_rows(table, target, backend)
+        known, row_ids = known_rows(table, targets, backend)
         if dropped := table.n_rows - known.n_rows:
-            timeline.note(f"{dropped:,} rows without a target were dropped")
+            without = "without a target" if len(targets) == 1 else "in which a target is missing"
+            timeline.note(f"{dropped:,} rows {without} were dropped")
         _require_column("source.weight", config.source.weight, known, config)
         n_known = known.n_rows
         known, row_ids, weights = weighted_rows(config, known, row_ids, table.n_rows, backend, self.files)
@@ -141,10 +143,12 @@ class JobBuilder:
         if weights is not None and (mean := float(weights.mean())) < LEAST_MEAN_WEIGHT:
             what = f"the mean of the weights in {config.source.weight!r} is {mean:.3g}"
             timeline.note(f"{what}: regularization outweighs the rows; multiply them so that it is about 1", "warning")
-        y = target_values(target, row_ids, goal, config.source.positives)
+        y = target_values(targets, row_ids, goal, config.source.positives)
         for text in settings_without_effect(config, goal):
             timeline.note(text, "warning")
-        names = metric_names(goal.task, config.evaluate)
+        names = metric_names(goal.tasks, config.evaluate)
+        for text in unit_notes(names, len(targets)):
+            timeline.note(text, "warning")
         groups, times = split_columns(config, known, backend)
         return Job(
             config, backend, timeline, known, y, goal, names, groups, times, weights, row_ids, self._derivation,
@@ -176,12 +180,12 @@ def settings_without_effect(config: Config, goal: Goal) -> list[str]:
     several = "it is for two classes; for more, use temperature or isotonic"
     one = f"it needs a target ({goal.note})"
     folds = f"split.cv tests each of its {split.cv} folds in turn"
-    is_binary, has_classes = goal.task == "binary", goal.task in CLASSIFICATION
+    is_binary, has_classes = "binary" in goal.tasks, goal.has_classes
     checks = [
         ("evaluate.threshold", evaluate.threshold, not is_binary and evaluate.threshold != Evaluate().threshold, two),
         ("evaluate.calibrate", evaluate.calibrate, not has_classes and evaluate.calibrate != "none", some),
-        ("evaluate.calibrate", "sigmoid", goal.task == "multiclass" and evaluate.calibrate == "sigmoid", several),
-        ("evaluate.intervals", evaluate.intervals, goal.task not in SUPERVISED and evaluate.intervals is not None, one),
+        ("evaluate.calibrate", "sigmoid", goal.tasks == {"multiclass"} and evaluate.calibrate == "sigmoid", several),
+        ("evaluate.intervals", evaluate.intervals, not goal.names and evaluate.intervals is not None, one),
         ("split.stratify", "true", split.stratify is True and not has_classes, some),
         ("split.test_size", split.test_size, split.cv is not None and split.test_size != Split().test_size, folds),
     ]
@@ -257,33 +261,42 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
         If the device cannot train a model and fallback is forbidden.
     """
     if not config.models:
-        return default_entries(goal.task, backend.name == "gpu")
-    wrong = [entry.name for entry in config.models if goal.task not in entry.params.tasks]
+        return default_entries(goal, backend.name == "gpu")
+    wrong = [entry.name for entry in config.models if not can_learn(entry.params, goal)]
     if wrong:
-        able = [name for name, model in MODELS.items() if goal.task in model.tasks]
+        able = [name for name, model in MODELS.items() if can_learn(model, goal)]
         raise ConfigError(
             f"{' and '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
     require_tuning(config)
-    entries = tuple(_filled(entry, goal.task) for entry in config.models)
+    entries = tuple(_filled(entry, goal) for entry in config.models)
     for entry in entries:
-        entry.params.require_ready(goal.task)
+        for task in goal.tasks:
+            entry.params.require_ready(task)
+    require_joint(entries, goal)
     if backend.name == "gpu":
         for entry in entries:
-            if refusal := early_refusal(entry.params, goal.task):
-                backend.fall_back(refusal.what, f"models: {entry.label}", refusal.fix)
+            for task in goal.tasks:
+                if refusal := early_refusal(entry.params, task):
+                    backend.fall_back(refusal.what, f"models: {entry.label}", refusal.fix)
+                    break
     return entries
 
 
-def default_entries(task: Task, on_gpu: bool) -> tuple[ModelEntry, ...]:
+def can_learn(model: ModelSettings | type[ModelSettings], goal: Goal) -> bool:
+    """Return whether a model learns the target, or each of several targets."""
+    return goal.tasks <= model.tasks and not (goal.targets and model.view == "combined")
+
+
+def default_entries(goal: Goal, on_gpu: bool) -> tuple[ModelEntry, ...]:
     """Return the default models for task and device, with their tuned values."""
-    names = [ON_A_GPU.get(name, name) if on_gpu else name for name in DEFAULT_MODELS[task]]
-    return tuple(_filled(ModelEntry(name=name), task) for name in names)
+    names = [ON_A_GPU.get(name, name) if on_gpu else name for name in DEFAULT_MODELS[goal.each[0].task]]
+    return tuple(_filled(ModelEntry(name=name), goal) for name in names)
 
 
-def _filled(entry: ModelEntry, task: Task) -> ModelEntry:
-    """Return an entry with the tuned values of parameters that were not stated."""
-    return entry.model_copy(update={"params": entry.params.for_task(task)})
+def _filled(entry: ModelEntry, goal: Goal) -> ModelEntry:
+    """Return an entry with the tuned values of parameters that were not stated, those of the first target."""
+    return entry.model_copy(update={"params": entry.params.for_task(goal.each[0].task)})
 
 
 def require_tuning(config: Config, workers: Workers | None = None) -> None:
@@ -319,12 +332,21 @@ def check_folds(job: Job) -> None:
 
 
 def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
-    split = job.config.split
+    split, seed = job.config.split, job.config.seed
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
-    try:
-        return divide(split, job.table.n_rows, job.classes, job.groups, job.times, job.config.seed, parts)
-    except RareClassError as error:
-        raise error.named(job.goal.labels) from None
+
+    def of_classes(divide: Callable[..., Any], own: Job) -> Any:
+        try:
+            return divide(split, job.table.n_rows, own.strata(), job.groups, job.times, seed, parts)
+        except RareClassError as error:
+            raise error.named(own.goal.labels) from None
+
+    for own in job.of_targets():  # a rare class may not be rare enough to have a stratum
+        if own.goal.has_classes:
+            with naming_target(own.goal.target):
+                of_classes(check_splits, own)
+    found: Divided = of_classes(divide, job)
+    return found
 
 
 def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:

@@ -242,10 +242,9 @@ def read_table(config: Config, backend: Backend, files: InputFiles | None = None
         read = _enforce_rules(ReadTable(table, notes), config, backend, files)
         if not derived:
             return read
-        target = config.source.target
         for name in found.raw_columns.keys() & rule_only:
             del found.raw_columns[name]
-        main = HistoryRows(read.table, found.raw_columns, "the table", unknown=[target] if target else [])
+        main = HistoryRows(read.table, found.raw_columns, "the table", unknown=config.source.targets)
         events, event_notes = _read_events(config, backend, files, found.events)
         sources = DerivationSources(main, events, backend)
         return replace(read, notes=(*notes, *event_notes), sources=sources)
@@ -274,7 +273,7 @@ def _enforce_rules(found: ReadTable[TableT], config: Config, backend: Backend, f
 def _drop_kinds(table: Table, config: Config) -> Table:
     """Drop columns selected by kind, as by ``drop: ["@text"]``; kinds are known only after reading."""
     kinds = {column.name: column.kind for column in table.schema}
-    gone = select_dropped(config.source.drop, kinds, config.source.target, config.source.checked)
+    gone = select_dropped(config.source.drop, kinds, config.source.targets, config.source.checked)
     return table.select(table.schema.without(gone)) if gone else table
 
 

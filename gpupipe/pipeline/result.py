@@ -15,17 +15,17 @@ from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.config import Config, load_config
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardEntry, leaderboard_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.run_inputs import RUN_DIRECTORY
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.sentences import search_lines
-from gpupipe.report.text import printable
+from gpupipe.report.text import metric_names, printable
 from gpupipe.report.tried_counts import TriedCounts
 from gpupipe.units import format_latency
 
@@ -211,7 +211,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         """Return the leaderboard as HTML; colours are those of the page."""
-        names = [name for name in self.metrics if not name.endswith("_std")]
+        names = metric_names(self.metrics)
         is_timed = self.leaderboard[0].latency is not None
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ["model", *names, *(["one row p99"] * is_timed)])
         body = ""

@@ -93,7 +93,7 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
     warnings = settle(
         broken, *name_rows(config, table.n_rows, broken, files.source), fix=f"correct the rows; or {LOOSEN}"
     )
-    unserved = (config.source.target, config.source.weight)  # rows to predict have neither
+    unserved = (*config.source.targets, config.source.weight)  # rows to predict have neither
     schema = table.schema
     served = [
         ServedRules(name, DeclaredColumn(schema[name].kind, time_format=schema[name].time_format), each)
@@ -107,7 +107,7 @@ def enforce(table: EncodedTable, config: Config, backend: Backend, files: InputF
 def rule_only_columns(config: Config, schema: Schema) -> list[str]:
     """Return the columns that `include_ruled_columns` adds and the configuration excludes."""
     source, kinds = config.source, {column.name: column.kind for column in schema}
-    wanted, gone = ColumnFilter(source), select_dropped(source.drop, kinds, source.target)
+    wanted, gone = ColumnFilter(source), select_dropped(source.drop, kinds, source.targets)
     checked = include_ruled_columns(config).source.checked
     return [name for name in checked if name in kinds and (name in gone or not wanted.is_wanted(name))]
 

@@ -30,6 +30,7 @@ from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.directions import measure_directions
 from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
+from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.intervals import measure_coverage
@@ -51,7 +52,6 @@ from gpupipe.pipeline.run_inputs import run_inputs
 from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
-from gpupipe.pipeline.target import Truth, unseen_labels
 from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
@@ -156,8 +156,8 @@ class _Execution(JobBuilder, RunSteps):
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
         self._directions: dict[str, Direction] = {}
-        self._plots = ModelPlots()
-        self._coverage: IntervalCoverage | None = None
+        self._plots = [ModelPlots()]
+        self._coverage: Sequence[IntervalCoverage | None] = (None,)
         self._tuned: Sequence[ModelEntry] = ()
 
     def split(self) -> None:
@@ -178,7 +178,8 @@ class _Execution(JobBuilder, RunSteps):
             stage.note(_describe(folds, stage.rows))
             unseen = {label for fold in folds for label in unseen_labels(job.goal, job.y, fold.train, fold.test)}
             if unseen:
-                labels = ", ".join(repr(label) for label in job.goal.labels if label in unseen)
+                known = job.goal.labels or sorted(unseen)
+                labels = ", ".join(repr(label) for label in known if label in unseen)
                 stage.note(f"class {labels} occurs only in the test rows; no model can predict it", "warning")
             for warning in split_warnings(job, folds):
                 stage.note(warning, "warning")
@@ -224,12 +225,14 @@ class _Execution(JobBuilder, RunSteps):
         result, self._tuned = self._selection.result(), self._selection.tuned
         self._outcome = outcome = replace(result, champion=result.champion.drop_unread_features())
         del self._selection  # with the matrices of the other candidates
-        for note in undefined_notes(job.goal.task, outcome.leaderboard[0].metrics):
+        for note in undefined_notes(job.goal.each[0].task, outcome.leaderboard[0].metrics):
             job.timeline.note(note, "warning")
         with job.stage("explain") as stage:
-            self._coverage = measure_coverage(outcome.held_out, job.goal.task, job.backend)
-            if self._coverage is not None:
-                stage.note(str(self._coverage))
+            each = zip(job.goal.each, outcome.held_out.each, strict=True)
+            self._coverage = [measure_coverage(held_out, goal.task, job.backend) for goal, held_out in each]
+            for goal, coverage in zip(job.goal.each, self._coverage, strict=True):
+                if coverage is not None:
+                    stage.note(f"{goal.target}: {coverage}" if job.goal.targets else str(coverage))
             explained = ExplainedRows.of(job, outcome)
             self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
@@ -255,7 +258,7 @@ class _Execution(JobBuilder, RunSteps):
         (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")
         if self._tuned:
             (folder / TUNED_YAML).write_text(job.config.origin.redactor.hide(tuned_yaml(self._tuned)), encoding="utf-8")
-        write_json(folder / "metrics.json", metrics_document(outcome, self._coverage))
+        write_json(folder / "metrics.json", metrics_document(outcome, job.goal, self._coverage))
 
     def report(self) -> None:
         from gpupipe.pipeline.run_report import write_report  # here: it imports the plotting libraries
@@ -269,8 +272,13 @@ class _Execution(JobBuilder, RunSteps):
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
         write_json(self._directory.path / "timeline.json", job.timeline.to_json())
-        document = metrics_document(outcome, self._coverage)
+        document = metrics_document(outcome, job.goal, self._coverage)
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
+
+
+def _known(coverage: IntervalCoverage) -> dict[str, float]:
+    """Return the values that are set, by name."""
+    return {name: value for name, value in asdict(coverage).items() if value is not None}
 
 
 def _describe(folds: Sequence[Fold], n_rows: int) -> str:
@@ -286,7 +294,8 @@ def _describe(folds: Sequence[Fold], n_rows: int) -> str:
 def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     """Return the predictions as a table: ``row``, the columns of ``source.id``, ``fold``, ``target``, predictions.
 
-    Each row is predicted, calibrated and labelled by a model and a decision that were fitted without it.
+    With several targets, the columns of each have its name: ``target_price``, ``prediction_price``. Each row is
+    predicted, calibrated and labelled by a model and a decision that were fitted without it.
     """
     assert job.row_ids is not None
     held_out, goal = outcome.held_out, job.goal
@@ -294,16 +303,19 @@ def _predictions_table(job: Job, outcome: LeaderboardResult) -> pa.Table:
     columns = {"row": pa.array(rows, pa.int64()), **read_identifiers(job.config, rows, job.files)}
     if held_out.folds is not None:
         columns["fold"] = pa.array(held_out.folds)
-    if held_out.truth is not None:
-        y = held_out.truth.y
-        is_coded = goal.task in CLASSIFICATION
-        columns["target"] = pa.array(goal.labels).take(pa.array(y.astype(np.int64))) if is_coded else pa.array(y)
+    for own, part in zip(goal.each, held_out.each, strict=True):
+        if part.truth is not None:
+            y, name = part.truth.y, output_of_target("target", own) if goal.targets else "target"
+            is_coded = own.task in CLASSIFICATION
+            columns[name] = pa.array(own.labels).take(pa.array(y.astype(np.int64))) if is_coded else pa.array(y)
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), goal, held_out.decision)
     return pa.table(columns | dict(zip(predicted.column_names, predicted.columns, strict=True)))
 
 
-def metrics_document(outcome: LeaderboardResult, coverage: IntervalCoverage | None = None) -> dict[str, Any]:
-    """Return the content of metrics.json."""
+def metrics_document(
+    outcome: LeaderboardResult, goal: Goal, coverage: Sequence[IntervalCoverage | None] = ()
+) -> dict[str, Any]:
+    """Return the content of metrics.json; `coverage` is that of each target."""
     models = {entry.label: entry.metrics for entry in outcome.leaderboard}
     document: dict[str, Any] = {"best": outcome.leaderboard[0].label, "models": models}
     validation = {entry.label: entry.validation for entry in outcome.leaderboard if entry.validation}
@@ -311,8 +323,9 @@ def metrics_document(outcome: LeaderboardResult, coverage: IntervalCoverage | No
         document["validation"] = validation
     if outcome.selection:
         document["selection"] = dict(outcome.selection)
-    if coverage is not None:
-        document["intervals"] = {name: value for name, value in asdict(coverage).items() if value is not None}
+    found = {own.target: _known(each) for own, each in zip(goal.each, coverage, strict=False) if each is not None}
+    if found:
+        document["intervals"] = found if goal.targets else next(iter(found.values()))
     latencies = {entry.label: entry.latency for entry in outcome.leaderboard if entry.latency is not None}
     if latencies:
         document["latency"] = {

@@ -13,6 +13,7 @@ from gpupipe.config import ModelEntry, resolved_yaml
 from gpupipe.metrics import METRICS, ColumnImportance, Points
 from gpupipe.metrics.settings import Importance as ImportanceSettings
 from gpupipe.pipeline.column_quality import column_quality
+from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explanation import ModelPlots
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
@@ -28,6 +29,7 @@ from gpupipe.report.data import (
     Lineage,
     Regression,
     ReportData,
+    TargetReport,
     TopGroup,
 )
 from gpupipe.report.intervals import IntervalCoverage
@@ -39,10 +41,16 @@ from gpupipe.units import format_latency
 
 def write_report(
     folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
-    directions: Mapping[str, Direction], drawing: ModelPlots, tuned: Sequence[ModelEntry] = (),
-    coverage: IntervalCoverage | None = None,
+    directions: Mapping[str, Direction], drawings: Sequence[ModelPlots], tuned: Sequence[ModelEntry] = (),
+    coverages: Sequence[IntervalCoverage | None] = (None,),
 ) -> None:  # fmt: skip
-    """Write report.html and plots/ into `folder`; `tuned` are the entries with the best parameters of a search."""
+    """Write report.html and plots/ into `folder`.
+
+    `drawings` and `coverages` are those of each target, `tuned` the entries with the best parameters of a search.
+    """
+    each = (job.of_targets() or [job], outcome.held_out.each, outcome.decision.targets or (outcome.decision,))
+    results = [_target_report(*parts) for parts in zip(*each, drawings, coverages, strict=True)]
+    one = results[0]
     config, name = job.config, job.metrics[0]
     n_test = 0 if outcome.held_out.folds is not None else len(outcome.held_out.rows)
     n_folds = 0 if outcome.held_out.folds is None else int(outcome.held_out.folds.max())
@@ -55,7 +63,7 @@ def write_report(
         device=job.backend.name,
         device_reason=config.origin.redactor.hide(job.backend.reason),
         task=job.goal.task,
-        target=job.goal.target,
+        target=", ".join(job.goal.names) or None,
         metric=name,
         higher_is_better=METRICS.get(name).greater_is_better,
         evaluated_on=_evaluated_on(n_folds, config.split.repeats),
@@ -65,16 +73,13 @@ def write_report(
         n_features=len(outcome.champion.features.features),
         n_inputs=len({name for inputs in outcome.champion.features.lineage.values() for name in inputs}),
         leaderboard=_with_tuned(leaderboard_rows(outcome.leaderboard), tuned, config.origin.redactor.hide),
-        classification=_classification(job, outcome, drawing),
-        regression=_regression(drawing),
-        quantiles=[QuantileRow(**asdict(each)) for each in drawing.quantiles or ()],
         selection=outcome.selection,
-        intervals=coverage,
+        targets=results if job.goal.targets else (),
         tried=outcome.tried,
         generated=outcome.generated,
         n_validation_rows=outcome.n_validation_rows,
         latency_note=_latency_note(outcome),
-        cluster_sizes=drawing.cluster_sizes or (),
+        cluster_sizes=drawings[0].cluster_sizes or (),
         losses=_losses(outcome.champion.model.history),
         importances=[
             ImportanceRow(name=i.name, mean=i.mean, std=i.std, direction=directions.get(i.name)) for i in importances
@@ -82,7 +87,7 @@ def write_report(
         importance_note=_importance_note(
             name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
         ),
-        columns=column_quality(job.table, job.goal.target, job.backend, job.rules.broken),
+        columns=column_quality(job.table, job.goal.names, job.backend, job.rules.broken),
         lineage=[Lineage(output=f.name, inputs=f.inputs, op=f.op) for f in outcome.champion.features.features],
         stages=[stage for stage in timeline["stages"] if stage["status"] != "running"],  # the report's has no end yet
         limits=timeline["limits"],
@@ -92,7 +97,26 @@ def write_report(
         config=resolved_yaml(config),
         versions=libraries(),
     )
+    if not job.goal.targets:
+        data = replace(
+            data, classification=one.classification, regression=one.regression, quantiles=one.quantiles,
+            intervals=one.intervals,
+        )  # fmt: skip
     render(data, folder, config.report)
+
+
+def _target_report(
+    job: Job, held_out: HeldOutPredictions, decision: Decision, drawing: ModelPlots, coverage: IntervalCoverage | None
+) -> TargetReport:
+    """Return the predictions of the target of a job with a single one; `decision` is exported."""
+    return TargetReport(
+        target=job.goal.target,
+        task=job.goal.task,
+        classification=_classification(job, held_out, decision, drawing),
+        regression=_regression(drawing),
+        quantiles=[QuantileRow(**asdict(each)) for each in drawing.quantiles or ()],
+        intervals=coverage,
+    )
 
 
 def _evaluated_on(n_folds: int, n_repeats: int) -> str:
@@ -136,12 +160,14 @@ def _latency_note(outcome: LeaderboardResult) -> str:
     )
 
 
-def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -> Classification | None:
+def _classification(
+    job: Job, held_out: HeldOutPredictions, decision: Decision, drawing: ModelPlots
+) -> Classification | None:
     drawn, counts = drawing.curves, drawing.confusion
     if drawn is None or counts is None:
         return None
     labels = [str(label) for label in job.goal.labels]
-    binary, truth = job.goal.task == "binary", outcome.held_out.truth
+    binary, truth = job.goal.task == "binary", held_out.truth
     rule = job.config.evaluate.threshold
     return Classification(
         roc=_curves(drawn.roc, labels),
@@ -152,9 +178,9 @@ def _classification(job: Job, outcome: LeaderboardResult, drawing: ModelPlots) -
         top=[TopGroup(n_rows=top.n_rows, hits=top.hits) for top in drawn.top[1:]],
         prevalence=float(np.average(truth.y, weights=truth.weights)) if binary and truth is not None else None,
         positive=labels[1] if binary else None,
-        threshold=float(outcome.decision.threshold) if binary else None,
+        threshold=float(decision.threshold) if binary else None,
         threshold_rule=rule if isinstance(rule, str) else "",
-        fold_thresholds=_fold_thresholds(outcome.held_out) if binary else (),
+        fold_thresholds=_fold_thresholds(held_out) if binary else (),
         confusion=Confusion(labels=labels, counts=counts),
     )
 

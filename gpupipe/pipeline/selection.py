@@ -17,6 +17,7 @@ from gpupipe.errors import LimitError
 from gpupipe.metrics.conformal import require_rows
 from gpupipe.pipeline.cross_validation import CrossValidatedCandidate, pool_predictions, score_selection
 from gpupipe.pipeline.decision import Decision, has_rule
+from gpupipe.pipeline.goal import Truth
 from gpupipe.pipeline.held_out_decisions import (
     decide_on,
     fixed_decision,
@@ -37,7 +38,6 @@ from gpupipe.pipeline.steps import (
     needs_validation,
     training_steps,
 )
-from gpupipe.pipeline.target import Truth
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.splits import Fold, final_training_rows, hold_out
@@ -150,7 +150,7 @@ class Selection(ABC):
             self._choose(best.label)
 
     def _note_decision(self, stage: Stage) -> None:
-        if note := self._decision_of(self.best.label).note:
+        for note in self._decision_of(self.best.label).notes:
             stage.note(note, "warning")
 
     @abstractmethod
@@ -217,7 +217,8 @@ class _ValidatedSelection(_HoldoutSelection):
     def __init__(self, job: Job, entries: Sequence[ModelEntry], folds: Sequence[Fold]) -> None:
         super().__init__(job, entries, folds)
         split, validation = job.config.split, job.config.evaluate.validation
-        self._held = hold_out(split, folds[0].train, validation, job.classes, job.groups, job.times, job.config.seed)
+        train, seed = folds[0].train, job.config.seed
+        self._held = hold_out(split, train, validation, job.strata(train), job.groups, job.times, seed)
         if (level := job.config.evaluate.intervals) is not None:
             require_rows(level, int(self._held.test.sum()))
         self._decisions: dict[str, Decision] = {}
@@ -320,7 +321,7 @@ class _CrossValidation(Selection):
                 for k, entry in enumerate(self.entries)
             }
             self._ranked = rank([model.entry() for model in self._tested.values()], job.metrics[0], lambda e: e.metrics)
-            if has_rule(job.config.evaluate, job.goal.task):
+            if any(has_rule(job.config.evaluate, task) for task in job.goal.tasks):
                 others = "the earlier folds" if job.times is not None else "the other folds"
                 stage.note(f"calibration and threshold of each fold are learned from {others}")
                 if job.times is not None:

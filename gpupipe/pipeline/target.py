@@ -1,9 +1,9 @@
-"""Target column: inference of the task, and conversion of its values to numbers."""
+"""Target columns: inference of the task, and conversion of their values to numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,89 +11,18 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.models import ModelSettings
+from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.settings import Label
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, Column
-from gpupipe.tasks import CLASSIFICATION, Task
-from gpupipe.typing import Array, ArrayNamespace
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
+from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Task of a run, with its target.
-
-    Attributes
-    ----------
-    task : Task
-    target : str, optional
-        The target column; None for clustering and embeddings.
-    labels : tuple
-        Label of each class code, for classification. Binary: (negative, positive).
-    note : str
-        How the task was inferred, for the log.
-    quantiles : tuple of float
-        Levels of the quantiles to predict, ascending, for the task quantile.
-    """
-
-    task: Task
-    target: str | None = None
-    labels: tuple[Any, ...] = ()
-    note: str = ""
-    quantiles: tuple[float, ...] = ()
-
-    def __repr__(self) -> str:
-        labels = ", ".join(map(repr, self.labels[:6])) + (
-            f", … {len(self.labels):,} in total" if len(self.labels) > 6 else ""
-        )
-        return f"Goal({self.task}, target={self.target!r}, labels=({labels}))"
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 0 unless the task is classification."""
-        return len(self.labels) if self.task in CLASSIFICATION else 0
-
-    @property
-    def quantile_names(self) -> tuple[str, ...]:
-        """Names of the predicted quantiles in outputs: ``quantile_0.1``."""
-        return tuple(f"quantile_{level:.12g}" for level in self.quantiles)
-
+Positives = Mapping[str, Sequence[Label]]
+"""Labels of the positive class, by target."""
 
 TableT = TypeVar("TableT", bound=EncodedTable)
-
-
-@dataclass(frozen=True)
-class Truth:
-    """True values of some rows, which predictions are compared with.
-
-    Attributes
-    ----------
-    y : array of float64, shape (n,)
-        Class codes or numbers.
-    weights : array of float64, shape (n,), optional
-        The weight of each row; None if all rows weigh 1.
-    """
-
-    y: Array
-    weights: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def mapped(self, function: Callable[[Array], Array]) -> Truth:
-        """Return the results of `function` for both arrays."""
-        return Truth(function(self.y), None if self.weights is None else function(self.weights))
-
-    def take(self, rows: Array) -> Truth:
-        """Return some of the rows, given as a mask or as row numbers."""
-        return self.mapped(lambda array: array[rows])
-
-    @staticmethod
-    def join(parts: Sequence[Truth], xp: ArrayNamespace) -> Truth:
-        """Return sets of rows as one."""
-        weights = [part.weights for part in parts if part.weights is not None]
-        return Truth(xp.concatenate([part.y for part in parts]), xp.concatenate(weights) if weights else None)
 
 
 @dataclass(frozen=True)
@@ -111,16 +40,19 @@ class TargetColumn:
     values: Array
 
     @classmethod
-    def of(cls, table: EncodedTable, name: str | None, backend: Backend) -> TargetColumn | None:
-        """Return the column `name`, or None without a name.
+    def all_of(cls, table: EncodedTable, names: Sequence[str], backend: Backend) -> tuple[TargetColumn, ...]:
+        """Return the columns with these names; arguments and errors as in `of`."""
+        return tuple(cls.of(table, name, backend) for name in names)
+
+    @classmethod
+    def of(cls, table: EncodedTable, name: str, backend: Backend) -> TargetColumn:
+        """Return the column `name`.
 
         Raises
         ------
         SchemaError
             If there is no such column, or its kind cannot be a target.
         """
-        if name is None:
-            return None
         column = table.schema[name]
         if column.kind in ("datetime", "text"):
             raise SchemaError(
@@ -132,23 +64,72 @@ class TargetColumn:
 
 
 def find_goal(
-    target: TargetColumn | None,
-    positives: Sequence[Label],
+    targets: Sequence[TargetColumn],
+    positives: Positives,
     models: Sequence[ModelSettings],
     quantiles: tuple[float, ...] = (),
 ) -> Goal:
-    """Infer the task from the target, or from the models without a target; quantile if `quantiles` are given.
+    """Infer the task from the targets, or from the models without a target; quantile if `quantiles` are given.
 
     Raises
     ------
     DataError
-        If the target has no value, or a single one.
+        If a target has no value, or a single one.
     ConfigError
-        If the positive label is not a value of the target, the models have no common task, or the target of
-        quantiles is not a number.
+        If the positive label is not a value of the target, the models have no common task, the target of quantiles is
+        not a number, or several targets are neither all numbers nor all of classes.
     """
-    if target is None:
+    if not targets:
         return _without_target(models)
+    if len(targets) > 1:
+        return _several(targets, positives)
+    return _single(targets[0], positives.get(targets[0].column.name, ()), quantiles)
+
+
+def _several(targets: Sequence[TargetColumn], positives: Positives) -> Goal:
+    known = all_known(targets)
+    if not known.any():
+        missing = [f"{target.column.name!r} in {int((~all_known([target])).sum()):,} rows" for target in targets]
+        raise DataError(
+            f"no row has a value of every target; missing: {', '.join(missing)}",
+            where="source.target",
+            fix="predict them in separate runs",
+            names=[target.column.name for target in targets],
+        )
+    with_all = [replace(target, values=target.values[known]) for target in targets]
+    goals = [_single(target, positives.get(target.column.name, ())) for target in with_all]
+    numbers = [goal for goal in goals if goal.task in REGRESSION]
+    if numbers and len(numbers) < len(goals):
+        kinds = "; ".join(goal.note for goal in goals)  # a number with two values has two classes
+        raise ConfigError(
+            f"several targets must be all numbers, or all have classes ({kinds})",
+            where="source.target",
+            fix="predict them in separate runs, or declare a number as categorical in source.schema",
+            names=[goal.target or "" for goal in goals],
+        )
+    _require_distinct_outputs(goals)
+    kinds = "numbers" if numbers else "targets with classes"
+    note = f"multioutput: {len(goals)} {kinds}; {'; '.join(goal.note for goal in goals)}"
+    return Goal("multioutput", None, (), note, targets=tuple(goals))
+
+
+def _require_distinct_outputs(goals: Sequence[Goal]) -> None:
+    """Raise ConfigError if columns of the predictions would have the same name."""
+    found: dict[str, str] = {}
+    for goal in goals:
+        for label in goal.labels:
+            name = output_of_target(f"probability_{label}", goal)
+            if name in found:
+                raise ConfigError(
+                    f"the targets {found[name]!r} and {goal.target!r} would both have the output {name!r}",
+                    where="source.target",
+                    fix="rename one of them",
+                    names=[found[name], goal.target or ""],
+                )
+            found[name] = goal.target or ""
+
+
+def _single(target: TargetColumn, positives: Sequence[Label], quantiles: tuple[float, ...] = ()) -> Goal:
     name = target.column.name
     _require_values(target, positives)
     if quantiles:
@@ -204,14 +185,6 @@ def _bounds(target: TargetColumn) -> tuple[int | float, ...]:
     return (_plain(low),) if low == high else (_plain(low), _plain(high))
 
 
-def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tuple[Any, ...]:
-    """Return the classes that occur in the test rows but not in the training rows, given as masks."""
-    if y is None or not goal.labels:
-        return ()
-    seen, asked = (np.unique(y[mask]).astype(np.intp) for mask in (train, test))
-    return tuple(goal.labels[code] for code in np.setdiff1d(asked, seen))
-
-
 def _without_target(models: Sequence[ModelSettings]) -> Goal:
     common = frozenset[Task]({"clustering", "embedding"}).intersection(*(type(m).tasks for m in models))
     if not models or not common:
@@ -265,21 +238,38 @@ def _text(label: Any) -> str:
     return str(_plain(label)) if isinstance(label, (int, float)) else str(label)
 
 
-def known_rows(table: TableT, target: TargetColumn | None, backend: Backend) -> tuple[TableT, Array]:
-    """Return the rows whose target is not null, and their positions in `table` (int32, or int64 if too many)."""
+def known_rows(table: TableT, targets: Sequence[TargetColumn], backend: Backend) -> tuple[TableT, Array]:
+    """Return the rows in which no target is null, and their positions in `table` (int32, or int64 if too many)."""
     index = np.int32 if table.n_rows < 2**31 else np.int64
-    if target is None:
+    if not targets:
         return table, np.arange(table.n_rows, dtype=index)
-    values = target.values
-    known = ~np.isnan(values) if values.dtype.kind == "f" else values >= FIRST_LEVEL
+    known = all_known(targets)
     rows = np.flatnonzero(known).astype(index)
     return (table, rows) if len(rows) == table.n_rows else (table.take(known, backend), rows)
 
 
-def target_values(target: TargetColumn | None, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array | None:
-    """Return the target of `rows`, float64, shape (len(rows),): class codes 0..k-1 or numbers; None without one."""
-    if target is None:
+def all_known(targets: Sequence[TargetColumn]) -> Array:
+    """Return the mask of the rows in which no target is null."""
+    each = [~np.isnan(own.values) if own.values.dtype.kind == "f" else own.values >= FIRST_LEVEL for own in targets]
+    known: Array = np.logical_and.reduce(each)
+    return known
+
+
+def target_values(targets: Sequence[TargetColumn], rows: Array, goal: Goal, positives: Positives) -> Array | None:
+    """Return the targets of `rows`, float64: class codes 0..k-1 or numbers; None without one.
+
+    Their shape is (len(rows),), or (len(rows), n_targets) for several targets, column-major.
+    """
+    if not targets:
         return None
+    columns = [
+        _values(target, rows, own, positives.get(target.column.name, ()))
+        for target, own in zip(targets, goal.each, strict=True)
+    ]
+    return np.stack(columns).T if goal.targets else columns[0]
+
+
+def _values(target: TargetColumn, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array:
     column = target.column
     values = target.values if len(rows) == len(target.values) else target.values[rows]
     if goal.task not in CLASSIFICATION:

@@ -16,7 +16,6 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view
-from gpupipe.tasks import CLASSIFICATION
 from gpupipe.tensors.batch import Metadata, TensorBatch
 from gpupipe.typing import Array
 
@@ -50,8 +49,9 @@ def _batch(
     metadata = Metadata(
         names=tuple(name for name in features.names if name not in ids),
         vocabularies={name: levels[name] for name in ids if name in levels},
-        labels=job.goal.labels,
+        labels=tuple(own.labels for own in job.goal.targets if own.labels) or job.goal.labels,
         task=job.goal.task,
+        targets=job.goal.names if job.goal.targets else (),
     )
     weight = None if job.weights is None else job.backend.to_device(job.weights[mask].astype(np.float32))
     return TensorBatch.of_matrix(X, ids, target=_target(job, mask, codes), weight=weight, metadata=metadata)
@@ -61,4 +61,4 @@ def _target(job: Job, mask: Array, codes: str) -> Array | None:
     y = job.target(mask)
     if y is None:
         return None
-    return job.backend.to_device(copy_of(np.asarray(y, codes if job.goal.task in CLASSIFICATION else np.float32)))
+    return job.backend.to_device(copy_of(np.asarray(y, codes if job.goal.has_classes else np.float32)))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.event_ops import entity_columns
@@ -18,7 +20,7 @@ from gpupipe.features.statistics.training import Statistics, make_statistics
 from gpupipe.models import ONE_PROCESS, FitContext, FittedModel, Resources
 from gpupipe.models.best import Best
 from gpupipe.models.matrix import fit_matrix
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.goal import Goal
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.tasks import View
@@ -64,7 +66,7 @@ class TrainingSet:
     Attributes
     ----------
     n_rows : int
-    y : array of float64, shape (n_rows,), optional
+    y : array of float64, shape (n_rows,), or (n_rows, k) for several targets, optional
     statistics : Statistics, optional
         Statistics of the encoded rows; None once they are released.
     derivation : Derivation, optional
@@ -108,16 +110,27 @@ def select_rows(
     weights: Array | None = None,
 ) -> TrainingSet:
     """Return the rows where `mask` is true as a training set."""
-    withheld = withheld_columns(goal.target, config)
+    withheld = withheld_columns(goal.names, config)
     rows = table.select(table.schema.without(withheld)).take(mask, backend)
     values = None if y is None else y[mask]
     groups, times, weights = (None if column is None else column[mask] for column in (groups, times, weights))
-    target = None if values is None else Target(values, goal.n_classes, groups, times)
+    target = None if values is None else feature_target(values, goal, groups, times)
     statistics = make_statistics(rows, backend, target, config.seed, weights)
     return TrainingSet(rows.n_rows, values, statistics, derivation, withheld, groups, times, weights)
 
 
-def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
+def feature_target(y: Array, goal: Goal, groups: Array | None = None, times: Array | None = None) -> Target:
+    """Return the target of training rows as feature ops take it."""
+    if not goal.targets:
+        return Target(y, goal.n_classes, groups, times)
+    first, *others = [
+        Target(np.ascontiguousarray(column), own.n_classes, groups, times, own.target or "")
+        for column, own in zip(y.T, goal.targets, strict=True)
+    ]
+    return replace(first, others=tuple(others))
+
+
+def withheld_columns(targets: Sequence[str], config: Config) -> dict[str, str]:
     """Return the columns excluded from features, with the reason; they may include columns not in the table."""
     split, names = config.split, {name: "source.drop drops it" for name in config.source.drop if name[:1] != "@"}
     keys, made = key_columns(config.features), key_columns(config.features, entity_columns(config))
@@ -128,7 +141,7 @@ def withheld_columns(target: str | None, config: Config) -> dict[str, str]:
     named += [(config.source.weight, "it is the weight of the rows (source.weight)")]
     names |= {name: reason for name, reason in named if name}
     names |= dict.fromkeys(config.source.id, "it is an identifier (source.id)")
-    return names | ({target: "it is the target"} if target else {})
+    return names | dict.fromkeys(targets, "it is the target" if len(targets) == 1 else "it is a target")
 
 
 def fit_view(rows: TrainingSet, view: View, ops: Sequence[FeatureOp], backend: Backend) -> tuple[FittedFeatures, Any]:
@@ -175,7 +188,7 @@ def train(
     context = FitContext(
         backend, goal.task, config.seed, goal.n_classes, features.categorical, features.names,
         [str(label) for label in goal.labels], resources, groups=rows.groups, times=rows.times, weights=rows.weights,
-        metric=metric, quantiles=goal.quantiles, views=features.views,
+        metric=metric, quantiles=goal.quantiles, targets=goal.specs, views=features.views,
     )  # fmt: skip
     start = time.perf_counter()
     if isinstance(entry.params, Best):
@@ -194,3 +207,13 @@ def train(
     if notes:
         model = replace(model, notes=(*notes, *model.notes))
     return TrainedModel(entry, features, model, time.perf_counter() - start, search)
+
+
+def require_joint(
+    entries: Sequence[ModelEntry], goal: Goal, features: Mapping[View, FittedFeatures] | None = None
+) -> None:
+    """Raise ConfigError if a model that learns several targets together cannot learn these, from its features."""
+    for entry in entries if goal.targets else ():
+        if entry.params.learns_jointly:
+            own = (features or {}).get(entry.params.view)
+            entry.params.require_targets(goal.specs, own is not None and bool(own.categorical))

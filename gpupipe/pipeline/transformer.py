@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
@@ -89,7 +95,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the ops to `X`.
 
         Parameters
@@ -97,8 +103,11 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         X : frame, or array of numbers or strings, shape (n_rows, n_columns)
             Frames are those of pandas, polars, pyarrow, cuDF and DuckDB, objects with ``__arrow_c_stream__``, and dicts
             of sequences.
-        y : array, shape (n_rows,), optional
+        y : array, shape (n_rows,), or (n_rows, n_targets) for several targets, optional
             Class labels or numbers; required by target encodings.
+        sample_weight : array, shape (n_rows,), optional
+            Weight of each row in statistics, from 0: a row with weight 2 counts as two equal rows, one with weight 0 as
+            none.
 
         Returns
         -------
@@ -113,26 +122,30 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         DataError
             If `X` is neither a frame nor an array.
         ValueError
-            As in scikit-learn's estimators: if an array is not 2-D, or `y` has another length.
+            As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, or a weight
+            is negative.
         """
-        self._fit(X, y)
+        self._fit(X, y, sample_weight)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Array:
         """Fit the ops to `X`, and return the matrix of `X` with cross-fitted target encodings.
 
         With target encodings, the result differs from ``fit(X, y).transform(X)``, as it does for scikit-learn's
-        TargetEncoder.
+        TargetEncoder. Rows with weight 0 are transformed like new rows.
         """
-        table, backend = self._fit(X, y)
-        return self._handed(self.fitted_.transform_training(table, backend), backend)
+        table, backend, is_used = self._fit(X, y, sample_weight)
+        training = self._handed(self.fitted_.transform_training(table, backend), backend)
+        if is_used is None:
+            return training
+        found = self._transformed(X)
+        found[is_used] = training
+        return found
 
     def transform(self, X: Any) -> Array:
         """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major."""
         check_is_fitted(self)
-        backend = choose(self.device)
-        table = self.fitted_.encode(self._arrow(X, reset=False), backend)
-        return self._handed(self.fitted_.transform(table, backend), backend)
+        return self._transformed(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the output columns, ndarray of str, shape (n_outputs,)."""
@@ -140,7 +153,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         _check_feature_names_in(self, input_features)
         return np.asarray(self.fitted_.names, dtype=object)
 
-    def _fit(self, X: Any, y: Any) -> tuple[Table, Any]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table, Any, Array | None]:
+        """Fit the ops; return the encoded rows, the backend, and a mask of the rows with a weight if some have none."""
         if self.view not in get_args(View):
             views = ", ".join(map(repr, get_args(View)))
             hint = did_you_mean(str(self.view), get_args(View))
@@ -155,11 +169,25 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             main = HistoryRows.of_arrow(table, arrow, "the table")
             table, derivation = derive(derived, DerivationSources(main, {}, backend))
             table = table.select(table.schema.without(key_columns(ops)))
-        statistics = Statistics(table, backend, None if y is None else _target(y, table.n_rows), self.random_state)
+        target, weights, is_used = None if y is None else _target(y, table.n_rows), None, None
+        if sample_weight is not None:
+            rows = np.empty((table.n_rows, 1))
+            weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+            if not (weights > 0).all():
+                is_used = weights > 0
+                table, weights = table.take(is_used, backend), weights[is_used]
+                target = None if target is None else target.take(is_used)
+        statistics = Statistics(table, backend, target, self.random_state, weights=weights)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
             warnings.warn(yaml_to_python(text), stacklevel=3)
-        return statistics.table, backend
+        return statistics.table, backend, is_used
+
+    def _transformed(self, X: Any) -> Array:
+        """Return the matrix of `X` as an array; `transform` returns a frame after ``set_output``."""
+        backend = choose(self.device)
+        table = self.fitted_.encode(self._arrow(X, reset=False), backend)
+        return self._handed(self.fitted_.transform(table, backend), backend)
 
     def _handed(self, matrix: Array, backend: Backend) -> Array:
         """Return the matrix as NumPy array unless the device is "gpu", because scikit-learn does not accept CuPy's."""
@@ -207,8 +235,14 @@ def _declared(schema: Any) -> dict[str, DeclaredColumn]:
 def _target(y: Any, n_rows: int) -> Target:
     from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-    y = column_or_1d(y)
     check_consistent_length(y, np.empty(n_rows))
+    values = y if hasattr(y, "iloc") else np.asarray(y)
+    if values.ndim == 2 and values.shape[1] > 1:
+        names = map(str, getattr(values, "columns", [f"y{i}" for i in range(values.shape[1])]))
+        columns = [values.iloc[:, i] if hasattr(values, "iloc") else values[:, i] for i in range(values.shape[1])]
+        found = [replace(_target(column, n_rows), name=name) for column, name in zip(columns, names, strict=True)]
+        return replace(found[0], others=tuple(found[1:]))
+    y = column_or_1d(y)
     if type_of_target(y) in ("binary", "multiclass"):
         classes, codes = np.unique(y, return_inverse=True)
         return Target(codes.astype(np.float64), len(classes))

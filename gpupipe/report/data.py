@@ -232,6 +232,28 @@ class Lineage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TargetReport:
+    """The predictions of one target by the best model.
+
+    Attributes
+    ----------
+    target : str, optional
+    task : str
+    classification, regression : optional
+        At most one of them.
+    quantiles : sequence of QuantileRow
+    intervals : IntervalCoverage, optional
+    """
+
+    target: str | None
+    task: str
+    classification: Classification | None = None
+    regression: Regression | None = None
+    quantiles: Sequence[QuantileRow] = ()
+    intervals: IntervalCoverage | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportData:
     """All contents of the page.
 
@@ -248,6 +270,7 @@ class ReportData:
     task : str
         ``"binary"``, ``"multiclass"``, ``"regression"``…
     target : str, optional
+        The target column; of several targets, all of them as text.
     metric : str
         The headline metric: a key of each row's `metrics`.
     higher_is_better : bool
@@ -265,9 +288,11 @@ class ReportData:
     leaderboard : sequence of LeaderboardRow
         In the order to be shown; exactly one is the best.
     classification, regression : optional
-        At most one of them.
+        At most one of them; none with several targets.
     quantiles : sequence of QuantileRow
         Quantile regression only: each predicted quantile, lowest first.
+    targets : sequence of TargetReport
+        Several targets only: the predictions of each.
     selection : mapping of str to float
         Under cross-validation with several models: metrics of each fold's rows by the model that the other folds rank
         first. The mean of the best model itself is optimistic, since the same rows have selected it.
@@ -323,6 +348,7 @@ class ReportData:
     classification: Classification | None = None
     regression: Regression | None = None
     quantiles: Sequence[QuantileRow] = ()
+    targets: Sequence[TargetReport] = ()
     selection: Mapping[str, float] = field(default_factory=dict)
     intervals: IntervalCoverage | None = None
     tried: TriedCounts = field(default_factory=TriedCounts)
@@ -342,6 +368,15 @@ class ReportData:
     warnings: Sequence[str] = ()
     config: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def results(self) -> Sequence[TargetReport]:
+        """The predictions of each target, also of a single one."""
+        whole = TargetReport(
+            target=self.target, task=self.task, classification=self.classification, regression=self.regression,
+            quantiles=self.quantiles, intervals=self.intervals,
+        )  # fmt: skip
+        return self.targets or (whole,)
 
     @property
     def best(self) -> LeaderboardRow:

@@ -28,6 +28,7 @@ CAPTIONS = {
     "training": "Training loss of the best model by epoch",
     "tuning": "Score of each trial, and the best so far",
 }
+OF_PREDICTIONS = ("gains", "roc", "precision_recall", "calibration", "predicted_actual", "residuals")
 MAX_IMPORTANCES = 20
 MAX_CLASSES = 20  # of a confusion table
 MAX_COLUMNS = 500  # of the tables of columns
@@ -70,10 +71,11 @@ def draw(data: ReportData) -> dict[str, str]:
     from gpupipe.report.tuning_plot import draw_tuning
 
     plots: dict[str, str] = {}
-    if data.classification is not None:
-        plots |= draw_classification(data.classification)
-    if data.regression is not None:
-        plots |= draw_regression(data.regression)
+    for i, result in enumerate(data.results, 1):
+        found = {} if result.classification is None else draw_classification(result.classification)
+        if result.regression is not None:
+            found |= draw_regression(result.regression)
+        plots |= {_stem(name, i, data): svg for name, svg in found.items()}
     if data.losses:
         plots |= draw_training(data.losses)
     for stem, row in _searches(data):
@@ -88,21 +90,34 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
 
     drawn = {name: Markup(inline_svg(svg, name, _caption(name))) for name, svg in plots.items()}
     searches = [(row, drawn.pop(stem, None)) for stem, row in _searches(data)]
+    results: list[dict[str, Any]] = []
+    for i, result in enumerate(data.results, 1):
+        own = [(name, drawn.pop(stem)) for name in OF_PREDICTIONS if (stem := _stem(name, i, data)) in drawn]
+        results.append(
+            {
+                "target": result,
+                "figures": [(_caption(name), svg) for name, svg in own],
+                "gains": [] if result.classification is None else gain_rows(result.classification),
+                "at_threshold": at_threshold(result.classification),
+            }
+        )
     figures = [(_caption(name), svg) for name, svg in drawn.items()]
+    if len(results) == 1:
+        results[0]["figures"] += figures
+        figures = []
     influential = [item for item in data.importances if item.is_measurable]
     template = _environment().get_template("page.html")
     return template.render(
         data=data,
         best=data.best,
         title=title or data.name,
+        results=results,
         figures=figures,
         metrics=text.metric_names(data.best.metrics),
         sentences=result_sentences(data),
         basis=evaluation_basis(data),
         comparison=comparison_sentence(data),
         searches=searches,
-        gains=[] if data.classification is None else gain_rows(data.classification),
-        at_threshold=at_threshold(data.classification),
         total_seconds=_total_seconds(data),
         influential=influential,
         without_influence=[item for item in data.importances if not item.is_measurable],
@@ -126,6 +141,11 @@ def _searches(data: ReportData) -> list[tuple[str, LeaderboardRow]]:
     """Return the leaderboard's rows with a search, the exported one first, each with the stem of its plot."""
     found = sorted((row for row in data.leaderboard if row.search is not None), key=lambda row: row is not data.best)
     return [(f"tuning-{i}" if i > 1 else "tuning", row) for i, row in enumerate(found, 1)]
+
+
+def _stem(name: str, position: int, data: ReportData) -> str:
+    """Return the file stem of a plot of a target; those of several targets have their positions."""
+    return f"{name}-{position}" if data.targets else name
 
 
 def _caption(stem: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData
+from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData, TargetReport
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import quantile_sentences
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
 
 MOST_MEMBERS = 5  # in a line
+MOST_TARGETS = 5  # whose results are sentences
 
 
 def result_sentences(data: ReportData) -> list[str]:
@@ -30,22 +31,27 @@ def result_sentences(data: ReportData) -> list[str]:
     Of the 100 test rows with the highest predicted probability of Churn = Yes, 69 are Yes
     of 100 chosen at random, 27 would be.
     """
-    found = _prediction_sentences(data)
-    return found if data.intervals is None else [*found, _coverage(data.intervals, data.target or "the target")]
-
-
-def _prediction_sentences(data: ReportData) -> list[str]:
     rows = "test rows" if data.rows_test else "rows"
-    if data.classification is not None:
-        target = data.target or "the target"
-        if data.task == "binary":
-            return _binary(data.classification, target, rows)
-        return [] if data.classification.confusion is None else _multiclass(data.classification.confusion, target, rows)
-    if data.regression is not None:
-        return _regression(data.regression, data.target or "value", rows)
-    if data.quantiles:
-        return quantile_sentences(data.quantiles, data.target or "value", rows)
-    return _clusters(data.cluster_sizes, rows) if data.cluster_sizes else []
+    if data.cluster_sizes:
+        return _clusters(data.cluster_sizes, rows)
+    several, found = len(data.results) > 1, []
+    for result in data.results[:MOST_TARGETS]:
+        sentences = _prediction_sentences(result, rows)
+        found += sentences[:1] if several else sentences
+        if result.intervals is not None and not several:
+            found.append(_coverage(result.intervals, result.target or "the target"))
+    return found
+
+
+def _prediction_sentences(result: TargetReport, rows: str) -> list[str]:
+    if (found := result.classification) is not None:
+        target = result.target or "the target"
+        if result.task == "binary":
+            return _binary(found, target, rows)
+        return [] if found.confusion is None else _multiclass(found.confusion, target, rows)
+    if result.regression is not None:
+        return _regression(result.regression, result.target or "value", rows)
+    return quantile_sentences(result.quantiles, result.target or "value", rows) if result.quantiles else []
 
 
 def evaluation_basis(data: ReportData) -> str:

@@ -17,6 +17,7 @@ TASK_TITLES = {
     "multiclass": "Multi-class classification",
     "regression": "Regression",
     "quantile": "Quantile regression",
+    "multioutput": "Prediction",
     "clustering": "Clustering",
     "embedding": "Embedding",
 }
@@ -135,8 +136,13 @@ def spread(values: Any, name: str) -> str:
 
 
 def metric_names(values: Any) -> list[str]:
-    """Return the names in a mapping of metrics, without the standard deviations."""
-    return [name for name in values if not (name.endswith("_std") and name.removesuffix("_std") in values)]
+    """Return the names in a mapping of metrics, without the standard deviations and the metrics of each target."""
+    return [
+        name
+        for name in values
+        if not (name.endswith("_std") and name.removesuffix("_std") in values)
+        and not (name.endswith("]") and name.partition("[")[0] in values)
+    ]
 
 
 def metric_title(name: str) -> str:

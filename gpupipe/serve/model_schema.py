@@ -23,8 +23,20 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
         "labels": list(goal.labels),
         "quantiles": list(goal.quantiles),
         "threshold": scorer.decision.threshold if goal.task == "binary" else None,
+        "targets": [
+            {
+                "target": own.target,
+                "task": own.task,
+                "labels": list(own.labels),
+                "threshold": decided.threshold if own.task == "binary" else None,
+            }
+            for own, decided in zip(goal.targets, scorer.decision.targets, strict=True)
+        ],
         "columns": describe_columns(model),
-        "outputs": [{"name": output.name, "type": output.type} for output in model.outputs],
+        "outputs": [
+            {"name": output.name, "type": output.type, **({"target": output.target} if output.target else {})}
+            for output in model.outputs
+        ],
     }
 
 

@@ -79,9 +79,7 @@ def openapi_document(model: ServedModel, settings: ServeSettings, has_token: boo
 def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
     row = _row_schema(model)
     outputs = {
-        output.name: {"type": OUTPUT_TYPES[output.type]}
-        if output.name != "prediction" or not model.scorer.goal.labels
-        else {"enum": list(model.scorer.goal.labels)}
+        output.name: {"enum": list(output.labels)} if output.labels else {"type": OUTPUT_TYPES[output.type]}
         for output in model.outputs
     }
     many: Json = {"type": "array", "maxItems": settings.max_rows}

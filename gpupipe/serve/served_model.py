@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import time
@@ -15,8 +15,11 @@ import numpy as np
 
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import CellProblem, ConfigError, GpupipeError, RowError
-from gpupipe.models.fitted.base import Prediction
+from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.pipeline.model.folder import model_folder
+from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.coalescer import Coalescer, Columns
 from gpupipe.serve.problems import MOST_PROBLEMS, invalid_rows
@@ -36,10 +39,16 @@ class Output:
     ----------
     name : str
     type : OutputType
+    labels : tuple
+        The classes, of a predicted class.
+    target : str
+        The target, if there are several.
     """
 
     name: str
     type: OutputType
+    labels: tuple[Any, ...] = ()
+    target: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +129,11 @@ class ServedModel:
 
     def columns(self, prediction: Prediction) -> Columns:
         """Return the values of each output as Python values."""
-        values = self.scorer.values(prediction)
-        probability, intervals = prediction.probability, self.scorer.decision.intervals
-        if probability is not None:
-            of_classes = [1.0 - probability, probability] if probability.ndim == 1 else probability.T
-            columns = [values, *of_classes, *([] if intervals is None else intervals.members(probability).T)]
-            return [column.tolist() for column in columns]
-        if prediction.distance is not None:
-            return [values.tolist(), prediction.distance.tolist()]
-        ends = () if intervals is None else intervals.interval(prediction.output)
-        columns = [values] if values.ndim == 1 else list(values.T)
-        return [column.tolist() for column in (*columns, *ends)]
+        goal, decision = self.scorer.goal, self.scorer.decision
+        if not goal.targets:
+            return _columns(prediction, goal, decision)
+        each = zip(prediction.parts, goal.targets, decision.targets, strict=True)
+        return [column for part, own, decided in each for column in _columns(part, own, decided)]
 
     def coalescer(self, max_rows: int, wait_seconds: float, on_batch: Callable[[int], None]) -> Coalescer:
         """Return a queue that predicts with this model."""
@@ -171,22 +174,50 @@ def identify(path: str | Path) -> Identity | None:
     return str(folder), found.st_ino, found.st_mtime_ns, found.st_size
 
 
+def _columns(prediction: Prediction, goal: Goal, decision: Decision) -> Columns:
+    """Return the values of the outputs of one target as Python values."""
+    values = prediction_values(prediction, goal, decision)
+    probability, intervals = prediction.probability, decision.intervals
+    if probability is not None:
+        of_classes = [1.0 - probability, probability] if probability.ndim == 1 else probability.T
+        columns = [values, *of_classes, *([] if intervals is None else intervals.members(probability).T)]
+        return [column.tolist() for column in columns]
+    if prediction.distance is not None:
+        return [values.tolist(), prediction.distance.tolist()]
+    ends = () if intervals is None else intervals.interval(prediction.output)
+    columns = [values] if values.ndim == 1 else list(values.T)
+    return [column.tolist() for column in (*columns, *ends)]
+
+
 def _kinds(scorer: Scorer) -> dict[str, str]:
     return {column.source: column.kind for column in scorer.columns}
 
 
 def _outputs(scorer: Scorer) -> tuple[Output, ...]:
-    goal, has_intervals = scorer.goal, scorer.decision.intervals is not None
-    if goal.labels:
-        probabilities = [Output(f"probability_{label}", "number") for label in goal.labels]
-        sets = [Output(f"set_{label}", "boolean") for label in goal.labels] if has_intervals else []
-        return Output("prediction", _label_type(goal.labels)), *probabilities, *sets
-    if goal.task == "clustering":
-        return Output("prediction", "integer"), Output("distance", "number")
+    goal, decision = scorer.goal, scorer.decision
+    if goal.targets:
+        each = zip(goal.targets, decision.targets, strict=True)
+        return tuple(
+            replace(output, name=output_of_target(output.name, own), target=own.target or "")
+            for own, decided in each
+            for output in _outputs_of(own, decided)
+        )
     if goal.task == "embedding":
         row = scorer.encoder.encode([dict.fromkeys(scorer.inputs)])
         width = scorer.values(scorer.predict_cells(row)).shape[1]
         return tuple(Output(f"embedding_{i}", "number") for i in range(width))
+    return _outputs_of(goal, decision)
+
+
+def _outputs_of(goal: Goal, decision: Decision) -> tuple[Output, ...]:
+    """Return the outputs of one target, or of clusters."""
+    has_intervals = decision.intervals is not None
+    if goal.labels:
+        probabilities = [Output(f"probability_{label}", "number") for label in goal.labels]
+        sets = [Output(f"set_{label}", "boolean") for label in goal.labels] if has_intervals else []
+        return Output("prediction", _label_type(goal.labels), goal.labels), *probabilities, *sets
+    if goal.task == "clustering":
+        return Output("prediction", "integer"), Output("distance", "number")
     ends = ["lower", "upper"] if has_intervals else []
     return tuple(Output(name, "number") for name in [*(goal.quantile_names or ["prediction"]), *ends])
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
-from gpupipe.pipeline.target import Goal, TargetColumn, find_goal, known_rows, target_values
+from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.starter.columns import TableColumns
 from gpupipe.starter.facts import ColumnFacts
 from gpupipe.starter.leaks import find_leaks
@@ -92,8 +93,8 @@ def analyse_target(columns: TableColumns, wanted: str) -> TargetAnalysis:
     table, backend = columns.encoded(), choose("cpu")
     read = TargetColumn.of(table, target, backend)
     goal, positive = _goal(read, columns.facts[target])
-    table, rows = known_rows(table, read, backend)
-    y = target_values(read, rows, goal, [positive.label] if positive else [])
+    table, rows = known_rows(table, (read,), backend)
+    y = target_values((read,), rows, goal, {target: [positive.label]} if positive else {})
     assert y is not None
     counts = np.bincount(y.astype(int), minlength=goal.n_classes).tolist() if goal.n_classes else []
     sample = draw_sample(table, y, goal.task, target)
@@ -135,14 +136,14 @@ def _with_target(columns: TableColumns, target: str) -> TableColumns:
     return replace(columns, dropped=dropped, declared=declared).declare({target: classes} if classes else {})
 
 
-def _goal(read: TargetColumn | None, target: ColumnFacts) -> tuple[Goal, PositiveLabel | None]:
+def _goal(read: TargetColumn, target: ColumnFacts) -> tuple[Goal, PositiveLabel | None]:
     """Return the task as ``gpupipe run`` infers it, and for two classes the positive label."""
-    goal = find_goal(read, (), ())
+    goal = find_goal((read,), {}, ())
     if goal.task != "binary":
         return goal, None
     counts = {str(value): int(n) for value, n in zip(target.distinct.to_pylist(), target.counts, strict=True)}
     positive = choose_positive(goal.labels, counts)
-    return find_goal(read, [positive.label], ()), positive
+    return find_goal((read,), {read.column.name: [positive.label]}, ()), positive
 
 
 def _duplicates(columns: TableColumns) -> int:

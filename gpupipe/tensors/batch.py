@@ -40,9 +40,12 @@ class Metadata:
     cardinalities : tuple of int
         Number of ids of each column of ``ids``: an id is less than that.
     labels : tuple
-        Class labels; the target holds their positions. Empty for a numeric target.
+        Class labels; the target holds their positions. Empty for a numeric target. Of several targets with classes, the
+        labels of each.
     task : str
-        ``"binary"``, ``"multiclass"``, ``"regression"``; ``""`` if unknown.
+        ``"binary"``, ``"multiclass"``, ``"regression"``, ``"multioutput"``; ``""`` if unknown.
+    targets : tuple of str
+        Names of several targets, in the order of their columns.
     """
 
     names: tuple[str, ...] = ()
@@ -51,6 +54,7 @@ class Metadata:
     cardinalities: tuple[int, ...] = ()
     labels: tuple[Any, ...] = ()
     task: str = ""
+    targets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         task = self.task or "unknown task"
@@ -72,7 +76,7 @@ class TensorBatch(Generic[A]):
         Numeric columns; a missing value is NaN.
     ids : array of int32, shape (n, c), optional
         Categorical columns: 0 null, 1 unseen, 2 rare, 3 and above the levels. None without categorical columns.
-    target : array of shape (n,), optional
+    target : array of shape (n,), or (n, k) for several targets, optional
         float32 for regression, int64 class codes for classification.
     weight : array of float32, shape (n,), optional
         Weight of each row.
@@ -190,7 +194,8 @@ class TensorBatch(Generic[A]):
         categorical : mapping of str to int
             Names of the last c columns, in order, and the number of ids of each: at most 2**24, the limit up to which
             float32 is exact.
-        target, weight : arrays of shape (n,), optional
+        target : array of shape (n,) or (n, k), optional
+        weight : array of shape (n,), optional
         metadata : Metadata, optional
             Metadata of the other columns; ``id_names`` and ``cardinalities`` are taken from `categorical`.
 

@@ -124,11 +124,11 @@ def arrays_of(batch: TensorBatch[Any]) -> dict[str, InMemory]:
     if len({isinstance(array, np.ndarray) for array in found.values()}) > 1:
         raise ConfigError("some arrays are on the host, others on a device", fix="move all of them to one device")
     for name, array in found.items():
-        n_dimensions = 2 if name in ("features", "ids") else 1
-        if array.ndim != n_dimensions or not _is_real(array):
+        allowed = {"features": (2,), "ids": (2,), "target": (1, 2)}.get(name, (1,))
+        if array.ndim not in allowed or not _is_real(array):
             raise ConfigError(
-                f"{name}: expected real numbers in {n_dimensions}-D; got dtype {array.dtype} and shape "
-                f"{tuple(array.shape)}",
+                f"{name}: expected real numbers in {' or '.join(f'{n}-D' for n in allowed)}; got "
+                f"dtype {array.dtype} and shape {tuple(array.shape)}",
                 fix="reshape or convert it",
             )
     return found
@@ -215,7 +215,7 @@ def _layout(arrays: Mapping[str, InMemory]) -> tuple[dict[str, BatchCells], int]
         array, dtype = arrays[name], _dtype(name, arrays[name])
         width = array.shape[1] if array.ndim == 2 else 0
         cells[name] = BatchCells(dtype, end, width)
-        end += width if array.ndim == 2 else dtype.itemsize // CELL
+        end += max(1, width) * dtype.itemsize // CELL
     wide = any(cell.dtype is torch.int64 for cell in cells.values())
     return cells, end + (end % 2 if wide else 0)
 

@@ -71,8 +71,9 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
     Yields
     ------
     TensorBatch
-        features float32 (b, d); ids int32 (b, c); target int64 (b,) for class codes, float32 (b,) for regression;
-        weight float32 (b,). The arrays may be views of one buffer of b rows, so they are not always contiguous.
+        features float32 (b, d); ids int32 (b, c); target int64 (b,) for class codes, float32 (b,) for regression,
+        (b, k) for several targets; weight float32 (b,). The arrays may be views of one buffer of b rows, so they are
+        not always contiguous.
 
     Raises
     ------

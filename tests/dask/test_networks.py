@@ -32,7 +32,7 @@ from gpupipe.models import FitContext, FittedModel, Resources, fit
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.neural.settings import Mlp
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.workers import Workers
 from tests.dask import chores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -128,6 +129,42 @@ def test_labels_of_any_type_and_numbers_are_targets(people, y, columns: int) -> 
     got = FeatureProgram([{"target_encode": "plan"}]).fit(people[["plan"]], y)
     assert len(got.get_feature_names_out()) == columns
     assert np.isfinite(got.transform(people[["plan"]])).all()
+
+
+def test_each_of_several_targets_has_its_columns(people, target) -> None:
+    frame = pd.DataFrame({"left": target, "spent": people["income"].fillna(0), "plan2": people["plan"].fillna("none")})
+    ops = [{"target_encode": {"columns": "city", "smoothing": 5}}]
+    program = FeatureProgram(ops, schema={"city": "categorical"}).fit(people, frame)
+    names = ["city_target_left", "city_target_spent", *(f"city_target_plan2_{k}" for k in range(4))]
+    assert list(program.get_feature_names_out())[:6] == names
+    found = program.transform(people)
+    for i, name in enumerate(["left", "spent"]):
+        alone = FeatureProgram(ops, schema={"city": "categorical"}).fit(people, frame[name])
+        np.testing.assert_array_equal(found[:, i], alone.transform(people)[:, 0])
+    unnamed = FeatureProgram(ops, schema={"city": "categorical"}).fit(people, frame[["left", "spent"]].to_numpy())
+    assert list(unnamed.get_feature_names_out())[:2] == ["city_target_y0", "city_target_y1"]
+    twice = frame[["left", "spent"]].set_axis(["left", "left"], axis=1)
+    with pytest.raises(ConfigError, match="two targets have the output 'left'"):
+        FeatureProgram(ops, schema={"city": "categorical"}).fit(people, twice)
+    with pytest.raises(ConfigError, match="generate chooses features for one target; there are 3"):
+        FeatureProgram([{"generate": {}}]).fit(people, frame)
+
+
+def test_rows_count_by_their_weight(people, target) -> None:
+    ops: list[dict[str, Any]] = [{"impute": "age"}, {"standardize": "income"}, {"target_encode": {"columns": "plan"}}]
+    weight = np.random.default_rng(2).integers(0, 4, len(people))
+    weighted = FeatureProgram(ops).fit(people, target, sample_weight=weight)
+    again = np.repeat(np.arange(len(people)), weight)
+    repeated = FeatureProgram(ops).fit(people.iloc[again], target[again])
+    np.testing.assert_allclose(weighted.transform(people), repeated.transform(people), rtol=1e-5, atol=1e-6)
+    training = FeatureProgram(ops).fit_transform(people, target, sample_weight=weight)
+    assert training.shape == (len(people), len(weighted.get_feature_names_out()))
+    np.testing.assert_array_equal(training[weight == 0], weighted.transform(people)[weight == 0])
+    assert (training[weight > 0] != weighted.transform(people)[weight > 0]).any()  # cross-fitted
+    frame = FeatureProgram(ops).set_output(transform="polars").fit_transform(people, target, sample_weight=weight)
+    np.testing.assert_array_equal(frame.to_numpy(), training)
+    with pytest.raises(ValueError, match="Negative values"):
+        FeatureProgram(ops).fit(people, target, sample_weight=weight - 1.0)
 
 
 def test_it_works_in_a_pipeline_and_in_a_grid_search(people, target) -> None:

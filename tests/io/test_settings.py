@@ -27,7 +27,11 @@ def test_a_source_is_parsed_from_yaml() -> None:
             "csv": {"names": ["age", "seen", "income"], "null_values": ["?"]},
         }
     )
-    assert source.paths == ("adult.data",) and source.drop == ("fnlwgt",) and source.positives == (">50K", ">50K.")
+    assert (
+        source.paths == ("adult.data",)
+        and source.drop == ("fnlwgt",)
+        and source.positives == {"income": (">50K", ">50K.")}
+    )
     declared = source.declarations()
     assert (declared["age"].kind, declared["seen"].kind, declared["seen"].time_format) == (
         "numeric", "datetime", "%m/%d/%Y",

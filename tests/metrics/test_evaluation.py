@@ -16,6 +16,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.metrics import METRICS, Evaluate, evaluate, metric_names, undefined_notes
 from gpupipe.metrics.clustering import ROWS
+from gpupipe.tasks import Task
 
 HOST = CpuBackend()
 
@@ -152,9 +153,9 @@ def test_probabilities_in_float32_give_the_same_log_loss_without_a_warning(multi
     ],
 )
 def test_the_leaderboard_is_ordered_by_the_metric_that_is_listed_first(
-    task: str, settings: dict[str, Any], first: str
+    task: Task, settings: dict[str, Any], first: str
 ) -> None:
-    names = metric_names(task, Evaluate(**settings))
+    names = metric_names({task}, Evaluate(**settings))
     assert names[0] == first
     assert set(settings.get("metrics", ())) <= set(names)
     assert len(set(names)) == len(names)
@@ -162,7 +163,7 @@ def test_the_leaderboard_is_ordered_by_the_metric_that_is_listed_first(
 
 def test_a_metric_of_another_task_is_refused_with_those_that_fit() -> None:
     with pytest.raises(ConfigError, match=r"not available for the task binary: rmse[\s\S]*roc_auc"):
-        metric_names("binary", Evaluate(metrics=["roc_auc", "rmse"]))
+        metric_names({"binary"}, Evaluate(metrics=["roc_auc", "rmse"]))
 
 
 def test_an_unknown_metric_is_found_when_the_configuration_is_read() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.inspection import permutation_importance as reference
 from sklearn.linear_model import Ridge
 
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.metrics import permutation_importance
+from gpupipe.metrics import METRICS, evaluate, permutation_importance
 
 HOST = CpuBackend()
 
@@ -20,10 +21,18 @@ def model() -> tuple[Any, Any, Any, list[str]]:
     return Ridge(alpha=0.01).fit(data.data, data.target), data.data, data.target, data.feature_names
 
 
-def _importance(model: Any, groups: dict[str, list[int]], **options: Any) -> list[Any]:
+def _score(y: Any, predict: Callable[[Any], Any], metric: str = "r2") -> Callable[[Any, Any], float]:
+    sign = 1.0 if METRICS.get(metric).greater_is_better else -1.0
+
+    def score(Z: Any, rows: Any) -> float:
+        return sign * evaluate("regression", y[rows], predict(Z), [metric], backend=HOST)[metric]
+
+    return score
+
+
+def _importance(model: Any, groups: dict[str, list[int]], metric: str = "r2", **options: Any) -> list[Any]:
     ridge, X, y, _ = model
-    options = {"task": "regression", "metric": "r2", **options}
-    return permutation_importance(ridge.predict, X, y, groups, **options, backend=HOST)
+    return permutation_importance(_score(y, ridge.predict, metric), X, groups, **options)
 
 
 def test_it_matches_scikit_learn(model: Any) -> None:
@@ -44,8 +53,7 @@ def test_columns_of_one_input_are_shuffled_together(model: Any) -> None:
     def predict(Z: Any) -> Any:
         return Z @ halved + ridge.intercept_
 
-    options: dict[str, Any] = {"task": "regression", "metric": "r2", "repeats": 20}
-    whole = permutation_importance(predict, twice, y, {"bmi": [2, 10]}, **options, backend=HOST)[0].mean
+    whole = permutation_importance(_score(y, predict), twice, {"bmi": [2, 10]}, repeats=20)[0].mean
     assert whole == pytest.approx(_importance(model, {"bmi": [2]}, repeats=20)[0].mean, abs=0.02)
 
 
@@ -70,7 +78,5 @@ def test_no_more_rows_are_predicted_than_allowed(model: Any) -> None:
         seen.append(len(Z))
         return ridge.predict(Z)
 
-    permutation_importance(
-        predict, X, y, {"bmi": [2]}, task="regression", metric="r2", rows=50, repeats=2, backend=HOST
-    )
+    permutation_importance(_score(y, predict), X, {"bmi": [2]}, rows=50, repeats=2)
     assert seen == [50, 50, 50]

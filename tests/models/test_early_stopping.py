@@ -16,7 +16,7 @@ from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.models import MODELS, FitContext, Resources, fit
 from gpupipe.models.context import DeadlineReached, ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows
-from gpupipe.models.fitted.base import Prediction
+from gpupipe.models.fitted.prediction import Prediction
 from tests.examples import examples
 
 CPU = CpuBackend()

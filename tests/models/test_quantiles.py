@@ -97,7 +97,7 @@ def test_a_saved_model_and_its_row_estimators_predict_the_same_bits(
 ) -> None:
     model, X = models[name], tables["quantile"].X_test
     loaded = load_fitted(tmp_path, model.save(tmp_path))
-    assert loaded.n_quantiles == model.n_quantiles == 3
+    assert loaded.n_outputs == model.n_outputs == 3
     expected = model.predict(X).quantiles
     np.testing.assert_array_equal(loaded.predict(X).quantiles, expected)
     for engine in ("numpy", "numba"):
@@ -190,5 +190,5 @@ def test_a_corrupt_description_is_refused(
 def test_a_prediction_with_another_number_of_quantiles_is_refused(models: dict[str, FittedModel]) -> None:
     prediction = Prediction("quantile", quantiles=np.zeros((4, 2)))
     with pytest.raises(ValueError, match=r"\(4, 3\)"):
-        prediction.check(4, 0, models["xgboost"].n_quantiles)
+        prediction.check(4, 0, models["xgboost"].n_outputs)
     replace(prediction, quantiles=np.zeros((4, 3))).check(4, 0, 3)

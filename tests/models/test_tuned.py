@@ -11,8 +11,8 @@ from gpupipe.config import Config, json_schema, load_config, parse_config, resol
 from gpupipe.errors import ConfigError
 from gpupipe.models import MODELS
 from gpupipe.models.boosting import HistGradientBoosting
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.preparation import choose_entries
-from gpupipe.pipeline.target import Goal
 from gpupipe.tasks import Task
 
 TUNED = [(name, task) for name, model in MODELS.items() for task in sorted(model.tuned)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ import pyarrow as pa
 import pytest
 
 from gpupipe.backends import Backend
-from gpupipe.errors import LimitError
+from gpupipe.errors import ConfigError, LimitError
 from gpupipe.models import FitContext, fit
 from gpupipe.models.matrix import fit_matrix
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.file_backed import KEPT_IN_MEMORY, FileStore
 from gpupipe.partitions.out_of_core.workers import out_of_core_workers
+from gpupipe.tasks import TargetSpec
 
 Array = Any
 N_CELLS = KEPT_IN_MEMORY  # of 8 bytes: large enough for a file
@@ -114,6 +116,23 @@ def test_xgboost_learns_the_same_from_files_as_from_memory(
         ours, theirs = (getattr(m.predict(X), name) for m in (found, expected))
         if theirs is not None:
             np.testing.assert_allclose(ours, theirs, atol=2e-3)
+
+
+def test_several_targets_are_learned_one_after_the_other(backend: Backend, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    X = np.asfortranarray(rng.integers(0, 30, (3_000, 3)), dtype=np.float32)
+    y = np.column_stack([X[:, 0] * 100.0, X[:, 1] ** 2]) + rng.normal(size=(3_000, 2))
+    targets = (TargetSpec("regression", name="u"), TargetSpec("regression", name="v"))
+    context = FitContext(backend, "multioutput", 3, feature_names=list("abc"), targets=targets)
+    expected = fit(XGBoost(n_estimators=10), X, y, context).predict(X).output
+    bounds = (0, 1_000, 2_500, 3_000)
+    with out_of_core_workers(backend, "asked for", tmp_path) as workers:
+        handles = [workers.submit(_part, X[start:stop]) for start, stop in pairwise(bounds)]
+        matrix = PartitionedMatrix(tuple(handles), workers, tuple(np.diff(bounds)), 3)
+        found = fit_matrix(matrix, XGBoost(n_estimators=10), y, context).predict(X).output
+        with pytest.raises(ConfigError, match="multi_output_tree needs the training rows in the memory of one process"):
+            fit_matrix(matrix, XGBoost(multi_strategy="multi_output_tree"), y, context)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=0.05)
 
 
 def _part(backend: Backend, rows: Array) -> Array:

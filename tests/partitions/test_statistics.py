@@ -143,7 +143,9 @@ def answers(statistics: Statistics) -> list[Any]:
 
 def targets(seed: int, n: int) -> dict[str, Target | None]:
     rng = np.random.default_rng(seed)
+    others = (Target(rng.normal(size=n), 0, name="u"), Target(rng.integers(0, 3, n).astype(float), 3, name="v"))
     return {
+        "several": Target(rng.integers(0, 2, n).astype(float), 2, name="t", others=others),
         "none": None,
         "two classes": Target(rng.integers(0, 2, n).astype(float), 2),
         "three classes": Target(rng.integers(0, 3, n).astype(float), 3),

@@ -61,7 +61,7 @@ def assert_same(one: PartitionedTable, other: Table) -> None:
 def test_the_report_summarises_their_columns_as_those_of_the_table(
     table: Table, backend: Backend, workers: Workers, divide: Any, cuts: list[int]
 ) -> None:
-    assert column_quality(divide(table, cuts, workers), "x", backend) == column_quality(table, "x", backend)
+    assert column_quality(divide(table, cuts, workers), ["x"], backend) == column_quality(table, ["x"], backend)
 
 
 @pytest.mark.parametrize("cuts", CUTS, ids=str)

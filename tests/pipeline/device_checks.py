@@ -210,6 +210,24 @@ def test_quantiles_are_learned_and_measured_on_the_device(tmp_path: Path) -> Non
     assert left_the_device() == []
 
 
+@pytest.mark.parametrize("targets", [["MonthlyCharges", "tenure"], ["Churn", "Contract"]])
+def test_several_targets_are_learned_and_measured_on_the_device(targets: list[str], tmp_path: Path) -> None:
+    kept = {"tenure", "MonthlyCharges", "SupportCalls", *targets}
+    drop = [name for name in load_generator("churn")(1, 7, None).column_names if name not in kept]
+    more: dict[str, Any] = SMALL | {
+        "source": SMALL["source"] | {"target": targets, "positive": None, "drop": drop},
+        "evaluate": {"intervals": 0.8, "importance": {"repeats": 1}},
+    }
+    linear = "ridge" if "tenure" in targets else "logistic_regression"
+    models = [linear, {"mlp": {"epochs": 2, "width": 8}}]
+    there = run_on(WithEstimators(), configured("auto", models, **more), tmp_path / "there")
+    here = run_on(CpuBackend(), configured("cpu", models, **more), tmp_path / "here")
+    for mine, others in zip(there.leaderboard, here.leaderboard, strict=True):
+        assert mine.label == others.label
+        assert mine.metrics == pytest.approx(others.metrics, rel=1e-3, abs=2e-4)
+    assert left_the_device() == []
+
+
 def test_clusters_are_scored_on_the_host_and_the_reason_is_reported(tmp_path: Path) -> None:
     source = SMALL["source"] | {"target": None, "positive": None}
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})

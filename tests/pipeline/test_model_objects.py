@@ -20,10 +20,10 @@ from gpupipe.datasets.churn import customers
 from gpupipe.errors import ArtifactError
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.pipeline.api import Pipeline
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.transformer import FeatureProgram
 
 

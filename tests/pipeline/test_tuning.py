@@ -24,11 +24,11 @@ from gpupipe.errors import ConfigError, DataError, LimitError
 from gpupipe.models import MODELS, FitContext
 from gpupipe.models.context import Resources
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.preparation import require_tuning
 from gpupipe.pipeline.run import run_pipeline
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.tuning import search as searching
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.pipeline.tuning.pruning import step_of

@@ -435,7 +435,7 @@ def test_a_malformed_prediction_is_rejected(
         (["coded"], ["no such column"]),
         (["tables"], {"orders": {"schema": []}}),
         (["tables"], []),
-        (["threshold"], 2.0),
+        (["decision", "threshold"], 2.0),
         (["name"], 3),
     ],
 )

@@ -18,11 +18,13 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 @pytest.mark.parametrize(
-    ("target", "name"), [("income", "ridge"), ("plan", "logistic_regression"), (None, "kmeans"), (None, "pca")]
-)
-def test_outputs_have_the_names_types_and_values_of_the_batch_path(
-    tmp_path: Path, target: str | None, name: str
-) -> None:
+    ("target", "name"),
+    [
+        ("income", "ridge"), ("plan", "logistic_regression"), (None, "kmeans"), (None, "pca"),
+        (["age", "income"], "ridge"), (["plan", "member"], "logistic_regression"),
+    ],
+)  # fmt: skip
+def test_outputs_have_the_names_types_and_values_of_the_batch_path(tmp_path: Path, target: Any, name: str) -> None:
     table = make_table()[["age", "income", "member", "plan"]]
     Pipeline(table, target=target, models=[name], name="m").run(tmp_path / "run", quiet=True)
     model = load_model(tmp_path / "run")
@@ -39,5 +41,5 @@ def test_outputs_have_the_names_types_and_values_of_the_batch_path(
         described = {output["name"]: output["type"] for output in client("/schema").json["outputs"]}
         tensors = client("/v2/models/m").json["outputs"]
     assert list(described) == expected.column_names == [tensor["name"] for tensor in tensors]
-    kinds = {"text": "string", "integer": "int32", "number": "float" if name == "pca" else "double"}
+    kinds = {"text": "string", "boolean": "bool", "integer": "int32", "number": "float" if name == "pca" else "double"}
     assert [kinds[kind] for kind in described.values()] == [str(field.type) for field in expected.schema]

@@ -234,7 +234,7 @@ def test_an_epoch_is_a_number() -> None:
 @pytest.mark.parametrize(
     ("data", "error", "said"),
     [
-        ((np.zeros((3, 1)), np.zeros((3, 1))), ConfigError, r"target: .*dtype float64 and shape \(3, 1\)"),
+        ((np.zeros((3, 1)), np.zeros((3, 1, 1))), ConfigError, r"target: .*dtype float64 and shape \(3, 1, 1\)"),
         (np.zeros(3), ConfigError, r"features: .*dtype float64 and shape \(3,\)"),
         (np.array([["a"]]), ConfigError, "dtype <U1"),
         ((np.zeros((3, 1)), np.zeros(4)), ConfigError, "differ in length"),

@@ -67,7 +67,9 @@ def file_stem(name: str) -> str:
 def _object_page(name: str) -> str:
     value = getattr(gpupipe, name)
     directive = "autofunction" if not inspect.isclass(value) else "autoexception" if _is_warning(value) else "autoclass"
-    options = "\n   :members:" if directive == "autoclass" else ""
+    # scikit-learn adds the excluded method, whose text refers to pages of its own documentation
+    members = "\n   :members:\n   :exclude-members: set_fit_request"
+    options = members if directive == "autoclass" else ""
     text = f".. {directive}:: gpupipe.{name}{options}"
     if name == "kernel":
         text += "\n\n.. autoexception:: gpupipe_kernels.user.kernel.KernelError"

@@ -114,8 +114,8 @@ _BOOSTING = _same(
     "n_estimators max_depth max_leaves max_bin grow_policy learning_rate objective quantile_alpha booster"
     " tree_method gamma min_child_weight max_delta_step subsample colsample_bytree colsample_bylevel colsample_bynode"
     " reg_alpha reg_lambda scale_pos_weight base_score num_parallel_tree monotone_constraints interaction_constraints"
-    " max_cat_to_onehot max_cat_threshold eval_metric early_stopping_rounds enable_categorical feature_types"
-    " random_state n_jobs"
+    " max_cat_to_onehot max_cat_threshold multi_strategy eval_metric early_stopping_rounds enable_categorical"
+    " feature_types random_state n_jobs"
 )
 
 # scikit-learn's (or XGBoost's) class name → its replacement on the device

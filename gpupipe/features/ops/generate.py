@@ -114,6 +114,11 @@ class Generate(SelectingOp):
         """Select the features once per fit, and add them."""
         statistics = builder.statistics
         builder.select_any(self.columns, "generate")
+        if statistics.target is not None and statistics.target.others:
+            raise ConfigError(
+                f"generate chooses features for one target; there are {len(statistics.target.each)}",
+                fix="remove generate, or predict the targets in separate runs",
+            )
         if statistics.target is None:
             raise ConfigError(
                 "generate requires a target",

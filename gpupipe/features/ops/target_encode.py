@@ -25,7 +25,8 @@ class TargetEncode(Op[CategoryExpr]):
     the prior are weighted.
 
     Output: ``plan_target``, float32, never null; with more than two classes, a column for each class:
-    ``plan_target_0``, ``plan_target_1``, ...
+    ``plan_target_0``, ``plan_target_1``, ... With several targets, a column for each, or for each class of it:
+    ``plan_target_price``.
 
     After Micci-Barreca, "A preprocessing scheme for high-cardinality categorical attributes in classification and
     prediction problems", SIGKDD Explorations 3 (2001).
@@ -64,21 +65,31 @@ class TargetEncode(Op[CategoryExpr]):
                 "target_encode requires a target",
                 fix="set source.target in the configuration, or pass y to FeatureProgram.fit(X, y)",
             )
+        names = builder.statistics.target.output_names
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigError(
+                f"two targets have the output {', '.join(map(repr, repeated))}",
+                fix="rename a target",
+                names=repeated,
+            )
         builder.use_folds(self.folds)
         return list(columns)
 
     def fit(self, columns: list[CategoryExpr], statistics: Statistics) -> list[State]:
-        found = statistics.target_counts(columns, self.folds)
-        return [{"means": smoothed_means(counts, self.smoothing)} for counts in found]
+        found, target = statistics.target_counts(columns, self.folds), statistics.target
+        outputs = target.output_names if target is not None else []
+        named = {"outputs": outputs} if outputs else {}
+        return [{"means": smoothed_means(counts, self.smoothing), **named} for counts in found]
 
     def summary(self, state: State) -> State:
         """Return the mean of each code over all training rows, without those of the folds."""
-        return {"means": [table[0].tolist() for table in state["means"]]}
+        return {**state, "means": [table[0].tolist() for table in state["means"]]}
 
     def emit(self, column: CategoryExpr, state: State, builder: ProgramBuilder) -> None:
         tables = state["means"]  # (outputs, folds + 1, codes)
         for k, table in enumerate(tables):
-            name = f"{column.name}_target" if len(tables) == 1 else f"{column.name}_target_{k}"
+            output = state["outputs"][k] if "outputs" in state else k
+            name = f"{column.name}_target" if len(tables) == 1 else f"{column.name}_target_{output}"
             builder.put(builder.look_up(column, table, name), "target_encode")
 
 

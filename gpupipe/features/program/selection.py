@@ -63,16 +63,16 @@ def resolve(
 
 
 def select_dropped(
-    drop: Sequence[str], kinds: Mapping[str, str], target: str | None, kept: Sequence[str] = ()
+    drop: Sequence[str], kinds: Mapping[str, str], targets: Sequence[str] = (), kept: Sequence[str] = ()
 ) -> list[str]:
-    """Return the columns that ``@kind`` selectors in ``drop:`` match, except the target and the `kept` columns.
+    """Return the columns that ``@kind`` selectors in ``drop:`` match, except the targets and the `kept` columns.
 
     Raises
     ------
     SchemaError
         If no column would remain.
     """
-    kinds = {name: kind for name, kind in kinds.items() if name != target}
+    kinds = {name: kind for name, kind in kinds.items() if name not in targets}
     selectors = [name for name in drop if name.startswith("@")]
     gone = resolve(selectors, kinds) if selectors else []
     if len(gone) == len(kinds):

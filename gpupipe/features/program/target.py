@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -19,9 +19,35 @@ class Target:
     groups, times : array, shape (n_rows,), optional
         Values of the columns of ``split.group`` and ``split.time``, on the host: what is chosen on some rows is
         confirmed on other groups, or on later rows.
+    name : str
+        The target column, if there are several.
+    others : tuple of Target
+        The further ones of several targets.
     """
 
     values: Any  # an array; for a partitioned table, a list of array handles
     n_classes: int
     groups: Any = None
     times: Any = None
+    name: str = ""
+    others: tuple[Target, ...] = ()
+
+    @property
+    def each(self) -> tuple[Target, ...]:
+        """All targets, one by one."""
+        return (replace(self, others=()), *self.others) if self.others else (self,)
+
+    def take(self, rows: Any) -> Target:
+        """Return the target of some rows, given as a mask or as row numbers."""
+        groups, times = (None if column is None else column[rows] for column in (self.groups, self.times))
+        others = tuple(other.take(rows) for other in self.others)
+        return replace(self, values=self.values[rows], groups=groups, times=times, others=others)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the outputs of several targets: that of a number or of two classes, else one for each class."""
+        found: list[str] = []
+        for target in self.each if self.others else ():
+            several = target.n_classes > 2
+            found += [f"{target.name}_{k}" for k in range(target.n_classes)] if several else [target.name]
+        return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, singledispatch
+from functools import singledispatch
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,7 +69,7 @@ class Statistics(NumberStatistics):
         weights: Array | None = None,
     ) -> None:
         super().__init__(table, backend, engine, weights)
-        self.target = None if target is None else replace(target, values=backend.to_device(target.values))
+        self.target = None if target is None else _placed(target, backend)
         self.seed = seed
         self._drop_unused_levels()
 
@@ -121,14 +121,27 @@ class Statistics(NumberStatistics):
     def target_counts(self, columns: Sequence[CategoryExpr], folds: int) -> list[TargetCounts]:
         """Return row counts and target sums per fold and code of each column (see `folds`), or those of weights.
 
+        The outputs of several targets follow each other: see `Target.output_names`.
+
         Raises
         ------
         ValueError
             If there is no target.
         """
-        if (target := self.target) is None:
+        if self.target is None:
             raise ValueError("target statistics require a target")
-        group = self._groups(folds)[1]
+        found = [self._counts_of(columns, folds, i) for i in range(len(self.target.each))]
+        if len(found) == 1:
+            return found[0]
+        return [
+            TargetCounts(each[0].count, np.concatenate([counts.total for counts in each], axis=2))
+            for each in zip(*found, strict=True)
+        ]
+
+    def _counts_of(self, columns: Sequence[CategoryExpr], folds: int, position: int) -> list[TargetCounts]:
+        """Return the target counts for one of the targets."""
+        assert self.target is not None
+        target, group = self.target.each[position], self._groups(folds, position)[1]
 
         def count(missing: Sequence[CategoryExpr]) -> list[Tables]:
             if self.weights is None:
@@ -137,28 +150,34 @@ class Statistics(NumberStatistics):
             counts = self._counter.sums(missing, self.weights, groups)
             if target.n_classes:
                 return [(table, np.empty(0)) for table in counts]
-            return list(zip(counts, self._counter.sums(missing, self._weighted_target, groups), strict=True))
+            return list(zip(counts, self._counter.sums(missing, self._weighted(position), groups), strict=True))
 
-        found = self._each(columns, ("target", folds), _index, count)
+        found = self._each(columns, ("target", folds, position), _index, count)
         return [
             _by_fold(regroup(counts, column), regroup(totals, column), folds, target.n_classes)
             for column, (counts, totals) in zip(columns, found, strict=True)
         ]
 
-    @cached_property
-    def _weighted_target(self) -> Any:
-        """The weights times the numbers of the target, where the rows are stored."""
-        assert self.target is not None
-        return self.weights * self.target.values
+    def _weighted(self, position: int) -> Any:
+        """Return the weights times the numbers of one of the targets, where the rows are stored."""
+        if ("weighted", position) not in self._memory:
+            assert self.target is not None
+            self._memory["weighted", position] = self._times_weights(self.target.each[position].values)
+        return self._memory["weighted", position]
+
+    def _times_weights(self, values: Any) -> Any:
+        return self.weights * values
 
     def folds(self, k: int) -> Any:
         """Return the fold of each training row, int8 in 1..k, shape (n_rows,): a hash of seed and position."""
-        return self._groups(k)[0]
+        return self._groups(k, 0)[0]
 
-    def _groups(self, k: int) -> tuple[Any, Any]:
-        if ("groups", k) not in self._memory:
-            self._memory["groups", k] = self._counter.groups(self.seed, k, self.target)
-        fold, group = self._memory["groups", k]
+    def _groups(self, k: int, position: int) -> tuple[Any, Any]:
+        """Return folds, and the groups of one of the targets: see `CategoryCounter.groups`."""
+        if ("groups", k, position) not in self._memory:
+            target = None if self.target is None else self.target.each[position]
+            self._memory["groups", k, position] = self._counter.groups(self.seed, k, target)
+        fold, group = self._memory["groups", k, position]
         return fold, group
 
     @property
@@ -209,6 +228,12 @@ def has_time_of_day(backend: Backend, times: Array) -> bool:
     step = max(1, len(times)) if is_on_device(backend) else ROWS_PER_BLOCK
     parts = (times[low : low + step] for low in range(0, len(times), step))
     return any(bool(backend.to_host(((part % MICROSECONDS_A_DAY != 0) & (part != NAT)).any())) for part in parts)
+
+
+def _placed(target: Target, backend: Backend) -> Target:
+    """Return a target whose arrays are on the device of the backend."""
+    others = tuple(_placed(other, backend) for other in target.others)
+    return replace(target, values=backend.to_device(target.values), others=others)
 
 
 def _index(column: CategoryExpr) -> Any:

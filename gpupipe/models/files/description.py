@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, TargetSpec, Task
+
+MOST_TARGETS = 1_000
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Description:
     ----------
     n_models : int
         Number of models in the model directory, which share the memory that its files can justify.
+    targets : tuple of TargetSpec
     """
 
     task: Task
@@ -24,6 +27,7 @@ class Description:
     n_classes: int
     classes: tuple[int, ...]
     n_models: int = 1
+    targets: tuple[TargetSpec, ...] = ()
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Description:
@@ -45,7 +49,8 @@ class Description:
         if type(n_classes) is not int or not isinstance(classes, list) or any(type(c) is not int for c in classes):
             raise ValueError("n_classes and classes are not integers")
         _check_classes(task, n_classes, classes)
-        return cls(task, tuple(names), n_classes, tuple(classes))
+        targets = _read_targets(values.get("targets", []), task)
+        return cls(task, tuple(names), n_classes, tuple(classes), targets=targets)
 
     def check_columns(self, n_columns: object) -> None:
         """Verify that an estimator takes one column per feature, if the features are named.
@@ -61,6 +66,8 @@ class Description:
     def check_outputs(self, n_outputs: int) -> None:
         """Verify that an estimator has one output per class (or one for two classes), or one for regression.
 
+        With several targets, it has those of all.
+
         The number of quantiles is compared with that of the goal: see `gpupipe.pipeline.model.part_checks`.
 
         Raises
@@ -70,9 +77,31 @@ class Description:
         """
         if self.task == "quantile":
             return
+        if self.task == "multioutput":
+            expected = sum(target.width for target in self.targets)
+            if n_outputs != expected:
+                raise ValueError(f"it has {n_outputs:,} outputs; expected {expected:,} for its targets")
+            return
         allowed = {len(self.classes)} | ({1} if len(self.classes) == 2 else set())
         if n_outputs not in (allowed if self.task in CLASSIFICATION else {1}):
             raise ValueError(f"it has {n_outputs:,} outputs for the task {self.task} with {len(self.classes)} classes")
+
+
+def _read_targets(values: Any, task: Task) -> tuple[TargetSpec, ...]:
+    if (task == "multioutput") != bool(values) or not isinstance(values, list) or len(values) > MOST_TARGETS:
+        raise ValueError(f"the task {task}: invalid targets")
+    return tuple(map(read_target, values))
+
+
+def read_target(values: Any) -> TargetSpec:
+    """Return one of several targets from JSON values; raise ValueError if they are invalid."""
+    if not isinstance(values, dict) or set(values) != {"task", "n_classes"} or type(values["n_classes"]) is not int:
+        raise ValueError("expected a target with a task and a number of classes")
+    task, n_classes = values["task"], values["n_classes"]
+    is_valid = {"binary": n_classes == 2, "multiclass": n_classes >= 2, "regression": n_classes == 0}
+    if type(task) is not str or task not in CLASSIFICATION | REGRESSION or not is_valid[task]:
+        raise ValueError(f"a target has the task {task!r:.40} with {n_classes:,} classes")
+    return TargetSpec(task, n_classes)
 
 
 def _check_classes(task: Task, n_classes: int, classes: list[int]) -> None:

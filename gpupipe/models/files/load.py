@@ -9,14 +9,16 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.ensemble import read_ensemble
 from gpupipe.models.files.model_files import ModelFiles
-from gpupipe.models.files.quantiles import read_quantiles
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.files.parts import read_quantiles, read_targets
+from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.ensemble import FittedEnsemble
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.quantiles import FittedQuantiles
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe.models.fitted.targets import FittedTargets
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.files.load import load_network
 
@@ -59,6 +61,8 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
         return read_ensemble(files, description, expected, _load_single)
     if description.get("library") == FittedQuantiles.library:
         return read_quantiles(files, description, expected, _load_single)
+    if description.get("library") == FittedTargets.library:
+        return read_targets(files, description, expected, _load_single)
     return _load_single(files, description, expected)
 
 
@@ -72,13 +76,19 @@ def _load_single(files: ModelFiles, description: dict[str, Any], expected: Descr
     if kind is None:
         what = f"the model needs the unknown library {library!r:.40}"
         raise ArtifactError(what, where=str(files.folder), fix="update gpupipe")
+    if expected.task == "multioutput" and kind is not FittedXGBoost:
+        what = f"a model of {library} cannot predict several targets"
+        raise ArtifactError(what, where=str(files.folder), fix="export the model again")
     path = files.path(kind.file)
     where = str(path)
     if kind.file not in files.names():
         raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
     with refuse_failures(f"{path.name} is not a valid estimator of this model", where):
         estimator = kind.read(files.read(kind.file), expected, where)
-    return kind(estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes)
+    return kind(
+        estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes,
+        targets=expected.targets,
+    )  # fmt: skip
 
 
 def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
@@ -102,5 +112,5 @@ def predict_loaded(model: FittedModel, X: Array, where: str) -> Prediction:
     fix = "run `gpupipe verify` to compare its predictions with those recorded in training"
     with refuse_failures("the estimator failed on valid rows", where, fix):
         prediction = model.predict(X)
-        prediction.check(len(X), model.n_classes, model.n_quantiles)
+        prediction.check(len(X), model.n_classes, model.n_outputs)
         return prediction

@@ -3,94 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from gpupipe.models.fitted.prediction import Prediction, column_bounds
 from gpupipe.models.fitted.rows.estimator import LIBRARIES, RowEstimator
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Predictions for n rows. Only the fields of the task are set; all arrays are on the host, or all on a device.
-
-    Attributes
-    ----------
-    task : Task
-    probability : array of float64, shape (n,) or (n, k)
-        binary: probability of class 1. multiclass: probability of each of the k classes.
-    value : array of float64, shape (n,)
-        regression: predicted value.
-    quantiles : array of float64, shape (n, k)
-        quantile: the predicted quantile of each of the k levels, ascending in each row.
-    label : array of int32, shape (n,)
-        clustering: cluster of the row.
-    distance : array of float64, shape (n,)
-        clustering: distance to the center of that cluster.
-    embedding : array of float32, shape (n, k)
-        embedding: coordinates of the row.
-    """
-
-    task: Task
-    probability: Array | None = None
-    value: Array | None = None
-    quantiles: Array | None = None
-    label: Array | None = None
-    distance: Array | None = None
-    embedding: Array | None = None
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """The arrays that are set, by field name."""
-        fields = ("probability", "value", "quantiles", "label", "distance", "embedding")
-        return {name: getattr(self, name) for name in fields if getattr(self, name) is not None}
-
-    @property
-    def output(self) -> Array:
-        """The array that metrics measure: probabilities, values, quantiles, cluster labels or an embedding."""
-        return next(iter(self.arrays.values()))
-
-    def check(self, n_rows: int, n_classes: int, n_quantiles: int = 0) -> None:
-        """Verify the arrays, since an estimator from an untrusted file may return anything.
-
-        Parameters
-        ----------
-        n_rows : int
-            Number of predicted rows.
-        n_classes : int
-            Number of classes of the target; 0 without classes.
-        n_quantiles : int
-            Number of predicted quantiles; 0 unless the task is quantile.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, or has the wrong shape or dtype.
-        """
-        tasks: dict[Task, dict[str, tuple[tuple[int, ...], str]]] = {
-            "binary": {"probability": ((n_rows,), "f")},
-            "multiclass": {"probability": ((n_rows, n_classes), "f")},
-            "regression": {"value": ((n_rows,), "f")},
-            "quantile": {"quantiles": ((n_rows, n_quantiles), "f")},
-            "clustering": {"label": ((n_rows,), "i"), "distance": ((n_rows,), "f")},
-            "embedding": {"embedding": ((n_rows, *getattr(self.embedding, "shape", ())[1:2]), "f")},
-        }
-        expected = tasks[self.task]
-        found = {name: (tuple(array.shape), array.dtype.kind) for name, array in self.arrays.items()}
-        if found != expected:
-            raise ValueError(f"expected {expected} for the task {self.task}; the estimator returned {found}")
-
-    def mapped(self, function: Callable[[Array], Array]) -> Prediction:
-        """Return the prediction with ``function`` applied to each array."""
-        return Prediction(self.task, **{name: function(array) for name, array in self.arrays.items()})
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,6 +37,8 @@ class FittedModel(ABC):
         Class codes that occurred in the training rows; all other classes get probability 0.
     notes : tuple of str
         Notes for the report: on the training, and on differences from scikit-learn.
+    targets : tuple of TargetSpec
+        The targets of the task multioutput.
     """
 
     library: ClassVar[str]
@@ -121,6 +50,7 @@ class FittedModel(ABC):
     n_classes: int = 0
     classes: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    targets: tuple[TargetSpec, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of(
@@ -135,9 +65,9 @@ class FittedModel(ABC):
         return (self,)
 
     @property
-    def n_quantiles(self) -> int:
-        """Number of quantiles that are predicted; 0 unless the task is quantile."""
-        return 0
+    def n_outputs(self) -> int:
+        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
+        return sum(target.width for target in self.targets)
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -167,6 +97,10 @@ class FittedModel(ABC):
         if (portable := self.portable()) is not self:
             return portable.row_estimator(engine)
         return RowEstimator(LIBRARIES.get(self.library, self.library), self.predict)
+
+    def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
+        """Return this model as one of several targets; it was trained on all of them as columns of one target."""
+        return replace(self, task="multioutput", targets=targets)
 
     def with_library(self) -> FittedModel:
         """Return the model whose predictions are those of its library, for any number of rows; by default, this one."""
@@ -260,6 +194,7 @@ class FittedModel(ABC):
             "feature_names": list(self.feature_names),
             "n_classes": self.n_classes,
             "classes": list(self.classes),
+            **describe_targets(self.targets),
         }
 
     def _names(self, n_columns: int) -> tuple[str, ...]:
@@ -274,6 +209,8 @@ class FittedModel(ABC):
             return self._classification(class_probability(score, xp), xp)
         if self.task == "quantile":
             return Prediction(self.task, quantiles=in_order(score, xp))
+        if self.task == "multioutput":
+            return Prediction(self.task, outputs=outputs_of_scores(score, self.targets, xp), targets=self.targets)
         return Prediction(self.task, value=score[:, 0])
 
     def _classification(self, probability: Array, xp: ArrayNamespace | None = None) -> Prediction:
@@ -298,6 +235,30 @@ def select_columns(X: Array, columns: tuple[int, ...]) -> Array:
         found: Array = X[:, first : first + width]
     else:
         found = X.T[list(columns)].T
+    return found
+
+
+def describe_targets(targets: Sequence[TargetSpec]) -> dict[str, Any]:
+    """Return the entry about several targets in a model's description; none for a single target."""
+    described = [{"task": target.task, "n_classes": target.n_classes} for target in targets]
+    return {"targets": described} if described else {}
+
+
+def outputs_of_scores(score: Array, targets: Sequence[TargetSpec], xp: ArrayNamespace | None = None) -> Array:
+    """Return the outputs of several targets from scores, float64, shape (n, k): values, or logits of probabilities.
+
+    `xp` is the array namespace of `score`; None: ``numpy``.
+    """
+    import numpy as np
+
+    found: Array = (xp or np).empty(score.shape)
+    for target, (start, stop) in zip(targets, pairwise(column_bounds(targets)), strict=True):
+        if target.task == "regression":
+            found[:, start] = score[:, start]
+        elif target.task == "binary":
+            found[:, start] = logistic(score[:, start], xp)
+        else:
+            found[:, start:stop] = class_probability(score[:, start:stop], xp)
     return found
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction, join_predictions
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, TargetSpec
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class DeviceXGBoost(DeviceModel):
     @cached_property
     def _live(self) -> FittedXGBoost:
         booster = self.estimator.get_booster()
-        return FittedXGBoost(booster, self.task, self.feature_names, self.n_classes, self.classes)
+        return FittedXGBoost(booster, self.task, self.feature_names, self.n_classes, self.classes, targets=self.targets)
 
     @cached_property
     def _portable(self) -> FittedModel:
@@ -218,9 +219,14 @@ class HostModel(FittedModel):
         return self.portable().models
 
     @property
-    def n_quantiles(self) -> int:
-        """Number of quantiles of the model on the host."""
-        return self.portable().n_quantiles
+    def n_outputs(self) -> int:
+        """Number of columns that the model on the host predicts; see `FittedModel`."""
+        return self.portable().n_outputs
+
+    def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
+        """Return the model of several targets; see `FittedModel`."""
+        model = self.portable().of_targets(targets)
+        return replace(self, estimator=model, task=model.task, targets=model.targets)
 
     def columns_read(self) -> tuple[int, ...]:
         """Return the columns that the model on the host reads."""
@@ -257,15 +263,3 @@ def missing_text(columns: list[str]) -> str:
 def matrix_on_host(X: Array, backend: Backend) -> Array:
     """Return a column-major matrix on the device as a column-major matrix on the host."""
     return backend.to_host(X.T).T  # the transpose is row-major, so the copy keeps the layout
-
-
-def join_predictions(parts: Sequence[Prediction], xp: ArrayNamespace | None = None) -> Prediction:
-    """Return the concatenated predictions of blocks of rows; `xp` is their array namespace, None: ``numpy``."""
-    if len(parts) == 1:
-        return parts[0]
-    import numpy as np
-
-    arrays = [part.arrays for part in parts]
-    return Prediction(
-        parts[0].task, **{name: (xp or np).concatenate([part[name] for part in arrays]) for name in arrays[0]}
-    )

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpupipe.models.fitted.base import FittedModel, Prediction, select_columns
+from gpupipe.models.fitted.base import FittedModel, select_columns
 from gpupipe.models.fitted.parts import save_part
+from gpupipe.models.fitted.prediction import Prediction
 
 if TYPE_CHECKING:
     from gpupipe.models.fitted.rows.estimator import RowEstimator
@@ -96,8 +97,9 @@ class FittedEnsemble(FittedModel):
 
     def prediction(self, output: Array) -> Prediction:
         """Return the prediction of averaged probabilities or values."""
-        field = "value" if self.task == "regression" else "probability"
-        return Prediction(self.task, **{field: output})
+        if self.task == "regression":
+            return Prediction(self.task, value=output)
+        return Prediction(self.task, probability=output)
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return the row estimators of all models; trees of several models are walked at once."""

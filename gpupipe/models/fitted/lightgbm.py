@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.row_blocks import BlockPredictor
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.rows.lightgbm import tree_outputs

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.models.files.description import Description
-from gpupipe.models.fitted.base import FittedModel, Prediction, logistic
+from gpupipe.models.fitted.base import FittedModel, logistic
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.tasks import Task
 

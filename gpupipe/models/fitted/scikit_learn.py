@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.scikit_learn import OURS, check_estimator
 from gpupipe.models.files.skops import read_skops, write_skops
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.rows.forest import FORESTS, forest_means, predict_in_order
 from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING, boosting_scores, inverse_link

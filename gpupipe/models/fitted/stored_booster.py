@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Rows times trees that a walk predicts before the Booster does. They take less time than the import of XGBoost, which
 # imports scikit-learn, SciPy and pandas.
 WALKED = 1 << 20
+# Before this version, a Booster has one base score, and reads the list of a newer file as another number.
+OLDEST = 3, 1
 
 
 class StoredBooster:
@@ -63,6 +65,9 @@ class StoredBooster:
             what = f"the model needs XGBoost, except to predict few rows: {error}"
             raise ArtifactError(what, where=self._where, fix="pip install 'gpupipe[cpu]'") from error
         self._document = None
+        if tuple(map(int, xgboost.__version__.split(".")[:2])) < OLDEST:
+            what = f"XGBoost {xgboost.__version__} would read the base scores of this model wrongly"
+            raise ArtifactError(what, where=self._where, fix=f"pip install 'xgboost-cpu>={'.'.join(map(str, OLDEST))}'")
         try:
             with warnings.catch_warnings():  # files of other XGBoost versions; the manifest records the version
                 warnings.filterwarnings("ignore", category=UserWarning, module="xgboost")

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 from gpupipe.artifact.untrusted.ubjson import render
 from gpupipe.errors import ArtifactError
 from gpupipe.models.files.description import Description
-from gpupipe.models.files.xgboost import read_model, rewrite_model
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.files.xgboost.document import read_model, rewrite_model
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.stored_booster import StoredBooster
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.models.files.xgboost_trees import XGBoostTrees
+    from gpupipe.models.files.xgboost.trees import XGBoostTrees
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
 
@@ -46,7 +47,7 @@ class FittedXGBoost(FittedModel):
             If the trees are invalid, or do not match the model.
         """
         document = read_model(data, expected)
-        from gpupipe.models.files.xgboost_trees import is_exact
+        from gpupipe.models.files.xgboost.trees import is_exact
 
         booster = document["learner"]["gradient_booster"]
         n_trees = len(booster.get("gbtree", booster)["model"]["trees"]) if is_exact(document) else 0
@@ -94,6 +95,8 @@ class FittedXGBoost(FittedModel):
         import numpy as np
 
         result = scores.astype("f8", copy=False)
+        if self.task == "multioutput":
+            return Prediction(self.task, outputs=result, targets=self.targets)
         if self.task not in CLASSIFICATION:
             return Prediction(self.task, value=result)
         if self.task == "binary" and result.ndim == 1:
@@ -119,7 +122,7 @@ class FittedXGBoost(FittedModel):
 
     @property
     def _description(self) -> Description:
-        return Description(self.task, self.feature_names, self.n_classes, self.classes)
+        return Description(self.task, self.feature_names, self.n_classes, self.classes, targets=self.targets)
 
     def _write(self, path: Path) -> None:
         data = self._raw

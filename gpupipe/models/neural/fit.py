@@ -52,7 +52,7 @@ def fit_network(
     model : NeuralSettings
     X : array of float32, shape (n, d), column-major
         On the device of the backend; numbers first, ids last. Handed to PyTorch without a copy, never written to.
-    y : array, shape (n,)
+    y : array, shape (n,) or (n, n_targets)
         Class codes below ``len(classes)``, or numbers; on the host.
     weights : array of float, shape (n,), optional
     classes : tuple of int
@@ -80,7 +80,7 @@ def fit_network(
         return train_shard(
             ShardedProblem(
                 step.model, problem.architecture, context.task, context.seed, heights, step.n_epochs,
-                tuple(context.quantiles),
+                tuple(context.quantiles), tuple(context.targets),
             ),
             shard, n_threads, partial(open_group, n_processes, n_threads), open_checkpoint(resources, step.is_refit),
             resources.safe_point, resources.show_progress,
@@ -142,13 +142,14 @@ def fitted_network(
     `who` names the ranks in its notes.
     """
     return FittedNeural(
-        Served(trained.network, context.task, problem.center, problem.scale).eval(),
+        Served(trained.network, context.task, problem.center, problem.scale, tuple(context.targets)).eval(),
         context.task,
         tuple(context.feature_names),
         context.n_classes,
         classes,
         tuple(_describe(trained, found, context.resources, who)),
         history=tuple(asdict(epoch) for epoch in found.progress.epochs),
+        targets=tuple(context.targets),
     )
 
 

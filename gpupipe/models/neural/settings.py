@@ -75,6 +75,10 @@ class NeuralSettings(ModelSettings):
     )
     class_weight: ClassWeight = None
 
+    @property
+    def learns_jointly(self) -> bool:
+        return True
+
     def estimator_name(self, task: Task) -> str:
         return "Network"
 

@@ -26,7 +26,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.neural.trainer import Progress, Trainer, take_rows
 from gpupipe.models.neural.training_spec import TrainingSpec, make_training_spec
 from gpupipe.models.progress import ShowProgress, show_nothing
-from gpupipe.tasks import Task
+from gpupipe.tasks import TargetSpec, Task
 from gpupipe.tensors.batch import TensorBatch
 from gpupipe.tensors.batches import Batches
 from gpupipe.tensors.handover import hand_over
@@ -37,7 +37,7 @@ from gpupipe.typing import Array
 
 @dataclass(frozen=True)
 class ShardRows:
-    """Rows of a shard: the matrix of the backend, float32, shape (n, d); target and weights on the host, shape (n,)."""
+    """Rows of a shard: the matrix of the backend, float32, shape (n, d); target and weights on the host."""
 
     matrix: Array
     target: Array
@@ -90,7 +90,7 @@ class ShardedProblem:
     seed : int
     heights : tuple of int
         Number of training rows of each shard: one shard per rank, or a single shard for all ranks.
-    n_epochs, quantiles
+    n_epochs, quantiles, targets
         As for `TrainingSpec`.
     """
 
@@ -101,6 +101,7 @@ class ShardedProblem:
     heights: tuple[int, ...]
     n_epochs: int | None = None
     quantiles: tuple[float, ...] = ()
+    targets: tuple[TargetSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def train_rank(
     own_spec = make_training_spec(
         problem.model, problem.task, problem.seed, sum(problem.heights), processes.size, device
     )
-    spec: TrainingSpec = processes.broadcast(replace(own_spec, n_epochs=problem.n_epochs, quantiles=problem.quantiles))
+    spec: TrainingSpec = processes.broadcast(
+        replace(own_spec, n_epochs=problem.n_epochs, quantiles=problem.quantiles, targets=problem.targets)
+    )
     network = _new_network(architecture, spec.seed, shard.sample).to(device)
     trainer = _trainer(network, spec, shard, problem.heights, processes)
     with _compiler_explained(spec.model.compile):

@@ -18,7 +18,7 @@ from gpupipe.models.context import DeadlineReached, never_stop
 from gpupipe.models.neural.modules import Network
 from gpupipe.models.neural.training_spec import TrainingSpec
 from gpupipe.models.progress import ProgressReport, ShowProgress, show_nothing
-from gpupipe.tasks import Task
+from gpupipe.tasks import TargetSpec, Task
 from gpupipe.tensors.batch import ARRAYS, TensorBatch
 
 if TYPE_CHECKING:
@@ -247,7 +247,12 @@ class Trainer:
         with self._autocast():
             score = network(batch.features, batch.ids)
         assert batch.target is not None
-        losses = row_losses(self.spec.task, score.float(), batch.target, self._levels)
+        spec = self.spec
+        losses = (
+            several_losses(spec.targets, score.float(), batch.target)
+            if spec.targets
+            else row_losses(spec.task, score.float(), batch.target, self._levels)
+        )
         return losses if batch.weight is None else losses * batch.weight
 
     @torch.no_grad()
@@ -339,6 +344,23 @@ def row_losses(task: Task, score: Tensor, target: Tensor, quantiles: Tensor | No
         error = target[:, None] - score
         return torch.maximum(quantiles * error, (quantiles - 1.0) * error).mean(dim=1)
     return F.mse_loss(score[:, 0], target, reduction="none")
+
+
+def several_losses(targets: Sequence[TargetSpec], score: Tensor, target: Tensor) -> Tensor:
+    """Return the mean over several targets of the loss of each row, float32, shape (n,).
+
+    Parameters
+    ----------
+    targets : sequence of TargetSpec
+    score : Tensor of float32, shape (n, n_outputs)
+        The outputs of each target, in order.
+    target : Tensor of float32, shape (n, n_targets)
+        Class codes, or standardized values.
+    """
+    losses, scores = torch.zeros_like(score[:, 0]), score.split([each.width for each in targets], dim=1)
+    for each, own, column in zip(targets, scores, target.T, strict=True):
+        losses = losses + row_losses(each.task, own, column.long() if each.task == "multiclass" else column)
+    return losses / len(targets)
 
 
 def take_rows(batch: TensorBatch[Tensor], rows: Tensor | slice) -> TensorBatch[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from gpupipe.models.context import ValidationRows
 from gpupipe.models.early_stopping import draw_validation_rows, gapless_codes
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, TargetSpec
 
 if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
@@ -34,11 +34,12 @@ class TrainingProblem:
         Rows that the weights are fitted to, and held-out rows that select the best epoch; ascending.
     given : ValidationRows, optional
         Rows of another matrix, of which `validation` are held out; their target is in the form of the loss.
-    target : array, shape (n,)
-        Target of all rows in the form of the loss: int64 codes, or float32, centered and scaled.
+    target : array, shape (n,) or (n, k)
+        Target of all rows in the form of the loss: int64 codes, or float32, centered and scaled; of several targets,
+        codes and numbers as float32.
     weight : array of float32, shape (n,), optional
-    center, scale : float
-        Center and scale of the target.
+    center, scale : float, or array of float64, shape (n_outputs,)
+        Center and scale of the target; of several targets, of each output, 0 and 1 for classes.
     """
 
     architecture: Architecture
@@ -46,8 +47,8 @@ class TrainingProblem:
     validation: Array
     target: Array
     weight: Array | None
-    center: float
-    scale: float
+    center: float | Array
+    scale: float | Array
     given: ValidationRows | None = None
 
     def with_all_rows(self) -> TrainingProblem:
@@ -87,14 +88,22 @@ def make_training_problem(
         training, validation = weighty, np.arange(len(codes)) if known is None else np.flatnonzero(known)
         if not len(validation):
             raise DataError("no validation row has a class of the training rows", fix="give other validation rows")
-    target, center, scale = _target(y, training, weights, context.task)
+    form = _forms(y, training, weights, context.targets) if context.targets else _form(y, training, weights, context)
+    target = form.apply(y)
     if given is not None:
         of_rows = None if given.weights is None else np.asarray(given.weights, np.float32)
-        given = ValidationRows(given.X, _in_form(codes, center, scale, context.task), of_rows)
-    n_outputs = len(classes) if context.task == "multiclass" else len(context.quantiles) or 1
+        given = ValidationRows(given.X, form.apply(codes), of_rows)
+    n_outputs = n_network_outputs(context, len(classes))
     architecture = model.architecture(n_numbers, cardinalities, n_outputs, len(training))
     weight = None if weights is None else np.asarray(weights, np.float32)
-    return TrainingProblem(architecture, training, validation, target, weight, center, scale, given)
+    return TrainingProblem(architecture, training, validation, target, weight, form.center, form.scale, given)
+
+
+def n_network_outputs(context: FitContext, n_classes: int) -> int:
+    """Return the number of outputs of a network for a task with `n_classes` classes in training."""
+    if context.targets:
+        return sum(target.width for target in context.targets)
+    return n_classes if context.task == "multiclass" else len(context.quantiles) or 1
 
 
 def _columns(categorical: Mapping[int, int], n_columns: int) -> tuple[int, tuple[int, ...]]:
@@ -117,17 +126,47 @@ def _held_out(y: Array, rows: Array, share: float, context: FitContext) -> tuple
     return rows[~held], rows[held]
 
 
-def _target(y: Array, training: Array, weights: Array | None, task: Task) -> tuple[Array, float, float]:
-    """Return the target in the form of the loss, its center and its scale."""
-    if task in CLASSIFICATION:
-        return _in_form(y, 0.0, 1.0, task), 0.0, 1.0
-    own, weight = y[training], None if weights is None else weights[training]
-    center = float(np.average(own, weights=weight))
-    scale = math.sqrt(float(np.average((own - center) ** 2, weights=weight)))
-    scale = scale if scale > 0 else 1.0
-    return _in_form(y, center, scale, task), center, scale
+@dataclass(frozen=True)
+class _TargetForm:
+    """Form of the target in the loss: int64 codes, or float32, centered and scaled.
+
+    Several targets are float32; `center` and `scale` then have a number for each output.
+    """
+
+    center: float | Array
+    scale: float | Array
+    is_code: bool = False
+    first: Array | None = None  # first output of each of several targets
+
+    def apply(self, y: Array) -> Array:
+        """Return a target in this form."""
+        if self.is_code:
+            return np.asarray(y, np.int64)
+        center, scale = self.center, self.scale
+        if self.first is not None:
+            center, scale = np.asarray(center)[self.first], np.asarray(scale)[self.first]
+        return np.asarray((y - center) / scale, np.float32)
 
 
-def _in_form(y: Array, center: float, scale: float, task: Task) -> Array:
-    """Return int64 codes, or float32 values, centered and scaled."""
-    return np.asarray(y, np.int64) if task in CLASSIFICATION else ((y - center) / scale).astype(np.float32)
+def _form(y: Array, training: Array, weights: Array | None, context: FitContext) -> _TargetForm:
+    """Return the form of one target."""
+    if context.task in CLASSIFICATION:
+        return _TargetForm(0.0, 1.0, is_code=True)
+    return _TargetForm(*_center_and_scale(y[training], None if weights is None else weights[training]))
+
+
+def _forms(y: Array, training: Array, weights: Array | None, targets: Sequence[TargetSpec]) -> _TargetForm:
+    """Return the form of several targets; classes are not scaled."""
+    own, widths = None if weights is None else weights[training], [target.width for target in targets]
+    found = [
+        (0.0, 1.0) if target.task in CLASSIFICATION else _center_and_scale(column[training], own)
+        for column, target in zip(y.T, targets, strict=True)
+    ]
+    center, scale = (np.repeat(values, widths) for values in zip(*found, strict=True))
+    return _TargetForm(center, scale, first=np.cumsum([0, *widths])[:-1])
+
+
+def _center_and_scale(y: Array, weight: Array | None) -> tuple[float, float]:
+    center = float(np.average(y, weights=weight))
+    scale = math.sqrt(float(np.average((y - center) ** 2, weights=weight)))
+    return center, scale if scale > 0 else 1.0

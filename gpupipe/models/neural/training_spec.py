@@ -8,7 +8,7 @@ import torch
 
 from gpupipe.errors import ConfigError
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.tasks import Task
+from gpupipe.tasks import TargetSpec, Task
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class TrainingSpec:
         Number of epochs of a training without held-out rows. None: held-out rows choose the best epoch.
     quantiles : tuple of float
         Levels of the task quantile.
+    targets : tuple of TargetSpec
+        The targets of the task multioutput.
     """
 
     model: NeuralSettings
@@ -36,6 +38,7 @@ class TrainingSpec:
     precision: str
     n_epochs: int | None = None
     quantiles: tuple[float, ...] = ()
+    targets: tuple[TargetSpec, ...] = ()
 
 
 def make_training_spec(

@@ -22,9 +22,9 @@ from gpupipe.models.context import ValidationRows
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.training import explain_errors, keyword_arguments, prepare_rows, with_notes
-from gpupipe.models.xgboost import XGBoost
-from gpupipe.models.xgboost_parameters import native_parameters
-from gpupipe.models.xgboost_rounds import BoostingRounds
+from gpupipe.models.xgboost.parameters import native_parameters
+from gpupipe.models.xgboost.rounds import BoostingRounds
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.partitions.out_of_core.workers import OutOfCoreWorkers
 from gpupipe.partitions.training_memory import binned_bytes

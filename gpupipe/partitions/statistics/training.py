@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -72,9 +72,8 @@ class PartitionedStatistics(Statistics):
         # Little is left to reduce on the driver; loading compiled loops would take longer.
         super().__init__(table.align(), backend.host, target, seed, "numpy")  # type: ignore[arg-type]
         if target is not None:
-            n = target.n_classes
-            values = target.values.astype(code_storage(n)) if n else target.values  # less to send and to hold
-            self.target = Target(self._send(values, "the target"), n)
+            first, *others = [replace(own, values=self._send_target(own)) for own in target.each]
+            self.target = replace(first, others=tuple(others))
         if weights is not None:
             self.weights = self._send(np.asarray(weights, np.float64), "the weights")
 
@@ -83,15 +82,17 @@ class PartitionedStatistics(Statistics):
         own = self.table.split_rows(values)
         return self.table.map(lambda backend, _, own: backend.to_device(own), each=[own], label=label).partitions
 
-    @cached_property
-    def _weighted_target(self) -> Sequence[ResultHandle[Array]]:
-        assert self.target is not None
-        each = [self.weights, self.target.values]
+    def _send_target(self, target: Target) -> Sequence[ResultHandle[Array]]:
+        n = target.n_classes
+        return self._send(target.values.astype(code_storage(n)) if n else target.values, "the target")
+
+    def _times_weights(self, values: Any) -> Sequence[ResultHandle[Array]]:
+        each = [self.weights, values]
         return self.table.map(lambda backend, _, weights, y: weights * y, each=each, label="the target").partitions
 
     def folds(self, k: int) -> list[ResultHandle[Array]]:
         """Return handles of the folds of the rows of each partition, int8 in 1..k: a hash of seed and position."""
-        return list(self._groups(k)[0])
+        return list(self._groups(k, 0)[0])
 
     @property
     def _reducer(self) -> PartitionedReducer:

@@ -112,4 +112,4 @@ def read_model(reader: ArtifactReader) -> ModelCheckpoint:
 
 def _prediction(model: FittedModel, part: str, arrays: Mapping[str, Any]) -> Prediction:
     names = [name.removeprefix(f"{part}.") for name in arrays if name.startswith(f"{part}.")]
-    return Prediction(model.task, **{name: arrays[f"{part}.{name}"] for name in names})
+    return Prediction(model.task, **{name: arrays[f"{part}.{name}"] for name in names}, targets=model.targets)

@@ -20,8 +20,8 @@ from gpupipe.config import Config
 from gpupipe.features.ops.kernel import Kernel
 from gpupipe.io.cache import cache_key
 from gpupipe.io.input_files import InputFiles
+from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.libraries import libraries
-from gpupipe.pipeline.target import Goal, Truth
 from gpupipe.references import split_reference
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.typing import Array

@@ -14,6 +14,7 @@ from gpupipe.backends.base import Backend
 from gpupipe.config import Config
 from gpupipe.metrics import ColumnImportance
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.libraries import libraries
@@ -24,10 +25,20 @@ from gpupipe.pipeline.model.user_code import write_kernels
 from gpupipe.pipeline.parity.replay import write_parity
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
+
+
+def describe_goal(goal: Goal) -> dict[str, Any]:
+    """Return task, targets, labels and quantiles as entries of a manifest; `read_goal` reads them."""
+    return {
+        "task": goal.task,
+        "target": goal.target,
+        "labels": list(goal.labels),
+        **({"quantiles": list(goal.quantiles)} if goal.quantiles else {}),
+        **({"targets": [describe_goal(each) for each in goal.targets]} if goal.targets else {}),
+    }
 
 
 def export_model(
@@ -95,10 +106,7 @@ def export_model(
     params = trained.entry.params.model_dump(mode="json")
     content = {
         "name": config.name,
-        "task": goal.task,
-        "target": goal.target,
-        "labels": list(goal.labels),
-        **({"quantiles": list(goal.quantiles)} if goal.quantiles else {}),
+        **describe_goal(goal),
         "model": {"name": trained.entry.name, "params": config.origin.redactor.hide_all(params)},
         "estimator": description,
         "decision": decision.to_json(),

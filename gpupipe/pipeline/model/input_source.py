@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.io.settings import ColumnSettings, JoinedTable, TableSource
+from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.settings import JoinedTable, TableSource
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import TEXT_KINDS, Column, Schema

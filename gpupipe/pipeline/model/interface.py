@@ -11,25 +11,31 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.errors import ArtifactError, DataError, PredictionWarning
+from gpupipe.errors import ArtifactError, PredictionWarning
 from gpupipe.io.settings import TableSource
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.model.input_source import event_source, main_source
 from gpupipe.pipeline.model.part_checks import read_importances
-from gpupipe.pipeline.model.prediction_arrays import class_probabilities, prediction_values, require_intervals
+from gpupipe.pipeline.model.prediction_arrays import (
+    intervals_of,
+    prediction_values,
+    probabilities_of,
+    require_classes,
+    require_intervals,
+    sets_of,
+)
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.model.rows import RowsToPredict, entities_to_predict, rows_to_predict
 from gpupipe.pipeline.model.summary import model_html, model_text
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.frames import frame_to_arrow
 from gpupipe.typing import Array
@@ -128,7 +134,8 @@ class LoadedModel(ABC):
         Returns
         -------
         array, shape (n,) or (n, k)
-            Class labels; float64 values of a regression; int32 clusters; or float32 embeddings with k components.
+            Class labels; float64 values of a regression; int32 clusters; or float32 embeddings with k components. The
+            quantiles, or the labels or values of several targets, are the columns of a 2-D array.
 
         Raises
         ------
@@ -145,13 +152,11 @@ class LoadedModel(ABC):
         PredictionWarning
             If no value of a column is like the training rows; `last_prediction_report` has the counts.
         """
-        return prediction_values(
-            self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision.threshold
-        )
+        return prediction_values(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
 
     def predict_proba(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Array:
+    ) -> Any:
         """Return the probability of each class.
 
         Parameters
@@ -162,16 +167,16 @@ class LoadedModel(ABC):
         Returns
         -------
         array of float64, shape (n, k)
-            Columns are in the order of ``goal.labels``.
+            Columns are in the order of ``goal.labels``. With several targets, a list of such arrays, as in
+            scikit-learn, in the order of ``goal.targets``.
 
         Raises
         ------
         SchemaError, ConfigError, DataError
             As `predict`; DataError also if the model is not a classifier.
         """
-        if not self.goal.labels:
-            raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
-        return class_probabilities(self._predict(rows_to_predict(self, data, tables, as_of)).output)
+        require_classes(self.goal)
+        return probabilities_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal)
 
     def predict_interval(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
@@ -186,20 +191,20 @@ class LoadedModel(ABC):
         Returns
         -------
         array of float64, shape (n, 2)
-            Lower and upper end. ``decision.intervals.level`` is the expected coverage.
+            Lower and upper end. ``decision.intervals.level`` is the expected coverage. With several targets, shape
+            (n, n_targets, 2).
 
         Raises
         ------
         SchemaError, ConfigError, DataError
             As `predict`; DataError also if the model has no intervals.
         """
-        intervals = require_intervals(self.goal, self.decision, "regression")
-        value = self._predict(rows_to_predict(self, data, tables, as_of)).output
-        return np.column_stack(intervals.interval(value))
+        require_intervals(self.goal, self.decision, "regression")
+        return intervals_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
 
     def predict_set(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Array:
+    ) -> Any:
         """Return the prediction set of each row, for a classifier with ``evaluate.intervals``.
 
         Parameters
@@ -211,15 +216,15 @@ class LoadedModel(ABC):
         -------
         array of bool, shape (n, k)
             Whether each class of ``goal.labels`` is in the set. A set is empty if the model is almost certain of rows
-            that it may miss at this level.
+            that it may miss at this level. With several targets, a list of such arrays.
 
         Raises
         ------
         SchemaError, ConfigError, DataError
             As `predict`; DataError also if the model has no sets.
         """
-        intervals = require_intervals(self.goal, self.decision, "classification")
-        return intervals.members(self._predict(rows_to_predict(self, data, tables, as_of)).output)
+        require_intervals(self.goal, self.decision, "classification")
+        return sets_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
 
     def predict_table(
         self,
@@ -242,7 +247,8 @@ class LoadedModel(ABC):
         pyarrow.Table
             One row per input row: the columns of `keep`, then ``prediction`` and one ``probability_LABEL`` per class;
             with ``evaluate.intervals``, ``lower`` and ``upper``, or one boolean ``set_LABEL`` per class;
-            for clusters ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``.
+            for clusters ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``. With
+            several targets, these columns for each: ``prediction_TARGET``, ``probability_TARGET_LABEL``.
 
         Raises
         ------

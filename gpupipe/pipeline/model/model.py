@@ -20,7 +20,8 @@ from gpupipe.backends.out_of_memory import map_row_ranges
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted, predict_loaded
-from gpupipe.models.fitted.device import join_predictions, matrix_on_host
+from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder

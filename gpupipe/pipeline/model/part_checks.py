@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_args
 
 from gpupipe.features.program.fitted import Feature
@@ -15,11 +15,12 @@ from gpupipe.features.statistics.training_summary import TrainingSummary
 from gpupipe.metrics.calibration import Calibration
 from gpupipe.metrics.conformal import Conformal, interval_ends
 from gpupipe.models import FittedModel
+from gpupipe.models.files.description import MOST_TARGETS
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.importances import Importances
-from gpupipe.pipeline.target import Goal
 from gpupipe.table.schema import KINDS, Column, Schema
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.tasks import CLASSIFICATION, REGRESSION, SUPERVISED, Task
 
 CODES = ("int8", "int16", "int32")
 STORAGES = {
@@ -129,6 +130,23 @@ def _float(value: float | None) -> float:
 
 def read_goal(manifest: Mapping[str, Any]) -> Goal:
     """Return the goal named in a manifest, after checking that its labels fit into one column."""
+    goal = _read_goal(manifest)
+    described = _check_list(manifest.get("targets", []), "the targets", dict)
+    if (goal.task == "multioutput") != bool(described) or len(described) > MOST_TARGETS:
+        raise ValueError(f"a {goal.task} model: invalid targets")
+    if not described:
+        return goal
+    targets = tuple(map(_read_goal, described))
+    names = [each.target or "" for each in targets]
+    _check_distinct(names, "the model", "target")
+    tasks = {each.task for each in targets}
+    if not all(names) or not (tasks <= CLASSIFICATION or tasks <= REGRESSION):
+        raise ValueError(f"expected several targets, all numbers or all with classes; found {', '.join(sorted(tasks))}")
+    _check_distinct([f"{each.target}_{label}" for each in targets for label in each.labels], "the targets", "output")
+    return replace(goal, targets=targets)
+
+
+def _read_goal(manifest: Mapping[str, Any]) -> Goal:
     task, target, labels = manifest["task"], manifest["target"], _check_list(manifest["labels"], "labels", LABELS)
     quantiles = _check_list(manifest.get("quantiles", []), "quantiles", float)
     if task not in get_args(Task) or not isinstance(target, str | None):
@@ -162,6 +180,14 @@ def _check_one_type(labels: Sequence[Any]) -> None:
 def read_decision(values: Any, goal: Goal) -> Decision:
     """Return the decision described by JSON values: a threshold, a monotone calibration, and intervals."""
     decision = Decision.from_json(values)
+    if len(decision.targets) != len(goal.targets) or (goal.targets and set(values) != {"targets"}):
+        raise ValueError(f"expected a decision for each of {len(goal.targets)} targets; found {len(decision.targets)}")
+    if goal.targets:
+        for own, target in zip(values["targets"], goal.targets, strict=True):
+            read_decision(own, target)
+        if len({each.has_intervals for each in decision.targets}) > 1:
+            raise ValueError("expected intervals of all targets, or of none")
+        return decision
     _check_numbers([decision.threshold], "the threshold")
     if not 0 <= decision.threshold <= 1:
         raise ValueError(f"expected a threshold in [0, 1]; found {decision.threshold!r}")
@@ -212,9 +238,12 @@ def check_agreement(goal: Goal, features: Sequence[Feature], estimator: FittedMo
         raise ValueError(
             f"expected an estimator for {expected}; found {estimator.task} with {estimator.n_classes} classes"
         )
-    if estimator.n_quantiles != len(goal.quantiles):
-        expected = f"{len(goal.quantiles)} quantiles"
-        raise ValueError(f"expected an estimator for {expected}; found one for {estimator.n_quantiles}")
+    if estimator.targets != goal.specs:
+        expected, found = (", ".join(own.task for own in specs[:20]) for specs in (goal.specs, estimator.targets))
+        raise ValueError(f"expected an estimator for the targets {expected}; found one for {found or 'a single one'}")
+    if estimator.n_outputs != goal.n_outputs:
+        what = "quantiles" if goal.quantiles else "outputs"
+        raise ValueError(f"expected an estimator for {goal.n_outputs} {what}; found one for {estimator.n_outputs}")
     if list(estimator.feature_names) != [feature.name for feature in features]:
         raise ValueError("the feature names of the estimator differ from those of the feature program")
 

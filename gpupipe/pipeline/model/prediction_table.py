@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from gpupipe.metrics.predictions import predicted_labels
-from gpupipe.models.fitted.base import Prediction
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.pipeline.model.prediction_arrays import class_probabilities
-from gpupipe.pipeline.target import Goal
 
 
 def prediction_table(prediction: Prediction, goal: Goal, decision: Decision) -> pa.Table:
     """Return predictions as a table; see `gpupipe.Model.predict_table` for its columns."""
+    columns: dict[str, Any]
+    if goal.targets:
+        columns = {}
+        for part, own, decided in zip(prediction.parts, goal.targets, decision.targets, strict=True):
+            found = prediction_table(part, own, decided)
+            names = [output_of_target(name, own) for name in found.column_names]
+            columns |= dict(zip(names, found.columns, strict=True))
+        return pa.table(columns)
     if prediction.probability is not None:
         probability = class_probabilities(prediction.probability)
         chosen = predicted_labels(goal.task, prediction.probability, decision.threshold)

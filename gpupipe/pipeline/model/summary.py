@@ -6,6 +6,7 @@ import html
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gpupipe.pipeline.goal import Goal
     from gpupipe.pipeline.model.interface import LoadedModel
 
 MOST_SHOWN = 30  # input columns, metrics, labels
@@ -13,7 +14,7 @@ MOST_SHOWN = 30  # input columns, metrics, labels
 
 def model_text(model: LoadedModel) -> str:
     """Return one line: name, task, target, numbers of inputs and features, device and directory."""
-    of = f" of {_shorten(model.goal.target, 40)!r}" if model.goal.target else ""
+    of = f" of {_shorten(', '.join(model.goal.names), 40)!r}" if model.goal.names else ""
     return (
         f"{type(model).__name__}({_name(model)}: {model.goal.task}{of}, {len(model.inputs)} inputs, "
         f"{len(model.feature_names)} features, {model.backend.name}, {str(model.folder)!r})"
@@ -25,8 +26,8 @@ def model_html(model: LoadedModel) -> str:
     goal, manifest = model.goal, model.manifest
     facts = {
         "model": _name(model),
-        "task": goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else ""),
-        "target": goal.target or "none",
+        "task": _task_text(goal),
+        "target": _join(list(goal.names)) or "none",
         "threshold": f"{model.decision.threshold:.4g}" if goal.task == "binary" else "",
         "features": f"{len(model.feature_names)}, computed on the {model.backend.name}",
         "metrics": _join(
@@ -35,6 +36,9 @@ def model_html(model: LoadedModel) -> str:
         "trained": f"{manifest.get('created', '')} with gpupipe {manifest.get('gpupipe', '')}",
         "directory": str(model.folder),
     }
+    for own, decision in list(zip(goal.targets, model.decision.targets, strict=True))[:MOST_SHOWN]:
+        threshold = f", threshold {decision.threshold:.4g}" if own.task == "binary" else ""
+        facts[f"target {html.escape(own.target or '')}"] = _task_text(own) + threshold
     body = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in facts.items() if text)
     kinds = {
         column.source: f"{column.kind} ({column.dtype})" for column in model.features.input_schema if not column.derived
@@ -46,6 +50,10 @@ def model_html(model: LoadedModel) -> str:
     more = len(model.inputs) - MOST_SHOWN
     rest = f"<tr><td>and {more} more</td><td></td></tr>" if more > 0 else ""
     return f"<table>{body}</table><table><tr><th>input column</th><th>kind</th></tr>{rows}{rest}</table>"
+
+
+def _task_text(goal: Goal) -> str:
+    return goal.task + (f", labels {_join([str(label) for label in goal.labels])}" if goal.labels else "")
 
 
 def _join(texts: list[str]) -> str:

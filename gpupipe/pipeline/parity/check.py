@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,16 +123,22 @@ def _compare(feature: Feature, here: Array, recorded: Array, of_the_run: Array, 
 
 
 def compare_predictions(
-    here: Array, recorded: Array, labels: Array, recorded_labels: Array, limits: Mapping[str, float]
-) -> PredictionDifference:
-    """Return the difference of two predictions (float64, shape (n, k)) and of their labels (shape (n,))."""
+    here: Array, recorded: Array, labels: Array, recorded_labels: Array, limits: Mapping[str, float],
+    bounds: Sequence[int] = (),
+) -> PredictionDifference:  # fmt: skip
+    """Return the difference of two predictions (float64, shape (n, k)) and of their labels, shape (n,) or (n, m).
+
+    `bounds` has the first column of each of several targets, then k: each is compared with its own largest value.
+    """
     n = len(recorded)
     if n == 0:
         return PredictionDifference(0, 0.0, 0, 0, 0, -1)
-    error = _errors(here, recorded).max(axis=1)
-    finite = np.abs(recorded[np.isfinite(recorded)])
-    flips = labels != recorded_labels
-    outside = flips | (error > limits["of_the_largest"] * (finite.max() if len(finite) else 0.0))
+    errors = _errors(here, recorded)
+    flips = (labels != recorded_labels).reshape(n, -1).any(axis=1)
+    outside, error = flips.copy(), errors.max(axis=1)
+    for columns in [slice(*pair) for pair in pairwise(bounds)] or [slice(None)]:
+        finite = np.abs(recorded[:, columns][np.isfinite(recorded[:, columns])])
+        outside |= errors[:, columns].max(axis=1) > limits["of_the_largest"] * (finite.max() if len(finite) else 0.0)
     allowed = int(limits["share_of_rows"] * n)
     worst = int(np.argmax(np.where(outside, error, -1.0) if outside.any() else error))
     return PredictionDifference(n, float(error.max()), int(outside.sum()), int(flips.sum()), allowed, worst)

@@ -20,6 +20,7 @@ DTYPES = {
     "target": "float64", "numbers": "float64",
 }  # fmt: skip
 MATRICES = ("features", "outputs", "numbers")
+OF_TARGETS = ("label", "target")  # with several targets, matrices
 NUMBER = pa.float64()
 TYPES = {str(kind): kind for kind in (NUMBER, pa.string(), pa.bool_(), pa.timestamp("us"))}
 
@@ -66,7 +67,8 @@ def read_record(reader: ArtifactReader, metrics: tuple[str, ...]) -> ParityRecor
 def _check_arrays(arrays: Mapping[str, Array], n_rows: int) -> None:
     for name, dtype in DTYPES.items():
         array, ndim = arrays[name], 1 + (name in MATRICES)
-        if array.dtype != dtype or array.ndim != ndim or len(array) != n_rows:
+        is_shaped = array.ndim == ndim or (array.ndim == 2 and name in OF_TARGETS)
+        if array.dtype != dtype or not is_shaped or len(array) != n_rows:
             found = f"{array.dtype} of shape {array.shape}"
             raise ValueError(f"{name}: expected {dtype} with {ndim} dimensions and {n_rows} rows; found {found}")
 

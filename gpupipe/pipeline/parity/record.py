@@ -11,10 +11,10 @@ from gpupipe.backends.base import Backend
 from gpupipe.errors import DeviceError
 from gpupipe.features.program.fitted import Feature
 from gpupipe.metrics import predicted_labels
-from gpupipe.models import FittedModel
+from gpupipe.models import FittedModel, Prediction
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.rows import TrialRows
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
 from gpupipe.typing import Array
@@ -35,7 +35,7 @@ class ParityRecord:
         Rows with a recorded prediction.
     outputs : array of float64, shape (n, k)
         Probabilities, values, distances or embeddings; NaN in rows without a prediction.
-    labels : array of int32, shape (n,)
+    labels : array of int32, shape (n,), or (n, m) for several targets
         Class codes or clusters; -1 if there are none.
     """
 
@@ -93,10 +93,21 @@ def _bounds(usual: Array, features: Sequence[Feature]) -> Array:
 def predict_arrays(
     model: FittedModel, X: Array, decision: Decision, goal: Goal, backend: Backend
 ) -> tuple[Array, Array]:
-    """Return predictions for `X` on the host: numbers (float64, shape (n, k)) and labels (int32, shape (n,))."""
+    """Return predictions for `X` on the host: numbers (float64, shape (n, k)) and labels (int32, shape (n,)).
+
+    Labels of several targets have the shape (n, n_targets).
+    """
     if len(X) == 0:  # estimators reject an empty matrix
-        return np.empty((0, 1)), np.empty(0, np.int32)
-    prediction = decision.apply(model.predict(X).mapped(backend.to_host))
+        empty = (0, len(goal.targets)) if goal.targets else 0
+        return np.empty((0, goal.n_outputs or 1)), np.empty(empty, np.int32)
+    return _numbers_and_labels(decision.apply(model.predict(X).mapped(backend.to_host)), decision, goal)
+
+
+def _numbers_and_labels(prediction: Prediction, decision: Decision, goal: Goal) -> tuple[Array, Array]:
+    if goal.targets:
+        each = zip(prediction.parts, decision.targets, goal.targets, strict=True)
+        found = [_numbers_and_labels(*part) for part in each]
+        return np.concatenate([own for own, _ in found], axis=1), np.stack([own for _, own in found], axis=1)
     parts = (
         prediction.probability, prediction.value, prediction.quantiles, prediction.distance, prediction.embedding,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends.base import Backend
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.metrics import evaluate
-from gpupipe.models import Prediction
+from gpupipe.metrics import evaluate, join_scores
 from gpupipe.models.fitted.device import matrix_on_host
+from gpupipe.models.fitted.prediction import column_bounds
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.parity.check import TOLERANCE, compare_columns, compare_predictions
@@ -29,10 +31,8 @@ from gpupipe.pipeline.parity.files import ROWS, read_record, write_record
 from gpupipe.pipeline.parity.record import ParityRecord, predict_arrays, record
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.table.encode import encode
-from gpupipe.tasks import SUPERVISED
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -141,11 +141,12 @@ def replay(
         return predict_arrays(estimator, selected, model.decision, model.goal, backend.host)
 
     numbers, labels = recorded.outputs[rows], recorded.labels[rows]
+    bounds = column_bounds(model.goal.specs) if model.goal.targets else ()
     alone, here = predict(recorded.X), predict(X)
     found = Verification(
         backend.name, backend.reason, backend.last_interpreter, len(rows), tuple(columns),
-        compare_predictions(alone[0], numbers, alone[1], labels, tolerance["estimator"]),
-        compare_predictions(here[0], numbers, here[1], labels, tolerance["predictions"]),
+        compare_predictions(alone[0], numbers, alone[1], labels, tolerance["estimator"], bounds),
+        compare_predictions(here[0], numbers, here[1], labels, tolerance["predictions"], bounds),
         _metrics(trial, rows, model, numbers, here[0]), (), tuple(not_covered),
     )  # fmt: skip
     return replace(found, problems=tuple(_problems(found, recorded, features)))
@@ -178,19 +179,31 @@ def _row(recorded: ParityRecord, row: int, columns: Sequence[str]) -> str:
 
 def _metrics(trial: TrialRows, rows: Array, model: Model, then: Array, now: Array) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
-    known = ~np.isnan(y)
-    if not known.any() or goal.task not in SUPERVISED:
+    known = ~np.isnan(y).reshape(len(y), -1).any(axis=1)
+    if not known.any() or not goal.names:
         return {}
-    field = {"regression": "value", "quantile": "quantiles"}.get(goal.task, "probability")
-    is_wide = goal.task in ("multiclass", "quantile")
 
     def measured(numbers: Array) -> dict[str, float]:
-        numbers = numbers[known] if is_wide else numbers[known, 0]
-        prediction = Prediction(goal.task, **{field: numbers})
-        return evaluate(
-            goal.task, y[known], prediction.output, trial.metrics, model.decision.threshold, goal.n_classes,
-            quantiles=goal.quantiles, backend=model.backend.host,
-        )  # fmt: skip
+        numbers = numbers[known]
+        if not goal.targets:
+            return _measured(trial, y[known], numbers, goal, model.decision, model.backend)
+        each = zip(goal.targets, model.decision.targets, pairwise(column_bounds(goal.specs)), strict=True)
+        scores = [
+            _measured(trial, y[known, i], numbers[:, start:stop], own, decision, model.backend)
+            for i, (own, decision, (start, stop)) in enumerate(each)
+        ]
+        return join_scores(goal.names, scores)
 
     first, second = measured(then), measured(now)
     return {name: (first[name], second[name]) for name in first if first[name] == first[name]}
+
+
+def _measured(
+    trial: TrialRows, y: Array, numbers: Array, goal: Goal, decision: Decision, backend: Backend
+) -> dict[str, float]:
+    """Return the metrics of recorded numbers of one target, shape (n, k)."""
+    output = numbers if goal.task in ("multiclass", "quantile") else numbers[:, 0]
+    return evaluate(
+        goal.task, y, output, trial.metrics, decision.threshold, goal.n_classes, quantiles=goal.quantiles,
+        backend=backend.host,
+    )  # fmt: skip

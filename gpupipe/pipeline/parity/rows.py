@@ -50,7 +50,7 @@ class TrialRows:
         Description of each row: ``""`` for a row of the run, else the changed columns and their values.
     rows : array of int64, shape (n_rows,)
         Row number in the input of the run; -1 for generated rows.
-    target : array of float64, shape (n_rows,)
+    target : array of float64, shape (n_rows,), or (n_rows, k) for several targets
         Class codes or numbers; NaN if there is none.
     metrics : tuple of str
         Metrics to compute on the rows with a target.
@@ -87,7 +87,7 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         pa.table({c.name: pa.array(values[c.name], _arrow_type(c)) for c in columns}),
         cases,
         np.concatenate([origin, np.full(made, -1)]),
-        np.concatenate([y.astype(np.float64), np.full(made, np.nan)]),
+        np.concatenate([y.astype(np.float64), np.full((made, *y.shape[1:]), np.nan)]),
         tuple(name for name in job.metrics if name != "cost"),  # the costs are not stored in the model
     )
 

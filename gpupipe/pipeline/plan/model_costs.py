@@ -19,6 +19,7 @@ from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
+from gpupipe.models.neural.training_problem import n_network_outputs
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.preview import Preview
 from gpupipe.pipeline.tuning.memory import tuning_notes
@@ -83,7 +84,7 @@ class EstimatorCosts(ModelCosts):
 
     @property
     def _name(self) -> str:
-        return self.entry.params.estimator_name(self.seen.goal.task)
+        return self.entry.params.estimator_name(self.seen.goal.each[0].task)
 
     def _params(self, n_rows: int) -> dict[str, Any]:
         """Return the keyword arguments of the estimator for `n_rows` rows."""
@@ -130,8 +131,8 @@ class EstimatorCosts(ModelCosts):
         return float(share) if share < 1 else min(1.0, share / n_rows)
 
     def kept(self, n_rows: int) -> int:
-        """Return the bytes of the trees of a forest."""
-        return costs.model_bytes(self._name, self._params(n_rows), n_rows)
+        """Return the bytes of the trees of a forest, of each target."""
+        return costs.model_bytes(self._name, self._params(n_rows), n_rows) * len(self.seen.goal.each)
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return the bytes of a float64 batch, and its rows."""
@@ -149,6 +150,8 @@ class EstimatorCosts(ModelCosts):
         found = ("custom estimator: its memory is assumed to be two copies of the matrix",) * is_custom
         if self._held_out_share(self.seen.n_rows) is not None:
             found += (f"{self.entry.label} is trained twice: with early stopping, then on all rows",)
+        if (targets := self.seen.goal.targets) and not self.entry.params.learns_jointly:
+            found += (f"{self.entry.label} is trained for each of the {len(targets)} targets, one after the other",)
         if levels := self.seen.goal.quantiles:
             found += (f"{self.entry.label} is trained for each of the {len(levels)} quantiles, one after the other",)
         return *super().notes, *found
@@ -180,7 +183,7 @@ class NetworkCosts(ModelCosts):
     @property
     def _architecture(self) -> Architecture:
         context = self.seen.context(self._model.view)
-        n_outputs = context.n_classes if context.task == "multiclass" else len(context.quantiles) or 1
+        n_outputs = n_network_outputs(context, context.n_classes)
         sizes = tuple(context.categorical.values())
         return self._model.architecture(self.n_columns - len(sizes), sizes, n_outputs, self.seen.n_rows)
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from gpupipe.config import ModelEntry
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.partitions.linear import can_fit_in_passes
 from gpupipe.partitions.source_chunks import CHUNK_BYTES
+from gpupipe.partitions.training import require_partitions
 from gpupipe.partitions.training_memory import SHARE, binned_bytes, gathered_bytes
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
@@ -56,6 +57,7 @@ class OutOfCorePlanner(Planner):
         self._need_disk((self.seen.n_rows + n_rows) * self.seen.encoded_row + matrices)
 
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
+        require_partitions(entry.params)
         n_rows, _ = self._n_rows(step)
         cost = costs_of(entry, self.seen)
         for library, n_bytes in cost.libraries(False).items():

@@ -250,7 +250,8 @@ class Planner(RunSteps):
 
     def split(self) -> None:
         shares = self.seen.shares
-        self.host.hold("target and row numbers", 18 * self.seen.n_rows)  # 8 + 8 bytes, and two masks
+        n_targets = max(1, len(self.seen.goal.targets))
+        self.host.hold("target and row numbers", (8 * n_targets + 10) * self.seen.n_rows)  # 8 bytes, and two masks
         parts = f"{shares.n_folds} folds" if shares.n_folds > 1 else f"{shares.test:.0%} test rows"
         self._add("split", self.seen.n_rows, 8 * self.seen.n_rows, notes=[parts])
 
@@ -383,10 +384,10 @@ class Planner(RunSteps):
 
     @property
     def _has_truth(self) -> bool:
-        return self.seen.goal.target is not None
+        return bool(self.seen.goal.names)
 
     @property
     def _outputs(self) -> int:
         """Outputs of a model per row."""
-        n_classes = self.seen.goal.n_classes
-        return n_classes if n_classes > 2 else 1
+        goal = self.seen.goal
+        return goal.n_outputs or (goal.n_classes if goal.n_classes > 2 else 1)

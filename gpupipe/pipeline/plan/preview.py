@@ -20,13 +20,13 @@ from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import choose_entries, default_entries, folds_of, open_job
 from gpupipe.pipeline.steps import needs_validation
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.timeline import Timeline
-from gpupipe.pipeline.training import fit_view
+from gpupipe.pipeline.training import fit_view, require_joint
 from gpupipe.splits import hold_out
 from gpupipe.tasks import View
 from gpupipe.typing import Array
@@ -119,11 +119,11 @@ class Preview:
     warnings: tuple[str, ...] = ()
 
     def context(self, view: View) -> FitContext:
-        """Return the fit context of a model with `view`, on the host backend."""
-        features = self.features[view]
+        """Return the fit context of a model with `view`, on the host backend; of several targets, the first one's."""
+        features, first = self.features[view], self.goal.each[0]
         return FitContext(
-            choose("cpu"), self.goal.task, 0, self.goal.n_classes, features.categorical, features.names,
-            [str(label) for label in self.goal.labels], quantiles=self.goal.quantiles,
+            choose("cpu"), first.task, 0, first.n_classes, features.categorical, features.names,
+            [str(label) for label in first.labels], quantiles=self.goal.quantiles, targets=self.goal.specs,
         )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _entries(config: Config, job: Job, device: str) -> tuple[ModelEntry, ...]:
     entries = choose_entries(config, job.goal, job.backend)
     if config.models or device == "cpu":
         return entries
-    return default_entries(job.goal.task, on_gpu=True)
+    return default_entries(job.goal, on_gpu=True)
 
 
 def _views(entry: ModelEntry) -> tuple[View, ...]:
@@ -206,6 +206,7 @@ def _measured(
     rows = job.rows(np.ones(job.table.n_rows, bool))
     views: list[View] = list(dict.fromkeys(view for entry in entries for view in _views(entry)))
     matrices = {view: fit_view(rows, view, config.features, job.backend)[1] for view in views}
+    require_joint(entries, job.goal, rows.features)
     table = job.table
     n_sample, n_read = table.n_rows, arrow.num_rows
     kept = n_sample / main.n_sample_rows if main.n_sample_rows else 1.0
@@ -245,5 +246,5 @@ def _shares(job: Job, entries: Sequence[ModelEntry]) -> SplitFractions:
         return SplitFractions(float(train.mean()), float(test.mean()), len(folds))
     if not needs_validation(job.config, entries, job.y is not None):
         return SplitFractions(float(train.mean()), float(test.mean()))
-    held = hold_out(split, train, settings.validation, job.classes, job.groups, job.times, job.config.seed)
+    held = hold_out(split, train, settings.validation, job.strata(train), job.groups, job.times, job.config.seed)
     return SplitFractions(float(held.train.sum() / n), float(test.mean()), 1, float(held.test.sum() / n))

@@ -14,12 +14,20 @@ import numpy as np
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ConfigError, DataError, RowError
 from gpupipe.metrics.predictions import predicted_labels
-from gpupipe.models.fitted.base import Prediction
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.model.prediction_arrays import no_predictions, prediction_values, require_intervals
+from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.model.prediction_arrays import (
+    intervals_of,
+    no_predictions,
+    prediction_values,
+    probabilities_of,
+    require_classes,
+    require_intervals,
+    sets_of,
+)
 from gpupipe.pipeline.scorer.derived_columns import derive_history, text_derivers
 from gpupipe.pipeline.scorer.rare_values import encode_by_table
-from gpupipe.pipeline.target import Goal
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.rules.row_rules import RowRules
 from gpupipe.table.row_encoder import Row, RowCells, RowEncoder
@@ -140,12 +148,12 @@ class Scorer:
             # Arrays of one row are contiguous, those of several are not: two types to compile.
             for n_rows in (1, 2):
                 cells = self.encoder.encode([dict.fromkeys(self.inputs)] * n_rows)
-                self.predict_cells(cells).check(n_rows, self.goal.n_classes, len(self.goal.quantiles))
+                self.predict_cells(cells).check(n_rows, self.goal.n_classes, self.goal.n_outputs)
         example = {column.source: _example_value(column) for column in self.columns}
         with suppress(RowError):  # a rule may forbid the example
             for _ in range(N_WARM_UP):
                 self.predict(example)
-                if self.goal.labels:
+                if self.goal.has_classes:
                     self.predict_proba(example)
 
     @property
@@ -201,7 +209,8 @@ class Scorer:
         -------
         label, float, int, or array
             For one row: its class label, its value as a float, its quantiles, float64, shape (k,), the number of its
-            cluster, or its embedding, float32, shape (k,). For a sequence: an array as from `gpupipe.Model.predict`.
+            cluster, its embedding, float32, shape (k,), or the labels or values of several targets, shape (k,). For a
+            sequence: an array as from `gpupipe.Model.predict`.
 
         Raises
         ------
@@ -220,22 +229,25 @@ class Scorer:
         value = self.values(found)[0]
         return value if value.ndim else value.item()
 
-    def predict_proba(self, rows: Row | Sequence[Row]) -> Array:
+    def predict_proba(self, rows: Row | Sequence[Row]) -> Any:
         """Return the probability of each class, in the order of ``goal.labels``.
 
         Returns
         -------
         array of float64, shape (k,) for one row or (n, k) for a sequence
+            With several targets, a list of such arrays.
 
         Raises
         ------
         RowError, DataError
             As `predict`; DataError also if the model is not a classifier.
         """
-        if not self.goal.labels:
-            raise DataError(f"a {self.goal.task} model has no probabilities", fix="use predict")
+        require_classes(self.goal)
         is_single = isinstance(rows, Mapping)
-        found = self.predict_cells(self.encode(_as_list(rows))).output
+        prediction = self.predict_cells(self.encode(_as_list(rows)))
+        if self.goal.targets:
+            return _of_first(probabilities_of(prediction, self.goal), is_single)
+        found = prediction.output
         if found.ndim == 1:  # binary: the probability of class 1
             both = np.empty((len(found), 2))
             np.subtract(1.0, found, out=both[:, 0])
@@ -249,31 +261,33 @@ class Scorer:
         Returns
         -------
         array of float64, shape (2,) for one row or (n, 2) for a sequence
+            With several targets, shape (n_targets, 2) or (n, n_targets, 2).
 
         Raises
         ------
         RowError, DataError
             As `predict`; DataError also if the model has no intervals.
         """
-        intervals = require_intervals(self.goal, self.decision, "regression")
-        found = np.column_stack(intervals.interval(self.predict_cells(self.encode(_as_list(rows))).output))
+        require_intervals(self.goal, self.decision, "regression")
+        found = intervals_of(self.predict_cells(self.encode(_as_list(rows))), self.goal, self.decision)
         return found[0] if isinstance(rows, Mapping) else found
 
-    def predict_set(self, rows: Row | Sequence[Row]) -> Array:
+    def predict_set(self, rows: Row | Sequence[Row]) -> Any:
         """Return the prediction set of each row, as `gpupipe.Model.predict_set`.
 
         Returns
         -------
         array of bool, shape (k,) for one row or (n, k) for a sequence
+            With several targets, a list of such arrays.
 
         Raises
         ------
         RowError, DataError
             As `predict`; DataError also if the model has no sets.
         """
-        intervals = require_intervals(self.goal, self.decision, "classification")
-        found = intervals.members(self.predict_cells(self.encode(_as_list(rows))).output)
-        return found[0] if isinstance(rows, Mapping) else found
+        require_intervals(self.goal, self.decision, "classification")
+        found = sets_of(self.predict_cells(self.encode(_as_list(rows))), self.goal, self.decision)
+        return _of_first(found, isinstance(rows, Mapping))
 
     def features(self, rows: Row | Sequence[Row]) -> Array:
         """Return the values that the estimator predicts from.
@@ -344,15 +358,22 @@ class Scorer:
         if cells.n_rows == 0:
             return self._no_prediction
         found = self.estimator(self.program.run(cells.records))
-        return found if self.decision.calibration is None else self.decision.apply(found)
+        return self.decision.apply(found) if self.decision.calibrates else found
 
     def values(self, prediction: Prediction) -> Array:
         """Return labels, values or clusters, shape (n,), or embeddings, shape (n, k), as `gpupipe.Model.predict`."""
-        return prediction_values(prediction, self.goal, self.decision.threshold)
+        return prediction_values(prediction, self.goal, self.decision)
 
     @cached_property
     def _no_prediction(self) -> Prediction:
         return no_predictions(self.goal)
+
+
+def _of_first(found: Any, is_single: bool) -> Any:
+    """Return the results of the first row only, if a single one was given; of several targets, those of each."""
+    if not is_single:
+        return found
+    return [each[0] for each in found] if isinstance(found, list) else found[0]
 
 
 def _example_value(column: Column) -> Any:

@@ -14,9 +14,10 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.backends.base import Backend
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.errors import ConfigError
+from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.files import mask
 from gpupipe.io.output_conflicts import require_no_conflict
-from gpupipe.io.settings import ColumnSettings, TableSource
+from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.file import ROOM

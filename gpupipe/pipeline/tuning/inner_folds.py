@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpupipe.errors import DataError
-from gpupipe.pipeline.target import Goal
+from gpupipe.pipeline.goal import Goal, stratum_codes
 from gpupipe.splits import Fold, RareClassError, Split, make_splits
-from gpupipe.tasks import CLASSIFICATION
 from gpupipe.typing import Array
 
 STREAM = 3  # another random stream than those of the split, of validation rows and of early stopping
@@ -22,7 +21,7 @@ def make_inner_folds(
     ----------
     split : Split
     n_folds : int
-    y : array, shape (n_rows,)
+    y : array, shape (n_rows,) or (n_rows, n_targets)
         Class codes or numbers of the training rows.
     groups, times : array, shape (n_rows,), optional
     goal : Goal
@@ -35,11 +34,11 @@ def make_inner_folds(
     """
     inner = split.model_copy(update={"cv": n_folds, "column": None, "cutoff": None, "repeats": 1, "seed": None})
     own_seed = int(np.random.SeedSequence([seed if split.seed is None else split.seed, STREAM]).generate_state(1)[0])
-    codes = y.astype(np.int64) if goal.task in CLASSIFICATION else None
+    codes = stratum_codes(goal, y, n_folds)
     try:
         return make_splits(inner, len(y), codes, groups, times, own_seed), ""
     except RareClassError as error:
-        what = error.named(goal.labels).what
+        what = "a set of classes is rare" if goal.targets else error.named(goal.labels).what
         unstratified = inner.model_copy(update={"stratify": False})
         folds = make_splits(unstratified, len(y), None, groups, times, own_seed)
         return folds, f"the folds of the search are not stratified: {what}"

@@ -21,7 +21,7 @@ from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.progress import ProgressReport, show_nothing
 from gpupipe.models.search_space import searched_values, with_values
 from gpupipe.pipeline.decision import decide
-from gpupipe.pipeline.target import Goal, Truth
+from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.tuning.inner_folds import make_inner_folds
 from gpupipe.pipeline.tuning.pruning import CurvePruner
 from gpupipe.pipeline.tuning.rounds import with_mean_rounds
@@ -29,7 +29,7 @@ from gpupipe.pipeline.tuning.training import FoldTraining
 from gpupipe.pipeline.tuning.trials import FinishedTrial, TrialStudy, distributions, nearest_point, quiet_optuna
 from gpupipe.report.search_record import SearchRecord, TriedModel
 from gpupipe.splits import Fold
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Array
 from gpupipe.units import format_duration
 
@@ -100,7 +100,7 @@ def tune_entry(
     assert entry.tune is not None
     folds, note = make_inner_folds(config.split, entry.tune.folds, y, context.groups, context.times, goal, config.seed)
     if not context.metric:
-        context = replace(context, metric=metric_names(goal.task, config.evaluate)[0])
+        context = replace(context, metric=metric_names(goal.tasks, config.evaluate)[0])
     with quiet_optuna():
         return _Search(entry, X, y, folds, config.evaluate, context, clock).run([note] if note else [])
 
@@ -132,7 +132,8 @@ class _Search:
         self.evaluation, self.context, self.resources = evaluation, context, context.resources
         plain = replace(context, resources=replace(context.resources, checkpoint=None))
         self.training = FoldTraining(X, y, folds, plain)
-        scale = float(np.std(y)) if context.task not in CLASSIFICATION else 1.0
+        has_classes = (context.targets[0].task if context.targets else context.task) in CLASSIFICATION
+        scale = 1.0 if has_classes else float(np.std(y, axis=0).mean())
         space = distributions(entry.params, entry.tune.space, scale or 1.0)
         start = {**searched_values(entry.params), **_resolved(entry.params, context)}
         self.greater_is_better = METRICS.get(context.metric).greater_is_better
@@ -220,8 +221,10 @@ class _Search:
 
     def _train_folds(self, running: _Trial, trial: optuna.Trial, losses: CurvePruner) -> None:
         """Train on each fold, unless the trial is pruned."""
-        observed = losses.resources(self.resources)
         others = replace(self.resources, safe_point=self._safe_point, show_progress=show_nothing)
+        # One model after the other, for each of several targets, has losses that are not comparable.
+        is_one = not self.context.targets or running.settings.learns_jointly
+        observed = losses.resources(self.resources) if is_one else others
         for fold in range(len(self.folds)):
             if fold:
                 self._safe_point(f"after fold {fold}")
@@ -241,16 +244,24 @@ class _Search:
             raise ConfigError(f"{self.context.metric} is undefined on the held-out rows of all folds")
 
     def _score(self, fold: int, prediction: Prediction) -> float:
-        """Return the metric of the held-out rows of a fold; a threshold rule is applied to these rows."""
-        backend, task = self.context.backend, self.context.task
+        """Return the metric of the held-out rows of a fold, of several targets the mean."""
         test, weights = self.folds[fold].test, self.context.weights
-        truth = Truth(self.y[test], None if weights is None else weights[test]).mapped(backend.to_device)
-        prediction = prediction.mapped(backend.to_device)
+        truth = Truth(self.y[test], None if weights is None else weights[test])
+        if not (targets := self.context.targets):
+            return self._score_target(self.context.task, self.context.n_classes, truth, prediction)
+        each = enumerate(zip(targets, prediction.parts, strict=True))
+        scores = [self._score_target(own.task, own.n_classes, truth.of_target(i), part) for i, (own, part) in each]
+        return float(np.mean(scores))
+
+    def _score_target(self, task: Task, n_classes: int, truth: Truth, prediction: Prediction) -> float:
+        """Return the metric of held-out rows; a threshold rule is applied to these rows."""
+        backend = self.context.backend
+        truth, prediction = truth.mapped(backend.to_device), prediction.mapped(backend.to_device)
         uncalibrated = self.evaluation.model_copy(update={"calibrate": "none"})
         decision = decide(uncalibrated, task, truth, prediction, backend, self.context.quantiles)
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
-            task, truth.y, prediction.output, [metric], decision.threshold, self.context.n_classes,
+            task, truth.y, prediction.output, [metric], decision.threshold, n_classes,
             sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, backend=backend,
         )  # fmt: skip
         return scores[metric]
@@ -306,7 +317,7 @@ class _Search:
 def _resolved(settings: ModelSettings, context: FitContext) -> dict[str, Any]:
     """Return the parameters that the estimator gets, so that "auto" is known by its value."""
     try:
-        return dict(settings.estimator_params(context.task))
+        return dict(settings.estimator_params(context.targets[0].task if context.targets else context.task))
     except (GpupipeError, NotImplementedError):
         return {}
 

@@ -16,11 +16,11 @@ from gpupipe.models.device_training import refusal
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.training import explain_errors, fit, keyword_arguments, prepare_rows
 from gpupipe.models.weights import row_weights
-from gpupipe.models.xgboost import XGBoost
+from gpupipe.models.xgboost.settings import XGBoost
 from gpupipe.pipeline.tuning.memory import keeps_slices
 from gpupipe.pipeline.tuning.rounds import RoundCount
 from gpupipe.splits import Fold
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, REGRESSION
 from gpupipe.typing import Array
 
 MOST_BINNINGS = 2  # of different max_bin or class weights that are kept
@@ -57,7 +57,8 @@ class FoldTraining:
     def train(self, settings: ModelSettings, fold: int, resources: Resources) -> FoldPrediction:
         """Train on the training rows of a fold, and predict its held-out rows."""
         context = replace(self._context_of(fold), resources=resources)
-        if isinstance(settings, XGBoost) and self.context.task != "quantile" and self._can_bin(settings):
+        is_one = self.context.task in CLASSIFICATION | REGRESSION  # not several quantiles or targets
+        if isinstance(settings, XGBoost) and is_one and self._can_bin(settings):
             return self._train_on_bins(settings, fold, context)
         X_held = self._slice(fold, held_out=True)
         rows, count = self.folds[fold], RoundCount()
@@ -99,8 +100,8 @@ class FoldTraining:
         import xgboost
 
         from gpupipe.models.fitted.xgboost import FittedXGBoost
-        from gpupipe.models.xgboost_parameters import native_parameters
-        from gpupipe.models.xgboost_rounds import BoostingRounds
+        from gpupipe.models.xgboost.parameters import native_parameters
+        from gpupipe.models.xgboost.rounds import BoostingRounds
 
         params = keyword_arguments(settings, self.X, context, context.backend.n_threads)
         binned = self._bins(settings, fold, params)

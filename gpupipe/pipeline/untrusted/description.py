@@ -19,7 +19,10 @@ from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
 
 # Entries of manifest.json that the parent uses; `read_description` checks each.
-KEPT = ("task", "target", "labels", "quantiles", "reading", "data", "importances", "metrics", "created", "gpupipe")
+KEPT = (
+    "task", "target", "labels", "quantiles", "targets", "reading", "data", "importances", "metrics", "created",
+    "gpupipe",
+)  # fmt: skip
 
 # Rules and steps run in this process, without a time limit, so their number and length are limited.
 MOST_RULES = 64  # per column
@@ -64,8 +67,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "manifest": {key: manifest[key] for key in KEPT if key in manifest},
         "sha256": manifest.get("manifest_sha256"),
         "name": manifest.get("model", {}).get("name"),
-        "threshold": model.decision.threshold,
-        "intervals": None if model.decision.intervals is None else model.decision.intervals.to_json(),
+        "decision": model.decision.uncalibrated.to_json(),
         "inputs": list(features.inputs),
         "names": list(features.names),
         **_describe_schema(features.input_schema),
@@ -109,8 +111,9 @@ def _read_description(document: Mapping[str, Any]) -> dict[str, Any]:
     events = ServedEvents.from_json(manifest["reading"]["events"], features.derivation)
     check_reading(manifest["reading"], features, events)
     _check_costs(main_source("any", manifest["reading"], features, rules), rules, events)
-    decided = {"threshold": document["threshold"], "calibration": None, "intervals": document["intervals"]}
-    decision = read_decision(decided, goal)
+    decision = read_decision(document["decision"], goal)
+    if decision.calibrates:
+        raise ValueError("the predictions of the child are calibrated already")
     return {
         "goal": goal, "features": features, "decision": decision, "rules": rules, "events": events,
         "manifest": {**manifest, "model": {"name": name or "model"}},

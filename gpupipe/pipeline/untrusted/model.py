@@ -12,7 +12,7 @@ from typing import Any
 from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
-from gpupipe.models.fitted.device import join_predictions
+from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
@@ -114,7 +114,7 @@ class UntrustedModel(LoadedModel):
         n_bytes = (
             self.process.limits.memory_bytes
             if is_wide
-            else 16 * n_rows * max(1, self.goal.n_classes, len(self.goal.quantiles))
+            else 16 * n_rows * max(1, self.goal.n_classes, self.goal.n_outputs)
         )
         return self._request("predict", rows, read, n_bytes)
 

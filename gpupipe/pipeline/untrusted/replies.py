@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from gpupipe.errors import ArtifactError, ConfigError, DataError, DeviceError, GpupipeError, SchemaError
 from gpupipe.models import Prediction
+from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.prediction_report import N_EXAMPLES, ColumnReport, PredictionReport
 from gpupipe.pipeline.parity.verification import Verification
-from gpupipe.pipeline.target import Goal
 from gpupipe.pipeline.untrusted.messages import unpack_array
 from gpupipe.table.schema import KINDS
 from gpupipe.units import GIB
@@ -36,7 +36,8 @@ def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Pred
         "binary": {"probability": (FLOATS, (n_rows,))},
         "multiclass": {"probability": (FLOATS, (n_rows, goal.n_classes))},
         "regression": {"value": (FLOATS, (n_rows,))},
-        "quantile": {"quantiles": (FLOATS, (n_rows, len(goal.quantiles)))},
+        "quantile": {"quantiles": (FLOATS, (n_rows, goal.n_outputs))},
+        "multioutput": {"outputs": (FLOATS, (n_rows, goal.n_outputs))},
         "clustering": {"label": (INTEGERS, (n_rows,)), "distance": (FLOATS, (n_rows,))},
         "embedding": {"embedding": (FLOATS, (n_rows, None))},
     }
@@ -45,7 +46,7 @@ def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Pred
     if set(described) != set(expected) or len(parts) != len(expected):
         raise ValueError(f"arrays: expected {', '.join(expected)}; found {', '.join(map(repr, described)):.200}")
     arrays = {name: unpack_array(*described[name], *allowed) for name, allowed in expected.items()}
-    return Prediction(goal.task, **arrays)
+    return Prediction(goal.task, **arrays, targets=goal.specs)
 
 
 def read_report(document: Any, n_rows: int) -> PredictionReport:

@@ -2,7 +2,7 @@
 const MOST_OPTIONS = 300;  // levels in a select; more are suggestions of a text field
 const TASKS = {
   binary: "Binary classification", multiclass: "Classification", regression: "Regression",
-  quantile: "Quantile regression", clustering: "Clustering", embedding: "Embedding",
+  quantile: "Quantile regression", multioutput: "Several targets", clustering: "Clustering", embedding: "Embedding",
 };
 const $ = (id) => document.getElementById(id);
 let schema = null;
@@ -41,7 +41,8 @@ function show() {
   document.title = `${schema.name} · gpupipe`;
   $("name").textContent = schema.name;
   const labels = schema.labels.slice(0, 6).join(", ") + (schema.labels.length > 6 ? ", …" : "");
-  const what = schema.target ? [" of ", element("b", {textContent: schema.target}), labels ? `: ${labels}` : ""] : [];
+  const target = schema.target ?? schema.targets.map(({target}) => target).join(", ");
+  const what = target ? [" of ", element("b", {textContent: target}), labels ? `: ${labels}` : ""] : [];
   $("subtitle").replaceChildren(
     TASKS[schema.task] ?? schema.task, ...what,
     ` · ${schema.columns.length} columns · version ${schema.version}`);
@@ -187,11 +188,25 @@ async function predict() {
 }
 
 function showAnswer(answer) {
+  const targets = schema.targets.length ? schema.targets : [{task: schema.task}];
+  $("result").replaceChildren(...targets.flatMap(({target, task}) => {
+    const outputs = schema.outputs.filter((output) => output.target === target);
+    // Of several targets: probability_churn_yes is probability_yes of churn.
+    const plain = (name) => {
+      const kind = name.split("_", 1)[0];
+      return target === undefined ? name : kind + name.slice(kind.length + 1 + target.length);
+    };
+    const own = Object.fromEntries(outputs.map(({name}) => [plain(name), answer[name]]));
+    return [...(target === undefined ? [] : [element("h3", {textContent: target})]), ...answerParts(own, task)];
+  }));
+}
+
+function answerParts(answer, task) {
   const shares = [], values = [], sets = [], parts = [];
-  for (const {name} of schema.outputs) {
+  for (const name of Object.keys(answer)) {
     if (name === "prediction") {
       const found = answer[name];
-      const isNumber = schema.task === "regression";
+      const isNumber = task === "regression";
       parts.push(element("p", {className: "figure", textContent: isNumber ? Number(found.toPrecision(6)).toLocaleString("en") : `${found}`}));
     } else if (name.startsWith("probability_")) {
       const percent = `${(100 * answer[name]).toFixed(1)} %`;
@@ -206,13 +221,13 @@ function showAnswer(answer) {
       values.push(element("div", {}, element("dt", {textContent: name}), element("dd", {textContent: Number(answer[name].toPrecision(6))})));
     }
   }
-  if (schema.outputs.some(({name}) => name.startsWith("set_"))) {
+  if (Object.keys(answer).some((name) => name.startsWith("set_"))) {
     values.push(element("div", {}, element("dt", {textContent: "set"}), element("dd", {textContent: sets.join(", ") || "empty"})));
   }
   if (shares.length > 2) shares.sort((a, b) => b[0] - a[0]);
   if (shares.length) parts.push(element("dl", {}, ...shares.slice(0, 12).map(([, share]) => share)));
   if (values.length) parts.push(element("dl", {className: "values"}, ...values));
-  $("result").replaceChildren(...parts);
+  return parts;
 }
 
 function showProblems(answer) {

@@ -76,13 +76,13 @@ def _sigmoid(margin: Any) -> Any:
 
 @host_walk
 def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: Any, link: Any, out: Any) -> None:
-    """Add one leaf value per tree to `out` in the order of the trees, in float32, and apply a `Link`.
+    """Add the leaf values of each tree to `out` in the order of the trees, in float32, and apply a `Link`.
 
     Parameters
     ----------
     X : array of float32, shape (n, d), C-contiguous
     nodes, trees, words, values : array
-        As in `gpupipe_kernels.rows.trees.PackedTrees`, with one float32 value per leaf.
+        As in `gpupipe_kernels.rows.trees.PackedTrees`, with float32 values, shape (n_leaves, m).
     table : array of int32, shape (width,)
         Memory for the numbers of a row.
     link : int
@@ -107,9 +107,16 @@ def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
         for t in range(trees.shape[0]):
             output = trees[t].output
             leaf = _leaf(table, nodes, words, trees[t].root, trees[t].depth)
-            out[row, output] = float32(float32(out[row, output]) + values[leaf, 0])
+            for j in range(values.shape[1]):
+                out[row, output + j] = float32(float32(out[row, output + j]) + values[leaf, j])
         if link == _SOFTMAX:
             _softmax(out, row)
+        elif link == _SIGMOID:
+            for j in range(n_outputs):
+                out[row, j] = _sigmoid(float32(out[row, j]))
+        elif link == _EXP:
+            for j in range(n_outputs):
+                out[row, j] = _expf(float32(out[row, j]))
 
 
 @host_walk

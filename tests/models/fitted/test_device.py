@@ -7,7 +7,7 @@ between device and host; tests/gpu covers the GPU libraries.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -104,13 +104,8 @@ def _fit(name: str, data: Any, device: StandIn, **params: Any) -> FittedModel:
     return fit(model, data.X, data.y, replace(data.context, backend=device))
 
 
-def _arrays(prediction: Prediction) -> dict[str, Any]:
-    values = {field.name: getattr(prediction, field.name) for field in fields(prediction)}
-    return {name: value for name, value in values.items() if name != "task" and value is not None}
-
-
 def _assert_close(one: Prediction, other: Prediction) -> None:
-    before, after = _arrays(one), _arrays(other)
+    before, after = one.arrays, other.arrays
     assert before.keys() == after.keys()
     for name, values in before.items():
         assert values.dtype == after[name].dtype

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from gpupipe.errors import ArtifactError
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.device import HostModel
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
+from gpupipe.models.fitted.prediction import Prediction
 from tests.models.conftest import Data
 from tests.models.fitted.ensembles import ensemble_of, fit_member
 from tests.models.folder_files import load_fitted

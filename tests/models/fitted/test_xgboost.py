@@ -15,7 +15,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models import MODELS, fit
 from gpupipe.models.context import ValidationRows
 from gpupipe.models.fitted import stored_booster
-from gpupipe.models.xgboost import OBJECTIVES
+from gpupipe.models.xgboost.settings import OBJECTIVES
 from tests.models.folder_files import load_fitted
 
 SERVE = """

@@ -1,6 +1,6 @@
 """Row estimators of several models: those of one form are computed at once, the others one after the other.
 
-The outputs are combined as `FittedEnsemble.predict` and `FittedQuantiles.predict` do, so the bits are equal.
+The outputs are combined as the models combine them in `FittedModel.predict`, so the bits are equal.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpupipe.models.fitted.base import FittedModel, Prediction, in_order, logistic, select_columns
+from gpupipe.models.fitted.base import FittedModel, in_order, logistic, select_columns
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 
 if TYPE_CHECKING:
     from gpupipe.models.fitted.ensemble import FittedEnsemble
+    from gpupipe.models.fitted.parts import FittedParts
     from gpupipe.models.fitted.quantiles import FittedQuantiles
+    from gpupipe.models.fitted.targets import FittedTargets
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
 
@@ -86,10 +89,34 @@ def ensemble_rows(ensemble: FittedEnsemble, engine: HostEngine) -> RowEstimator:
 
 def quantile_rows(model: FittedQuantiles, engine: HostEngine) -> RowEstimator:
     """Return the row estimator of portable models of several quantiles."""
-    columns = tuple(range(len(model.feature_names)))
-    placed = [PlacedModel(i, columns, each) for i, each in enumerate(model.models)]
-    name, outputs = _together(placed, engine, len(columns))
+    placed = _placed(model)
+    name, outputs = _together(placed, engine, len(model.feature_names))
     return RowEstimator(name, lambda X: Prediction("quantile", quantiles=in_order(outputs(X).T)))
+
+
+def target_rows(model: FittedTargets, engine: HostEngine) -> RowEstimator:
+    """Return the row estimator of portable models of several targets."""
+    import numpy as np
+
+    placed, specs = _placed(model), model.targets
+    if any(spec.task == "multiclass" for spec in specs):  # outputs of different shapes
+        groups = _grouped(placed, engine, len(model.feature_names))
+
+        def predict(X: Array) -> Prediction:
+            found: dict[int, Array] = {}
+            for group in groups:
+                found |= dict(zip(group.positions, group.outputs(X), strict=True))
+            columns = [found[i] if found[i].ndim > 1 else found[i][:, None] for i in range(len(specs))]
+            return Prediction("multioutput", outputs=np.concatenate(columns, axis=1), targets=specs)
+
+        return RowEstimator(_name(groups), predict)
+    name, outputs = _together(placed, engine, len(model.feature_names))
+    return RowEstimator(name, lambda X: Prediction("multioutput", outputs=outputs(X).T, targets=specs))
+
+
+def _placed(model: FittedParts) -> list[PlacedModel]:
+    columns = tuple(range(len(model.feature_names)))
+    return [PlacedModel(i, columns, each) for i, each in enumerate(model.models)]
 
 
 def _together(
@@ -98,9 +125,7 @@ def _together(
     """Return what computes the predictions, and the function from rows to the outputs of all models in order."""
     import numpy as np
 
-    groups = [*_linear_groups(placed, engine), *_tree_groups(placed, engine, n_columns)]
-    grouped = {position for group in groups for position in group.positions}
-    groups += [_single(each, engine) for each in placed if each.position not in grouped]
+    groups = _grouped(placed, engine, n_columns)
     order = [position for group in groups for position in group.positions]
     is_ordered, place_of = order == sorted(order), np.argsort(order)
 
@@ -109,10 +134,21 @@ def _together(
         found: Array = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return found if is_ordered else found[place_of]
 
+    return _name(groups), outputs
+
+
+def _grouped(placed: Sequence[PlacedModel], engine: HostEngine, n_columns: int) -> list[ModelGroup]:
+    groups = [*_linear_groups(placed, engine), *_tree_groups(placed, engine, n_columns)]
+    grouped = {position for group in groups for position in group.positions}
+    return groups + [_single(each, engine) for each in placed if each.position not in grouped]
+
+
+def _name(groups: Sequence[ModelGroup]) -> str:
+    """Return what computes the predictions, with the number of models of each."""
     n_models: Counter[str] = Counter()
     for group in sorted(groups, key=lambda group: group.positions):
         n_models[group.name] += len(group.positions)
-    return ", ".join(f"{name} ({count})" for name, count in n_models.items()), outputs
+    return ", ".join(f"{name} ({count})" for name, count in n_models.items())
 
 
 def _single(placed: PlacedModel, engine: HostEngine) -> ModelGroup:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.base import Prediction
+    from gpupipe.models.fitted.prediction import Prediction
     from gpupipe.typing import Array
 
 LIBRARIES = {"onnxruntime": "ONNX Runtime", "torch": "PyTorch", "xgboost": "XGBoost"}

@@ -1,4 +1,4 @@
-"""Sums of leaf values in float64, in the order of the trees."""
+"""Sums of leaf values in the order of the trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tree_sums(packed: PackedTrees, start: HostArray, engine: HostEngine) -> Call
         First term of each sum.
     engine : "numpy" or "numba"
     """
-    return _compiled_sums(packed, start) if engine == "numba" else _numpy_sums(packed, start)
+    return _compiled_sums(packed, start) if engine == "numba" else numpy_sums(packed, start)
 
 
 def _compiled_sums(packed: PackedTrees, start: HostArray) -> Callable[[HostArray], HostArray]:
@@ -44,7 +44,8 @@ def _compiled_sums(packed: PackedTrees, start: HostArray) -> Callable[[HostArray
     return sums
 
 
-def _numpy_sums(packed: PackedTrees, start: HostArray) -> Callable[[HostArray], HostArray]:
+def numpy_sums(packed: PackedTrees, start: HostArray) -> Callable[[HostArray], HostArray]:
+    """Return the function of `tree_sums` in NumPy; the sums have the dtype of `start`, float32 or float64."""
     import numpy as np
 
     from gpupipe_kernels.rows.trees_numpy import NumpyTrees, OrderedSum

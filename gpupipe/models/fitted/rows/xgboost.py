@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpupipe.models.files.description import Description
-    from gpupipe.models.files.xgboost_trees import XGBoostTrees
+    from gpupipe.models.files.xgboost.trees import XGBoostTrees
     from gpupipe.typing import Array
     from gpupipe_kernels.engines import HostEngine
 
@@ -20,14 +20,14 @@ def read_trees(data: bytes, expected: Description) -> XGBoostTrees | None:
     ValueError
         If the trees are invalid, or do not match the model.
     """
-    from gpupipe.models.files.xgboost import read_model
+    from gpupipe.models.files.xgboost.document import read_model
 
     return trees_of(read_model(data, expected))
 
 
 def trees_of(document: Mapping[str, Any]) -> XGBoostTrees | None:
     """Return the trees of a document that `read_model` has checked; None if only XGBoost itself has their digits."""
-    from gpupipe.models.files.xgboost_trees import XGBoostTrees, is_exact
+    from gpupipe.models.files.xgboost.trees import XGBoostTrees, is_exact
 
     return XGBoostTrees.of(document) if is_exact(document) else None
 
@@ -133,16 +133,13 @@ def _compiled_scores(trees: XGBoostTrees) -> Callable[[Array], Array]:
 def _numpy_scores(trees: XGBoostTrees) -> Callable[[Array], Array]:
     import numpy as np
 
+    from gpupipe.models.fitted.rows.tree_sums import numpy_sums
     from gpupipe_kernels.rows.links import apply_link
-    from gpupipe_kernels.rows.trees_numpy import NumpyTrees, OrderedSum
 
-    walk = NumpyTrees(trees.packed)
-    total = OrderedSum(trees.packed.trees["output"], trees.base)
-    leaf_values, link, n_outputs = trees.packed.values[:, 0], trees.link, len(trees.base)
+    sums, link, n_outputs = numpy_sums(trees.packed, trees.base), trees.link, len(trees.base)
 
     def scores(X: Any) -> Array:
-        margin = total.of(leaf_values.take(walk.leaves(X)))
-        out = apply_link(link, margin).astype(np.float64)
+        out = apply_link(link, sums(X)).astype(np.float64)
         return out if n_outputs > 1 else out[:, 0]
 
     return scores

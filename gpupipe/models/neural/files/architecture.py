@@ -62,7 +62,7 @@ def read_architecture(data: bytes, where: str, expected: Description) -> Archite
         if values.get("format_version") != FORMAT_VERSION:
             raise ValueError(f"expected version {FORMAT_VERSION}; got {values.get('format_version')!r}")
         architecture = _checked(values.get("network"))
-        if values.get("task") != expected.task or expected.task not in SUPERVISED:
+        if values.get("task") != expected.task or expected.task not in {*SUPERVISED, "multioutput"}:
             raise ValueError(f"expected the task {expected.task!r}; got {values.get('task')!r}")
         expected.check_columns(architecture.n_tokens)
         expected.check_outputs(architecture.n_outputs)

@@ -37,8 +37,10 @@ def _with_torch(files: ModelFiles, expected: Description, architecture: Architec
     from gpupipe.models.neural.fitted.pytorch import FittedNeural
 
     name = FittedNeural.file
-    served = read_weights(_part(files, name), str(files.path(name)), architecture, expected.task)
-    return FittedNeural(served, expected.task, expected.feature_names, expected.n_classes, expected.classes)
+    served = read_weights(_part(files, name), str(files.path(name)), architecture, expected.task, expected.targets)
+    return FittedNeural(
+        served, expected.task, expected.feature_names, expected.n_classes, expected.classes, targets=expected.targets
+    )
 
 
 def _with_onnx(files: ModelFiles, expected: Description, architecture: Architecture) -> FittedModel:
@@ -58,8 +60,9 @@ def _with_onnx(files: ModelFiles, expected: Description, architecture: Architect
     session = open_session(files.read(NAME), where)
     check_session(session, where, architecture.n_tokens, architecture.n_outputs)
     return FittedOnnx(
-        session, expected.task, expected.feature_names, expected.n_classes, expected.classes, architecture=architecture
-    )
+        session, expected.task, expected.feature_names, expected.n_classes, expected.classes,
+        architecture=architecture, targets=expected.targets,
+    )  # fmt: skip
 
 
 def _part(files: ModelFiles, name: str) -> bytes:

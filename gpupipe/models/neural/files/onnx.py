@@ -15,17 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from gpupipe.errors import GpupipeError
-from gpupipe.models.fitted.base import class_probability
+from gpupipe.models.fitted.base import class_probability, outputs_of_scores
 from gpupipe.models.neural.embeddings import NEVER
 from gpupipe.models.neural.fitted.onnx_runtime import open_session
 from gpupipe.models.neural.fitted.scorer import Served
-from gpupipe.tasks import CLASSIFICATION
+from gpupipe.tasks import CLASSIFICATION, TargetSpec
 
 if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")  # the format, PyTorch's exporter, and the runtime that checks the file
-OUTPUTS = {"regression": ["value"], "quantile": ["quantiles"]}  # of classifiers: score, probability
+# Names of the outputs: of classifiers score and probability, of several targets score and outputs.
+OUTPUTS = {"regression": ["value"], "quantile": ["quantiles"], "multioutput": ["score", "outputs"]}
 TOLERANCE = 1e-4  # relative to the largest probability or value, as between machines
 LEAST_ROWS, MOST_ROWS = 384, 4096  # number of rows of `trial_rows`
 MOST_KEPT_BYTES = 2**26  # of a translation that is kept for the next network
@@ -46,7 +47,8 @@ def write_onnx(served: Served, path: Path) -> dict[str, Any]:
 
     The input is ``X``, float32, shape (rows, d). The outputs for classification are ``score``, as returned by `Served`,
     and ``probability``, float32, shape (rows, k); for regression ``value``, float64, shape (rows, 1);
-    for quantiles ``quantiles``, float64, shape (rows, k).
+    for quantiles ``quantiles``, float64, shape (rows, k); for several targets ``score`` and ``outputs``, float64, shape
+    (rows, k): values, and logits or probabilities of classes.
 
     Returns
     -------
@@ -83,7 +85,8 @@ def largest_error(served: Served, path: Path) -> float:
         expected = _comparable(served, served(torch.from_numpy(X)).numpy())
     found = open_session(path.read_bytes(), str(path)).run(None, {"X": X})
     # gpupipe computes probabilities from the scores; other users read the probabilities in the file.
-    sides = [_comparable(served, found[0]), found[1] if len(found) > 1 else expected]
+    other = expected if len(found) == 1 else _relative(served, found[1]) if served.targets else found[1]
+    sides = [_comparable(served, found[0]), other]
     return float(max(np.abs(side - expected).max() for side in sides) / np.abs(expected).max())
 
 
@@ -119,8 +122,16 @@ def _comparable(served: Served, score: Array) -> Array:
     """Return probabilities, or values relative to their center, since a year is about 2,000 for any network."""
     if served.task in CLASSIFICATION:
         return class_probability(score.astype(np.float64))
+    if served.targets:
+        return _relative(served, outputs_of_scores(score, served.targets))
     distance: Array = score - served.center.item()
     return distance
+
+
+def _relative(served: Served, outputs: Array) -> Array:
+    """Return the outputs of several targets in the units of the loss, in which their scales are the same."""
+    relative: Array = (outputs - served.center.numpy()) / served.scale.numpy()
+    return relative
 
 
 class _Outputs(nn.Module):
@@ -132,11 +143,21 @@ class _Outputs(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         score = self.served(X)
+        if self.served.targets:
+            parts = score.split([target.width for target in self.served.targets], dim=1)
+            return score, torch.cat([_linked(*each) for each in zip(self.served.targets, parts, strict=True)], dim=1)
         if self.served.task not in CLASSIFICATION:
             return score
         if score.shape[1] > 1:
             return score, torch.softmax(score, dim=1)
         return score, torch.sigmoid(torch.cat([-score, score], dim=1))
+
+
+def _linked(target: TargetSpec, score: Tensor) -> Tensor:
+    """Return the outputs of one of several targets from its scores."""
+    if target.task == "regression":
+        return score
+    return torch.sigmoid(score) if target.task == "binary" else torch.softmax(score, dim=1)
 
 
 def _translated(served: Served) -> Any:
@@ -182,11 +203,11 @@ class _Translation:
                 self._weights[tensor.name] = name
                 del left[name]
         is_kept = not left and model.ByteSize() <= MOST_KEPT_BYTES
-        self._shape, self._model = ((served.architecture, served.task), model) if is_kept else (None, None)
+        self._shape, self._model = (_shape_of(served), model) if is_kept else (None, None)
 
     def has_shape_of(self, served: Served) -> bool:
         """Return whether the translation is that of a network of this shape."""
-        return self._shape == (served.architecture, served.task)
+        return self._shape == _shape_of(served)
 
     def filled(self, served: Served) -> Any:
         """Return the translation with the weights of a network, or None if its shape is another one."""
@@ -201,6 +222,10 @@ class _Translation:
                 values = state[name].numpy().reshape(tuple(tensor.dims))
                 tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
         return model
+
+
+def _shape_of(served: Served) -> Any:
+    return served.architecture, served.task, served.targets
 
 
 _latest = _Translation()

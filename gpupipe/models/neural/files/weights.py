@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
@@ -12,7 +13,7 @@ from gpupipe.errors import ArtifactError
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.models.neural.modules import Network
-from gpupipe.tasks import Task
+from gpupipe.tasks import TargetSpec, Task
 
 NAME = "estimator.safetensors"
 
@@ -22,7 +23,9 @@ def write_weights(served: Served, path: Path) -> None:
     save_file({name: value.contiguous() for name, value in served.state_dict().items()}, path)
 
 
-def read_weights(data: bytes, where: str, architecture: Architecture, task: Task) -> Served:
+def read_weights(
+    data: bytes, where: str, architecture: Architecture, task: Task, targets: tuple[TargetSpec, ...] = ()
+) -> Served:
     """Return the network in the content of a file, on the CPU and in evaluation mode.
 
     safetensors rejects a header that declares more bytes than the file has. Names, shapes and dtypes are compared with
@@ -34,7 +37,7 @@ def read_weights(data: bytes, where: str, architecture: Architecture, task: Task
         If the file is malformed, has other tensors than the network, or values that are not finite.
     """
     with torch.device("meta"):  # shapes without memory
-        wanted = _empty(architecture, task).state_dict()
+        wanted = _empty(architecture, task, targets).state_dict()
     try:
         found = load(data)
         _check_tensors(found, wanted)
@@ -43,13 +46,16 @@ def read_weights(data: bytes, where: str, architecture: Architecture, task: Task
             f"{NAME} does not match the network: {error}", where=where, fix="export the model again"
         ) from error
     with torch.random.fork_rng(devices=[]):  # keep the global generators unchanged by the initialization
-        served = _empty(architecture, task)
+        served = _empty(architecture, task, targets)
     served.load_state_dict(found)
     return served.eval()
 
 
-def _empty(architecture: Architecture, task: Task) -> Served:
-    return Served(Network(architecture), task)
+def _empty(architecture: Architecture, task: Task, targets: tuple[TargetSpec, ...]) -> Served:
+    if not targets:
+        return Served(Network(architecture), task)
+    each = np.zeros(architecture.n_outputs)
+    return Served(Network(architecture), task, each, each, targets)
 
 
 def _check_tensors(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:

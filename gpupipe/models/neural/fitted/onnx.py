@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpupipe.errors import ConfigError
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
 
@@ -34,10 +35,10 @@ class FittedOnnx(FittedModel):
     architecture: Architecture | None = None
 
     @property
-    def n_quantiles(self) -> int:
-        """Number of quantiles that are predicted; 0 unless the task is quantile."""
+    def n_outputs(self) -> int:
+        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
         assert self.architecture is not None
-        return self.architecture.n_outputs if self.task == "quantile" else 0
+        return self.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), in blocks."""

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpupipe.models.fitted.base import FittedModel, Prediction
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.neural.files import architecture
 from gpupipe.models.neural.files import onnx as onnx_file
 from gpupipe.models.neural.files.weights import write_weights
@@ -57,9 +58,9 @@ class FittedNeural(FittedModel):
     history: tuple[Mapping[str, float], ...] = ()
 
     @property
-    def n_quantiles(self) -> int:
-        """Number of quantiles that are predicted; 0 unless the task is quantile."""
-        return self.estimator.architecture.n_outputs if self.task == "quantile" else 0
+    def n_outputs(self) -> int:
+        """Number of predicted quantiles, or of columns of several targets; 0 for other tasks."""
+        return self.estimator.architecture.n_outputs if self.task == "quantile" else super().n_outputs
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, float32, shape (n, d), on the device of the network, where the predictions stay."""

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.modules import Network
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
+from gpupipe.typing import Array
 
 
 class Served(nn.Module):
@@ -16,18 +17,27 @@ class Served(nn.Module):
     Parameters
     ----------
     network : Network
-    task : {"binary", "multiclass", "regression", "quantile"}
-    center, scale : float
-        Center and scale of the target, for values and quantiles.
+    task : {"binary", "multiclass", "regression", "quantile", "multioutput"}
+    center, scale : float, or array of float64, shape (n_outputs,)
+        Center and scale of the target, for values and quantiles; of several targets, of each output.
+    targets : tuple of TargetSpec
+        The targets of the task multioutput.
     """
 
     n_ids: Tensor
     center: Tensor
     scale: Tensor
 
-    def __init__(self, network: Network, task: Task, center: float = 0.0, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        network: Network,
+        task: Task,
+        center: float | Array = 0.0,
+        scale: float | Array = 1.0,
+        targets: tuple[TargetSpec, ...] = (),
+    ) -> None:
         super().__init__()
-        self.network, self.task = network, task
+        self.network, self.task, self.targets = network, task, targets
         self.n_numbers = network.architecture.n_numbers
         device = network.head.weight.device
         n_ids = torch.tensor(network.architecture.cardinalities, dtype=torch.float32, device=device)
@@ -46,7 +56,8 @@ class Served(nn.Module):
         """Return scores, shape (n, n_outputs), of rows, float32, shape (n, d): numbers first, then ids.
 
         Classification: logits, float32. Otherwise float64, in the units of the target: values, or quantiles, ascending
-        in each row. An id out of range is treated as 0, a missing value, so that no look-up leaves the table.
+        in each row; of several targets, values and logits. An id out of range is treated as 0, a missing value, so that
+        no look-up leaves the table.
         """
         numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
         known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)

@@ -13,7 +13,7 @@ from gpupipe.models import MODELS, fit
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.rows.xgboost import read_trees
 from gpupipe.models.fitted.xgboost import FittedXGBoost
-from gpupipe.models.xgboost import OBJECTIVES
+from gpupipe.models.xgboost.settings import OBJECTIVES
 from gpupipe_kernels.rows.links import Link, apply_link
 from gpupipe_kernels.rows.trees_numba import add_float32
 from tests.models.fitted.rows.row_checks import check_rows, with_special

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from gpupipe.errors import ConfigError
 from gpupipe.models.base import (
     MODELS,
     BestRound,
@@ -23,7 +25,8 @@ from gpupipe.models.base import (
     column_index,
     constraint_list,
 )
-from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
+from gpupipe.models.xgboost.outputs import SCALED, OutputScale, rescale_outputs
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED, TargetSpec, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
@@ -153,6 +156,11 @@ class XGBoost(ModelSettings):
         None,
         description="XGBoost metric for early stopping; of several, the last decides. null: that of the objective.",
     )
+    multi_strategy: Literal["one_output_per_tree", "multi_output_tree"] = Field(
+        "one_output_per_tree",
+        description="For several targets. one_output_per_tree: a model for each, with its own number of rounds. "
+        "multi_output_tree: one model, whose trees have a number for each target in their leaves; for gbtree and hist.",
+    )
     early_stopping_rounds: PositiveInt | None = Field(
         None,
         description="Stop after this many rounds without improvement on held-out rows, then train again on all rows "
@@ -173,10 +181,47 @@ class XGBoost(ModelSettings):
         params["objective"] = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, task)
         if task in CLASSIFICATION:  # XGBClassifier sets it by the number of classes
             params.pop("objective")
-        params.pop("validation_fraction")
+        for name in ("validation_fraction", "multi_strategy"):
+            params.pop(name)
         if self.objective != "reg:quantileerror":
             params.pop("quantile_alpha")
         return params
+
+    @model_validator(mode="after")
+    def _has_trees_of_several_outputs(self) -> Self:
+        if self.learns_jointly and (self.booster, self.tree_method) != ("gbtree", "hist"):
+            raise ValueError("multi_strategy: multi_output_tree needs booster: gbtree and tree_method: hist")
+        if self.learns_jointly and self.base_score is not None:
+            raise ValueError("base_score: it is one number; multi_output_tree estimates one for each target")
+        for name in ("monotone_constraints", "interaction_constraints"):
+            if self.learns_jointly and getattr(self, name) is not None:
+                raise ValueError(f"{name}: multi_output_tree has none; use one_output_per_tree")
+        if self.learns_jointly and self.objective == "reg:quantileerror":
+            raise ValueError("multi_strategy: multi_output_tree has no reg:quantileerror; use one_output_per_tree")
+        return self
+
+    @property
+    def learns_jointly(self) -> bool:
+        return self.multi_strategy == "multi_output_tree"
+
+    def require_targets(self, targets: Sequence[TargetSpec], has_categories: bool = False) -> None:
+        super().require_targets(targets, has_categories)
+        tasks = {target.task for target in targets}
+        if tasks not in ({"regression"}, {"binary"}):
+            raise ConfigError(
+                "multi_strategy: multi_output_tree needs targets that are all numbers, or all of two classes",
+                where="models: xgboost.multi_strategy",
+                fix="use one_output_per_tree",
+            )
+        needed = 3, 4 if has_categories else 2
+        if _library_version() < needed:
+            what = "categorical columns" if has_categories else "several targets"
+            raise ConfigError(
+                f"multi_strategy: multi_output_tree with {what} needs XGBoost {needed[0]}.{needed[1]} or later; found "
+                f"{'.'.join(map(str, _library_version()))}",
+                where="models: xgboost.multi_strategy",
+                fix="use one_output_per_tree, update XGBoost (3.4 needs Python 3.12), or encode the columns as numbers",
+            )
 
     def for_quantile(self, level: float) -> Self:
         objective = choose_for_task("xgboost", "objective", self.objective, OBJECTIVES, "quantile")
@@ -202,10 +247,12 @@ class XGBoost(ModelSettings):
             where = "xgboost.interaction_constraints"
             groups = [[column_index(name, names, where) for name in group] for group in self.interaction_constraints]
             params["interaction_constraints"] = str(groups)
+        if context.targets:
+            params["multi_strategy"] = self.multi_strategy
         return params
 
     def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
-        from gpupipe.models.xgboost_rounds import BoostingRounds
+        from gpupipe.models.xgboost.rounds import BoostingRounds
 
         resources = context.resources
         rounds = BoostingRounds(self.n_estimators, self.early_stopping_rounds is not None, resources.safe_point)
@@ -217,6 +264,21 @@ class XGBoost(ModelSettings):
             estimator.callbacks = None  # it references the run
 
     def _fit(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
+        if y is None or not context.targets or estimator.objective not in SCALED:
+            return self._fit_once(estimator, X, y, sample_weight, context)
+        to_host, to_device = context.backend.to_host, context.backend.to_device
+        scale = OutputScale.of(to_host(y), None if sample_weight is None else to_host(sample_weight))
+        if (held := context.validation) is not None:
+            context = replace(context, validation=replace(held, y=to_device(scale.apply(to_host(held.y)))))
+        fitted = self._fit_once(estimator, X, to_device(scale.apply(to_host(y))), sample_weight, context)
+        fitted.load_model(rescale_outputs(fitted.get_booster().save_raw("ubj"), scale))
+        if fitted.device is not None:  # a loaded Booster predicts on the host
+            fitted.get_booster().set_param({"device": fitted.device})
+        return fitted
+
+    def _fit_once(
+        self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext
+    ) -> Any:
         validation = context.validation
         if validation is None:
             return estimator.fit(X, y, sample_weight=sample_weight)
@@ -228,3 +290,10 @@ class XGBoost(ModelSettings):
             sample_weight_eval_set=None if validation.weights is None else [validation.weights],
             verbose=False,
         )
+
+
+def _library_version() -> tuple[int, ...]:
+    """Return the major and minor version of the installed XGBoost."""
+    import xgboost
+
+    return tuple(int(part) for part in xgboost.__version__.split(".")[:2])

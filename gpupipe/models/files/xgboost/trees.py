@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpupipe.models.files.xgboost.tree_check import LEAF_VECTORS
 from gpupipe_kernels.rows.libm import libm_function
 from gpupipe_kernels.rows.links import Link
 from gpupipe_kernels.rows.trees import (
+    LEAF,
     LEFT,
     RIGHT,
     CategoryWords,
@@ -46,7 +48,7 @@ class XGBoostTrees:
     Attributes
     ----------
     packed : PackedTrees
-        With one float32 value per leaf.
+        With one float32 value per leaf, or one for each of several targets.
     base : array of float32, shape (n_outputs,)
         First term of the sum of each output.
     link : Link
@@ -64,14 +66,14 @@ class XGBoostTrees:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> XGBoostTrees:
-        """Return the trees of a document that `gpupipe.models.files.xgboost.read_model` has checked."""
+        """Return the trees of a document that `gpupipe.models.files.xgboost.document.read_model` has checked."""
         learner = document["learner"]
         sizes, objective = learner["learner_model_param"], learner["objective"]["name"]
         booster = learner["gradient_booster"]
         model = booster.get("gbtree", booster)["model"]
         base = np.array([_margin(score, objective) for score in _scores(sizes["base_score"])], np.float32)
         if len(base) == 1:
-            base = np.repeat(base, max(1, int(sizes["num_class"])))
+            base = np.repeat(base, max(1, int(sizes["num_class"])) * int(sizes.get("num_target", "1")))
         best = learner["attributes"].get("best_iteration")
         n_trees = model["iteration_indptr"][-1 if best is None else int(best) + 1]
         outputs = np.array(model["tree_info"][:n_trees], np.int64)
@@ -156,17 +158,31 @@ def _pack(
         return join_nodes([tree[name].astype(np.int64) for tree in trees], shifts[:-1])
 
     conditions = [tree["split_conditions"].astype(np.float32) for tree in trees]
-    leaves = [scale(at, values) for at, values in enumerate(conditions)]
+    right = children("right_children")
+    if trees and LEAF_VECTORS in trees[0]:
+        value = join_nodes([_leaf_vectors(tree) for tree in trees])
+        right = np.where(joined("left_children") < 0, LEAF, right)
+    else:
+        value = join_nodes([scale(at, values) for at, values in enumerate(conditions)])[:, None]
     arrays = TreeArrays(
         left=children("left_children"),
-        right=children("right_children"),
+        right=right,
         column=joined("split_indices"),
         threshold=less_than(join_nodes(conditions).astype(np.float32)),
         missing=np.where(joined("default_left") == 1, LEFT, RIGHT),
         words=join_nodes([_positions(tree, categories) for tree in trees]),
-        value=join_nodes(leaves).astype(np.float32)[:, None],
+        value=value.astype(np.float32),
     )
     return pack_trees(arrays, shifts[:-1], outputs, categories, n_columns)
+
+
+def _leaf_vectors(tree: Mapping[str, HostArray]) -> HostArray:
+    """Return the numbers of each node, float32, shape (n_nodes, n_targets); 0 for inner nodes."""
+    is_leaf = tree["left_children"] == -1
+    vectors = tree[LEAF_VECTORS].astype(np.float32).reshape(int(is_leaf.sum()), -1)
+    found = np.zeros((len(is_leaf), vectors.shape[1]), np.float32)
+    found[is_leaf] = vectors[tree["right_children"][is_leaf].astype(np.int64)]
+    return found
 
 
 def _positions(tree: Mapping[str, HostArray], words: CategoryWords) -> HostArray:

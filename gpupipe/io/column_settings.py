@@ -1,0 +1,48 @@
+"""Settings of a column in the ``schema:`` of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from gpupipe.errors import SchemaError
+from gpupipe.settings import Settings
+from gpupipe.table.schema import DeclaredColumn, declare
+
+
+class ColumnSettings(Settings):
+    """Declared type of a column: ``float``, or ``{kind: datetime, format: "%m/%d/%Y"}``."""
+
+    kind: str = Field(
+        description="A kind (numeric, categorical, datetime, boolean, text) or a dtype such as int or float32."
+    )
+    format: str | None = Field(
+        None,
+        description="Format of a datetime column: a strptime pattern for text, or the unit s, ms, us or ns for numbers "
+        "counted from 1970-01-01 UTC. Default: detected.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_bare_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("kind")
+    @classmethod
+    def _is_known(cls, kind: str) -> str:
+        try:
+            declare(kind)
+        except SchemaError as error:
+            raise ValueError(f"{error.what}: {error.fix}") from None
+        return kind
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(core)]}
+
+    def declared(self) -> DeclaredColumn:
+        """Return the declaration in the form that the table encoder takes."""
+        return declare(self.kind, self.format)

@@ -1,0 +1,1 @@
+"""Check of XGBoost files, and their trees for a walk without XGBoost."""

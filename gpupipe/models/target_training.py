@@ -1,0 +1,69 @@
+"""Training for several targets: one model for each, or one model of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpupipe.errors import naming_target
+from gpupipe.models.context import FitContext, ignore_rounds
+from gpupipe.models.fitted.base import FittedModel
+from gpupipe.models.fitted.targets import FittedTargets
+from gpupipe.models.weights import require_labels
+
+if TYPE_CHECKING:
+    from gpupipe.models.base import ModelSettings
+    from gpupipe.typing import Array
+
+
+def fit_targets(
+    model: ModelSettings,
+    y: Array,
+    context: FitContext,
+    fit_one: Callable[[ModelSettings, Array, FitContext], FittedModel],
+) -> FittedTargets:
+    """Return a model of several targets that has one for each, with its own number of rounds.
+
+    Parameters
+    ----------
+    model : ModelSettings
+    y : array, shape (n, n_targets)
+        Class codes or numbers of each target.
+    context : FitContext
+        With targets.
+    fit_one : callable
+        Trains a model of one target, a column of `y`, in its context, with its settings.
+
+    Raises
+    ------
+    DataError
+        If the rows have fewer than two classes of a target; the message names it.
+    ConfigError
+        If the model cannot learn a target, or class weights name a class that no target has.
+    """
+    labels = list(dict.fromkeys(label for target in context.targets for label in target.labels))
+    require_labels(getattr(model, "class_weight", None), labels)
+    models = []
+    for i, target in enumerate(context.targets):
+        with naming_target(target.name):
+            models.append(fit_one(model.for_target(target), y[:, i], context_of_target(context, i)))
+    notes = dict.fromkeys(
+        f"{target.name}: {note}"
+        for target, fitted in zip(context.targets, models, strict=True)
+        for note in fitted.notes
+    )
+    is_on_device = context.backend.name != "cpu"
+    return FittedTargets(
+        tuple(models), context.task, tuple(context.feature_names), notes=tuple(notes),
+        backend=context.backend if is_on_device else None, targets=tuple(context.targets),
+    )  # fmt: skip
+
+
+def context_of_target(context: FitContext, position: int) -> FitContext:
+    """Return the context of one of several targets."""
+    target, held = context.targets[position], context.validation
+    return replace(
+        context, task=target.task, n_classes=target.n_classes, class_labels=target.labels, targets=(),
+        validation=None if held is None else replace(held, y=held.y[:, position]), report_rounds=ignore_rounds,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""XGBoost: its settings, the scale of several targets, native parameters and progress of rounds."""
