@@ -42,7 +42,7 @@ LIBRARIES = {
     "onnx": ("torch", "safetensors", "onnx", "onnxscript", "onnxruntime"),
 }
 STRUCTURES = (*ESTIMATORS, "ensemble", "parts")
-"""Names of the kinds: estimators by format, descriptions of ensembles, and the other parts of a model."""
+"""Names of the kinds: estimators by format, descriptions of several models, and the other parts of a model."""
 
 
 def has_libraries(name: str) -> bool:
@@ -77,7 +77,7 @@ def _estimator_kind(name: str, zoo: Zoo) -> InputKind:
 
 
 def _ensemble_kind(zoo: Zoo) -> InputKind:
-    """Return the kind of damaged descriptions of ensembles in the manifest."""
+    """Return the kind of damaged descriptions of ensembles and models per target in the manifest."""
     command = FuzzCommand(SCORE, READ_OR_REFUSED, "out.csv", _check, prepare=_filled)
     bases, trees, scored = [], [], zoo.scored
     for label, files in zoo.ensembles():
