@@ -31,7 +31,8 @@ def test_what_was_trained_on_the_device_predicts_the_same_without_one(
     assert done.code == 0, done.said
     there, here = pq.read_table(run.path / "predictions.parquet"), pq.read_table(scores)
     rows = there["row"].to_numpy()
-    names = [name for name in here.column_names if name.startswith(("probability", "embedding", "distance"))]
+    of_numbers = ("probability", "embedding", "distance", "quantile", "prediction_")
+    names = [name for name in here.column_names if name.startswith(of_numbers)]
     for name in names or ["prediction"]:
         expected = there[name].to_numpy().astype(float)
         found = here[name].to_numpy()[rows].astype(float)
