@@ -67,7 +67,7 @@ def file_stem(name: str) -> str:
 def _object_page(name: str) -> str:
     value = getattr(gpupipe, name)
     directive = "autofunction" if not inspect.isclass(value) else "autoexception" if _is_warning(value) else "autoclass"
-    # scikit-learn adds the excluded method, whose text refers to pages of its own documentation
+    # scikit-learn adds the excluded method, whose text refers to pages that are not here
     members = "\n   :members:\n   :exclude-members: set_fit_request"
     options = members if directive == "autoclass" else ""
     text = f".. {directive}:: gpupipe.{name}{options}"
