@@ -73,7 +73,7 @@ def _fit_and_score(split: SplitTable, entry: ModelEntry) -> dict[str, float]:
     with clock("fit"):
         trained = train(entry, split.rows, job.goal, job.config, job.backend)
     X = write_matrix(split.test, trained.features, job.backend)
-    quality = score_rows(job, split.y_test, trained.model.predict(X), X)
+    quality = score_rows(job, split.truth, trained.model.predict(X), X)
     return {"fit_s": clock.wall["fit"], "fit_cpu_s": clock.cpu["fit"], **quality}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Task = Literal["binary", "multiclass", "regression", "quantile", "multioutput", "clustering", "embedding"]
+Task = Literal["binary", "multiclass", "regression", "quantile", "ranking", "multioutput", "clustering", "embedding"]
 
 CLASSIFICATION: frozenset[Task] = frozenset({"binary", "multiclass"})
 REGRESSION: frozenset[Task] = frozenset({"regression"})

@@ -42,13 +42,14 @@ class SplitTable:
     rows : TrainingSet
         The training rows.
     test : Table
-    y_test : array, optional
+    truth : Truth, optional
+        Of the test rows.
     """
 
     job: Job
     rows: TrainingSet
     test: EncodedTable
-    y_test: Array | None
+    truth: Truth | None
 
 
 def run_stages(
@@ -101,8 +102,8 @@ def read_and_split(config: Config, clock: StageClock) -> SplitTable:
         fold = folds_of(job)[0]
         rows = job.rows(fold.train)
         test = job.table.take(fold.test, backend)
-        y_test = job.target(fold.test)
-    return SplitTable(job, rows, test, y_test)
+        truth = job.truth(fold.test)
+    return SplitTable(job, rows, test, truth)
 
 
 def model_of(job: Job, model: ModelEntry | None) -> ModelEntry:
@@ -131,16 +132,16 @@ def train_and_score(split: SplitTable, entry: ModelEntry, X: Array, clock: Stage
     with clock("train"):
         trained = train(entry, split.rows, job.goal, job.config, job.backend)
     with clock("evaluate"):
-        quality = score_rows(job, split.y_test, trained.model.predict(X), X)
+        quality = score_rows(job, split.truth, trained.model.predict(X), X)
     with clock("save"):
         save(job, trained, quality)
     return quality
 
 
-def score_rows(job: Job, y: Array | None, prediction: Prediction, X: Array) -> dict[str, float]:
-    """Return the metrics of the test rows."""
+def score_rows(job: Job, truth: Truth | None, prediction: Prediction, X: Array) -> dict[str, float]:
+    """Return the metrics of the test rows, without weights."""
     return replace(job, metrics=measured_metrics(job)).score(
-        None if y is None else Truth(y), prediction, _plain_decision(job), X
+        None if truth is None else replace(truth, weights=None), prediction, _plain_decision(job), X
     )
 
 

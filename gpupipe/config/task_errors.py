@@ -24,7 +24,8 @@ def task_errors(config: Config) -> list[InitErrorDetails]:
     With several targets, also for settings that are for a single one.
     """
     task = config.source.task
-    found = [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config)]
+    found = [] if task is None else [*_models(config, task), *_metrics(config, task), *_intervals(config, task)]
+    found += _ranking(config) if task == "ranking" else []
     return [*found, *(_several(config) if len(config.source.targets) > 1 else _single(config))]
 
 
@@ -72,9 +73,18 @@ def _metrics(config: Config, task: Task) -> Iterator[InitErrorDetails]:
         yield _error(f"{error.what}; {error.fix}", *str(error.where).split("."))
 
 
-def _intervals(config: Config) -> Iterator[InitErrorDetails]:
+def _ranking(config: Config) -> Iterator[InitErrorDetails]:
+    if config.split.group is None:
+        yield _error("a ranking needs the column of its queries: the rows of a group are ordered", "split", "group")
+    if config.source.weight is not None:
+        yield _error("a ranking takes no row weights: remove it", "source", "weight", given=config.source.weight)
+
+
+def _intervals(config: Config, task: Task) -> Iterator[InitErrorDetails]:
     level, quantiles = config.evaluate.intervals, config.source.quantile_levels
-    if level is not None and interval_ends(level, quantiles) is None:
+    if level is not None and task == "ranking":
+        yield _error("the scores of a ranking have no intervals: remove it", "evaluate", "intervals", given=level)
+    elif level is not None and interval_ends(level, quantiles) is None:
         ends = f"{0.5 - level / 2:g} and {0.5 + level / 2:g}"
         what = f"{level:g} needs the quantiles {ends}; add them to source.quantiles"
         yield _error(what, "evaluate", "intervals", given=level)

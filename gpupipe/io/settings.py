@@ -182,10 +182,10 @@ class Source(TableSource):
         description="Label or labels of the positive class. With several targets, a mapping of column to labels; a "
         "column that is not listed keeps its classes.",
     )
-    task: Literal["quantile"] | None = Field(
+    task: Literal["quantile", "ranking"] | None = Field(
         None,
-        description="What to predict of the target. quantile: quantiles of a number. null: by the target, its class "
-        "or its value.",
+        description="What to predict of the target. quantile: quantiles of a number. ranking: the order of the rows of "
+        "each group by their relevance, an integer from 0 to 31. null: by the target, its class or its value.",
     )
     quantiles: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] | None = Field(
         None,
@@ -260,14 +260,12 @@ class Source(TableSource):
 
     @model_validator(mode="after")
     def _has_quantiles_of_a_number(self) -> Source:
-        if self.task is None:
-            if self.quantiles is not None:
-                raise ValueError("quantiles: they are for the task quantile; add task: quantile")
-            return self
-        if self.target is None:
+        if self.task != "quantile" and self.quantiles is not None:
+            raise ValueError("quantiles: they are for the task quantile; add task: quantile")
+        if self.task is not None and self.target is None:
             raise ValueError(f"task: {self.task} needs a target; set the column to predict")
-        if self.positive is not None:
-            raise ValueError(f"positive: a target with classes has no quantiles; remove it, or task: {self.task}")
+        if self.task is not None and self.positive is not None:
+            raise ValueError(f"positive: it is for classes; remove it, or task: {self.task}")
         levels = self.quantile_levels
         if list(levels) != sorted(set(levels)):
             raise ValueError(f"quantiles: expected ascending levels; got {', '.join(f'{q:g}' for q in levels)}")
@@ -292,7 +290,7 @@ class Source(TableSource):
     @property
     def quantile_levels(self) -> tuple[float, ...]:
         """The levels of the quantiles to predict; none unless the task is quantile."""
-        return () if self.task is None else self.quantiles or DEFAULT_QUANTILES
+        return () if self.task != "quantile" else self.quantiles or DEFAULT_QUANTILES
 
     @property
     def positives(self) -> dict[str, tuple[Label, ...]]:

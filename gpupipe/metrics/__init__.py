@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 # Importing a family registers its metrics; listings keep this order.
-from gpupipe.metrics import classification, regression, quantiles, clustering  # noqa: F401  # isort: skip
+from gpupipe.metrics import classification, regression, quantiles, queries, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
 from gpupipe.metrics.evaluation import evaluate, join_scores, metric_names, undefined_notes, unit_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.metrics.quantiles import QuantileLoss, quantile_losses
+from gpupipe.metrics.queries import RankGain, rank_gains
 from gpupipe.metrics.registry import METRICS, Metric
 from gpupipe.metrics.settings import Costs, Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold
@@ -25,6 +26,7 @@ __all__ = [
     "Metric",
     "Points",
     "QuantileLoss",
+    "RankGain",
     "Residuals",
     "choose_threshold",
     "confusion",
@@ -36,6 +38,7 @@ __all__ = [
     "permutation_importance",
     "predicted_labels",
     "quantile_losses",
+    "rank_gains",
     "residuals",
     "undefined_notes",
     "unit_notes",

@@ -16,6 +16,7 @@ from gpupipe.metrics.predictions import (
     UnlabelledPredictions,
     ValuePredictions,
 )
+from gpupipe.metrics.queries import RankedPredictions
 from gpupipe.metrics.registry import METRICS
 from gpupipe.tasks import SUPERVISED, Task
 from gpupipe.typing import Array
@@ -29,7 +30,8 @@ def metric_names(tasks: Collection[Task], settings: Evaluate) -> tuple[str, ...]
     """Return the names of the metrics to compute; the first orders the leaderboard.
 
     The first is ``select_by``, or the first of ``metrics``, or the default of the task: roc_auc (binary), log_loss
-    (multiclass), r2 (regression), pinball_loss (quantile), silhouette (clustering), reconstruction_r2 (embedding).
+    (multiclass), r2 (regression), pinball_loss (quantile), ndcg (ranking), silhouette (clustering), reconstruction_r2
+    (embedding).
 
     Parameters
     ----------
@@ -73,6 +75,7 @@ DEFAULT_ORDER = {
     "multiclass": "log_loss",
     "regression": "r2",
     "quantile": "pinball_loss",
+    "ranking": "ndcg",
     "clustering": "silhouette",
     "embedding": "reconstruction_r2",
 }
@@ -94,6 +97,7 @@ def evaluate(
     sample_weight: Array | None = None,
     costs: Costs | None = None,
     quantiles: Sequence[float] = (),
+    queries: Array | None = None,
     backend: Backend,
 ) -> dict[str, float]:
     """Compute metrics of one prediction.
@@ -118,8 +122,11 @@ def evaluate(
         binary: costs for the metric ``cost``.
     quantiles : sequence of float
         quantile: the level of each column of `predicted`.
+    queries : array of int64, shape (n,), optional
+        ranking: the code of the query of each row.
     backend : Backend
-        Backend that computes; arrays are copied to its device. Clusters and embeddings are measured on the host.
+        Backend that computes; arrays are copied to its device. Rankings, clusters and embeddings are measured on the
+        host.
 
     Returns
     -------
@@ -133,7 +140,9 @@ def evaluate(
     """
     import numpy as np
 
-    rows = _predictions(task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, backend)
+    rows = _predictions(
+        task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, queries, backend
+    )
     if rows is None:
         return dict.fromkeys(names, math.nan)
     with np.errstate(over="ignore"):  # a squared error above the range of float64 is infinite, and so is the metric
@@ -162,6 +171,7 @@ def undefined_notes(task: str, values: Mapping[str, float]) -> list[str]:
         "multiclass": "the rows have only one class",
         "regression": "there are fewer than 2 rows",
         "quantile": "there are fewer than 2 rows",
+        "ranking": "no row is relevant",
         "clustering": "all rows are in one cluster, or each row is a separate cluster, or there is no feature matrix",
         "embedding": "the features are constant, or there is no feature matrix",
     }
@@ -187,16 +197,20 @@ def _predictions(
     sample_weight: Array | None,
     costs: Costs | None,
     quantiles: Sequence[float],
+    queries: Array | None,
     backend: Backend,
-) -> Predictions | None:
+) -> Predictions | RankedPredictions | None:
     """Return the argument of the metrics of a task; None without rows or without a feature matrix."""
-    if task not in SUPERVISED:
+    if task not in SUPERVISED | {"ranking"}:
         return None if X is None else _sample(predicted, X, backend)
     assert y_true is not None
     if not len(y_true):
         return None
     if task == "regression":
         return ValuePredictions.of(y_true, predicted, backend, sample_weight)
+    if task == "ranking":
+        assert queries is not None
+        return RankedPredictions.of(y_true, predicted, queries, backend)
     if task == "quantile":
         return QuantilePredictions.of(y_true, predicted, quantiles, backend, sample_weight)
     return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs, sample_weight)

@@ -69,8 +69,8 @@ class Evaluate(Settings):
     select_by: MetricName | None = Field(
         None,
         description="Metric that orders the leaderboard. null: the first of metrics; without those, roc_auc for "
-        "binary, log_loss for multiclass, r2 for regression, pinball_loss for quantile, silhouette for clustering, "
-        "reconstruction_r2 for embedding.",
+        "binary, log_loss for multiclass, r2 for regression, pinball_loss for quantile, ndcg for ranking, "
+        "silhouette for clustering, reconstruction_r2 for embedding.",
     )
     threshold: Annotated[float, Field(ge=0, le=1)] | ThresholdRule = Field(
         0.5,

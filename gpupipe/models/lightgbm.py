@@ -27,6 +27,7 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
+from gpupipe.models.queries import CUTOFF, order_by_query
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
@@ -41,6 +42,7 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
         "regression", "regression_l1", "huber", "fair", "poisson", "quantile", "mape", "gamma", "tweedie",
     ),
     "quantile": ("quantile",),
+    "ranking": ("lambdarank", "rank_xendcg"),
 }  # fmt: skip
 
 # LGBM_TD_CLASS and LGBM_TD_REG of pytabkit 1.7.3, default_params.py, with a fifth of the rows held out.
@@ -57,21 +59,21 @@ _NUMBER = _STOP | {
 
 @MODELS.register("lightgbm")
 class LightGBM(ModelSettings):
-    """LightGBM: a classifier or a regressor, by the task.
+    """LightGBM: a classifier, a regressor or a ranker, by the task.
 
-    Trains with ``lightgbm.LGBMClassifier`` or ``LGBMRegressor`` on the CPU (``pip install 'gpupipe[lightgbm]'``). It
-    reads the codes view; category codes are split as categories. Predictions need no LightGBM: gpupipe walks the trees
-    itself, with LightGBM's digits.
+    Trains with ``lightgbm.LGBMClassifier``, ``LGBMRegressor`` or ``LGBMRanker`` on the CPU (``pip install
+    'gpupipe[lightgbm]'``). It reads the codes view; category codes are split as categories. Predictions need no
+    LightGBM: gpupipe walks the trees itself, with LightGBM's digits.
 
     With ``early_stopping_rounds``, the model is trained again on all rows for the number of rounds that did best on the
     held-out rows. Tuned values of parameters that are not stated are those of Holzmüller, Grinsztajn and Steinwart,
     Better by Default (NeurIPS 2024, https://arxiv.org/abs/2407.04491, LGBM-TD), which were tuned on 118 other tables.
-    Those for quantiles have the library's trees with a low learning rate: leaves of few rows overfit tails.
+    Those for quantiles and rankings have the library's trees with a low learning rate: leaves of few rows overfit.
     With ``defaults: library`` they are LightGBM's. ``deterministic`` and ``force_col_wise`` are always true, so that
     the model does not depend on timing.
     """
 
-    tasks = SUPERVISED
+    tasks = SUPERVISED | {"ranking"}
     view = "codes"
     accepts_missing = True
     takes_threads = True
@@ -80,6 +82,7 @@ class LightGBM(ModelSettings):
         "multiclass": _CLASS,
         "regression": _NUMBER,
         "quantile": _STOP | {"learning_rate": 0.05},
+        "ranking": _STOP | {"learning_rate": 0.05},
     }
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
@@ -104,8 +107,12 @@ class LightGBM(ModelSettings):
         "mape",
         "gamma",
         "tweedie",
+        "lambdarank",
+        "rank_xendcg",
     ] = Field(
-        "auto", description="Loss that is minimized. auto: binary, multiclass, regression or quantile, by the task."
+        "auto",
+        description="Loss that is minimized. auto: binary, multiclass, regression, quantile or lambdarank, by the "
+        "task.",
     )
     alpha: Positive = Field(0.9, description="Quantile that is predicted, or the threshold of huber.")
     tweedie_variance_power: Annotated[float, Field(ge=1, lt=2)] = Field(
@@ -186,7 +193,7 @@ class LightGBM(ModelSettings):
             )
 
     def estimator_name(self, task: Task) -> str:
-        return "LGBMClassifier" if task in CLASSIFICATION else "LGBMRegressor"
+        return "LGBMClassifier" if task in CLASSIFICATION else "LGBMRanker" if task == "ranking" else "LGBMRegressor"
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
@@ -240,6 +247,12 @@ class LightGBM(ModelSettings):
                 "eval_sample_weight": None if validation.weights is None else [validation.weights],
                 "eval_metric": self.eval_metric,
             }  # fmt: skip
+        if context.task == "ranking":
+            own = order_by_query(X, y, context.groups, context.backend)
+            X, y, rows["group"] = own.X, own.y, own.sizes
+            if validation is not None:
+                held = order_by_query(validation.X, validation.y, validation.groups, context.backend)
+                rows |= {"eval_X": (held.X,), "eval_y": (held.y,), "eval_group": [held.sizes], "eval_at": (CUTOFF,)}
         categories = sorted(context.categorical) or "auto"
         try:
             with resources.show_progress(rounds.progress.read):

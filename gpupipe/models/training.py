@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 # Fitted model class by estimator, FittedSklearn for all others. These predict without scikit-learn.
 KINDS: dict[str, type[FittedModel]] = {
-    **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRegressor")},
+    **{name: FittedXGBoost for name in ("XGBClassifier", "XGBRanker", "XGBRegressor")},
     **{name: FittedCatBoost for name in ("CatBoostClassifier", "CatBoostRegressor")},
-    **{name: FittedLightGBM for name in ("LGBMClassifier", "LGBMRegressor")},
+    **{name: FittedLightGBM for name in ("LGBMClassifier", "LGBMRanker", "LGBMRegressor")},
     **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
 }
 
@@ -212,7 +212,7 @@ def _fit_rounds(
         if known is not None:
             kept = context.backend.to_device(known)
             weights = None if given.weights is None else given.weights[known]
-            validation = ValidationRows(given.X[kept], y[known], weights)
+            validation = replace(given, X=given.X[kept], y=y[known], weights=weights)
         if not len(validation.y):
             return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
         fitted, estimator = fit_once(model, rows, replace(context, validation=validation), threads)
@@ -225,8 +225,9 @@ def _fit_rounds(
     chosen, rest = (context.backend.to_device(mask) for mask in (held, ~held))
     weights = (None, None) if rows.weights is None else (rows.weights[~held], rows.weights[held])
     search = rows._replace(X=rows.X[rest], y=rows.y[~held], weights=weights[0])
-    validation = ValidationRows(rows.X[chosen], rows.y[held], weights[1])
-    _, estimator = fit_once(model, search, replace(context, validation=validation), threads)
+    groups = None if context.groups is None else context.groups[held]
+    validation = ValidationRows(rows.X[chosen], rows.y[held], weights[1], groups)
+    _, estimator = fit_once(model, search, replace(context.of_rows(~held), validation=validation), threads)
     found = model.best_round(estimator)
     del search, validation, estimator  # copies of all rows
     fitted, _ = fit_once(model.with_rounds(found.best), rows, context, threads)
@@ -285,7 +286,7 @@ def _fit_on_device(
         *placed, of_rows = device_training.place(
             row, dtype, held.X, held.y, held.weights, context.task, context.backend
         )
-        context = replace(context, validation=ValidationRows(placed[0], placed[1], of_rows))
+        context = replace(context, validation=replace(held, X=placed[0], y=placed[1], weights=of_rows))
     estimator = _train(model, estimator, X, y, weights, context, threads)
     fitted = device_training.device_model(name)(
         estimator, context.task, tuple(context.feature_names), context.n_classes, rows.classes,

@@ -85,7 +85,8 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     if context.targets:
         require_partitions(model)
     X, y = X.drop_empty(), y if y is None else np.asarray(y)
-    fitted = fit_on_workers(X.workers, model, X, y, context)
+    # The rows of a query are in several partitions.
+    fitted = None if context.task == "ranking" else fit_on_workers(X.workers, model, X, y, context)
     if fitted is not None:
         return fitted
     needed, free = gathered_bytes(*X.shape), context.backend.memory().available

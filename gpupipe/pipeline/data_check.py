@@ -277,9 +277,9 @@ class _Checker:
             return  # the name is invalid, so nothing that depends on the target can be checked
         with self._collected("source.target"):
             targets = TargetColumn.all_of(found.table, config.source.targets, self.backend)
-            models = [entry.params for entry in config.models]
+            models, source = [entry.params for entry in config.models], config.source
             try:
-                self.goal = find_goal(targets, config.source.positives, models, config.source.quantile_levels)
+                self.goal = find_goal(targets, source.positives, models, source.quantile_levels, source.task)
             except (ConfigError, DataError) as error:
                 error.depends_on_rows = bool(targets)
                 raise

@@ -12,11 +12,13 @@ from gpupipe.metrics import (
     ColumnImportance,
     Curves,
     QuantileLoss,
+    RankGain,
     Residuals,
     confusion,
     curves,
     permutation_importance,
     quantile_losses,
+    rank_gains,
     residuals,
 )
 from gpupipe.models import Prediction
@@ -46,6 +48,8 @@ class ModelPlots:
         Regression only.
     quantiles : list of QuantileLoss, optional
         Quantile regression only.
+    ranks : list of RankGain, optional
+        Ranking only.
     cluster_sizes : list of int, optional
         Clustering only: test rows in each cluster.
     """
@@ -54,6 +58,7 @@ class ModelPlots:
     confusion: list[list[float]] | None = None
     residuals: Residuals | None = None
     quantiles: list[QuantileLoss] | None = None
+    ranks: list[RankGain] | None = None
     cluster_sizes: list[int] | None = None
 
 
@@ -75,6 +80,8 @@ def _draw(job: Job, held_out: HeldOutPredictions) -> ModelPlots:
         if task == "regression":
             found = residuals(y, rows.output, seed=job.config.seed, sample_weight=weights, backend=backend)
             return ModelPlots(residuals=found)
+        if truth.queries is not None:
+            return ModelPlots(ranks=rank_gains(y, rows.output, truth.queries, backend=backend))
         if task == "quantile":
             levels = job.goal.quantiles
             losses = quantile_losses(y, rows.output, levels, sample_weight=weights, backend=backend)

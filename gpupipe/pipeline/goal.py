@@ -116,17 +116,23 @@ class Truth:
         Class codes or numbers.
     weights : array of float64, shape (n,), optional
         The weight of each row; None if all rows weigh 1.
+    queries : array of int64, shape (n,), optional
+        Of a ranking: the code of the query of each row.
     """
 
     y: Array
     weights: Array | None = None
+    queries: Array | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def mapped(self, function: Callable[[Array], Array]) -> Truth:
-        """Return the results of `function` for both arrays."""
-        return Truth(function(self.y), None if self.weights is None else function(self.weights))
+        """Return the results of `function` for all arrays."""
+        arrays = (self.y, self.weights, self.queries)
+        y, weights, queries = (None if array is None else function(array) for array in arrays)
+        assert y is not None
+        return Truth(y, weights, queries)
 
     def of_target(self, position: int) -> Truth:
         """Return the values of one of several targets."""
@@ -139,8 +145,13 @@ class Truth:
     @staticmethod
     def join(parts: Sequence[Truth], xp: ArrayNamespace) -> Truth:
         """Return sets of rows as one."""
-        weights = [part.weights for part in parts if part.weights is not None]
-        return Truth(xp.concatenate([part.y for part in parts]), xp.concatenate(weights) if weights else None)
+        each = [(part.y, part.weights, part.queries) for part in parts]
+        y, weights, queries = (
+            None if any(array is None for array in arrays) else xp.concatenate(arrays)
+            for arrays in zip(*each, strict=True)
+        )
+        assert y is not None
+        return Truth(y, weights, queries)
 
 
 def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tuple[Any, ...]:

@@ -41,6 +41,7 @@ DEFAULT_MODELS = {
     "multiclass": ("logistic_regression", "hist_gradient_boosting"),
     "regression": ("ridge", "hist_gradient_boosting"),
     "quantile": ("hist_gradient_boosting",),
+    "ranking": ("xgboost",),
 }
 LEAST_MEAN_WEIGHT = 0.1  # a smaller mean makes penalties more than 10 times as strong as without weights
 ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # replacements of default models that do not train on a GPU
@@ -93,8 +94,8 @@ class JobBuilder:
             for warning in found.rules.warnings:
                 stage.note(warning, "warning")
             self._targets = TargetColumn.all_of(found.table, config.source.targets, backend)
-            models = [entry.params for entry in config.models]
-            self._goal = find_goal(self._targets, config.source.positives, models, config.source.quantile_levels)
+            models, source = [entry.params for entry in config.models], config.source
+            self._goal = find_goal(self._targets, source.positives, models, source.quantile_levels, source.task)
             stage.rows_held = found.table.rows_by_worker()
             stage.note(self._goal.note)
 

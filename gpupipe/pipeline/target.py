@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
+MOST_RELEVANT = 31  # 2^relevance is counted in 32 bits by XGBoost
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
 
@@ -68,8 +69,11 @@ def find_goal(
     positives: Positives,
     models: Sequence[ModelSettings],
     quantiles: tuple[float, ...] = (),
+    task: Literal["quantile", "ranking"] | None = None,
 ) -> Goal:
     """Infer the task from the targets, or from the models without a target; quantile if `quantiles` are given.
+
+    `task` is the stated one; of it, only ranking is not known from the other arguments.
 
     Raises
     ------
@@ -83,6 +87,8 @@ def find_goal(
         return _without_target(models)
     if len(targets) > 1:
         return _several(targets, positives)
+    if task == "ranking":
+        return _ranking(targets[0])
     return _single(targets[0], positives.get(targets[0].column.name, ()), quantiles)
 
 
@@ -161,6 +167,22 @@ def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:
         )
     levels = ", ".join(f"{level:g}" for level in quantiles)
     return Goal("quantile", name, (), f"quantile: the quantiles {levels} of {name}", quantiles)
+
+
+def _ranking(target: TargetColumn) -> Goal:
+    name, known = target.column.name, target.values
+    _require_values(target, ())
+    is_number = target.column.levels is None
+    if is_number:
+        known = known[~np.isnan(known)]
+    if not is_number or ((known < 0) | (known > MOST_RELEVANT) | (known % 1 != 0)).any():
+        raise DataError(
+            f"task: ranking needs a relevance from 0 to {MOST_RELEVANT}, in integers; {name!r} has other values",
+            where="source.target",
+            fix="compute it with source.prepare, for example as the quarter of a number in its group",
+            names=[name],
+        )
+    return Goal("ranking", name, (), f"ranking: {name} is the relevance of a row in its group")
 
 
 def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:

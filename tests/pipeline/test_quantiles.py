@@ -140,7 +140,7 @@ def test_without_models_or_levels_there_are_defaults() -> None:
         ({"quantiles": [0.5, 0.5]}, "expected ascending levels"),
         ({"quantiles": [0.0, 0.5]}, "expected more than 0, got 0.0"),
         ({"quantiles": []}, "at least 1"),
-        ({"positive": 1}, "a target with classes has no quantiles"),
+        ({"positive": 1}, "positive: it is for classes; remove it, or task: quantile"),
         ({"target": None}, "task: quantile needs a target"),
         ({"models": ["ridge", TREES, "best"]}, "ridge cannot learn the task quantile; choose from hist_gradient"),
         ({"models": ["best"]}, "best cannot learn the task quantile"),

@@ -12,6 +12,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
     "Classification": ("binary", "multiclass"),
     "Regression": ("regression",),
     "Quantile regression": ("quantile",),
+    "Ranking": ("ranking",),
     "Clustering": ("clustering",),
     "Embedding": ("embedding",),
 }

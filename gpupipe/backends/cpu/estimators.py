@@ -24,6 +24,7 @@ ESTIMATORS: dict[str, str] = {
     "KNeighborsRegressor": "sklearn.neighbors",
     "Lasso": "sklearn.linear_model",
     "LGBMClassifier": "lightgbm",
+    "LGBMRanker": "lightgbm",
     "LGBMRegressor": "lightgbm",
     "LinearRegression": "sklearn.linear_model",
     "LinearSVC": "sklearn.svm",
@@ -33,6 +34,7 @@ ESTIMATORS: dict[str, str] = {
     "RandomForestRegressor": "sklearn.ensemble",
     "Ridge": "sklearn.linear_model",
     "XGBClassifier": "xgboost",
+    "XGBRanker": "xgboost",
     "XGBRegressor": "xgboost",
 }
 INSTALL = {

@@ -178,6 +178,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
         _CUML,
     ),
     "XGBClassifier": GpuEstimator("xgboost:XGBClassifier", _BOOSTING, {"device": "cuda"}, takes_missing=True),
+    "XGBRanker": GpuEstimator("xgboost:XGBRanker", _BOOSTING, {"device": "cuda"}, takes_missing=True),
     "XGBRegressor": GpuEstimator("xgboost:XGBRegressor", _BOOSTING, {"device": "cuda"}, takes_missing=True),
 }  # fmt: skip
 
@@ -206,6 +207,7 @@ NO_TWIN: dict[str, EstimatorRefusal] = {
     "CatBoostClassifier": _CATBOOST,
     "CatBoostRegressor": _CATBOOST,
     "LGBMClassifier": _LIGHTGBM,
+    "LGBMRanker": _LIGHTGBM,
     "LGBMRegressor": _LIGHTGBM,
     "LinearSVC": _CALIBRATED,
     "CalibratedClassifierCV": _CALIBRATED,

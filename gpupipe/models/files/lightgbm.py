@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 Trees = Sequence[Mapping[str, str]]  # the fields of each tree
 END = "end of trees"
 VERSION = "v4"
+RANKED = ("lambdarank", "rank_xendcg")
 LINKS = {
     "binary": Link.SIGMOID,
     "gamma": Link.EXP,
     "multiclass": Link.SOFTMAX,
     "poisson": Link.EXP,
     "tweedie": Link.EXP,
-    **dict.fromkeys(("fair", "huber", "mape", "quantile", "regression", "regression_l1"), Link.IDENTITY),
+    **dict.fromkeys(("fair", "huber", "mape", "quantile", "regression", "regression_l1", *RANKED), Link.IDENTITY),
 }
 # Bits of a decision type: categorical, default left, and what a missing value is (0 zero, 1 also zeros, 2 NaN).
 CATEGORICAL, DEFAULT_LEFT, MISSING_SHIFT, MISSING_NAN = 1, 2, 2, 2
@@ -114,8 +115,11 @@ def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
 def _link(header: Mapping[str, str], expected: Description, n_outputs: int) -> Link:
     """Return the transform of the objective, which must have probabilities for classification only."""
     name, *settings = header.get("objective", "").split() or [""]
-    needed = "" if expected.task not in CLASSIFICATION else "binary" if n_outputs == 1 else "multiclass"
-    if name not in LINKS or (name != needed if needed else name in ("binary", "multiclass")):
+    if expected.task in CLASSIFICATION:
+        matches = name == ("binary" if n_outputs == 1 else "multiclass")
+    else:
+        matches = name in LINKS.keys() - {"binary", "multiclass"} and (name in RANKED) == (expected.task == "ranking")
+    if not matches:
         raise ValueError(f"the objective {name!r:.40} does not match the task {expected.task}")
     allowed = {"binary": ["sigmoid:1"], "multiclass": [f"num_class:{n_outputs}"]}
     if settings != allowed.get(name, []):

@@ -107,6 +107,7 @@ class Prediction:
             "binary": {"probability": ((n_rows,), "f")},
             "multiclass": {"probability": ((n_rows, n_classes), "f")},
             "regression": {"value": ((n_rows,), "f")},
+            "ranking": {"value": ((n_rows,), "f")},
             "quantile": {"quantiles": ((n_rows, n_outputs), "f")},
             "multioutput": {"outputs": ((n_rows, n_outputs), "f")},
             "clustering": {"label": ((n_rows,), "i"), "distance": ((n_rows,), "f")},

@@ -25,6 +25,7 @@ from gpupipe.models.base import (
     column_index,
     constraint_list,
 )
+from gpupipe.models.queries import order_by_query
 from gpupipe.models.xgboost.outputs import SCALED, OutputScale, rescale_outputs
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, TargetSpec, Task
 from gpupipe.typing import Matrix
@@ -47,6 +48,7 @@ OBJECTIVES: dict[Task, tuple[str, ...]] = {
         "reg:quantileerror",
     ),
     "quantile": ("reg:quantileerror",),
+    "ranking": ("rank:ndcg", "rank:map", "rank:pairwise"),
 }
 
 # 1,000 rounds at most, 300 without improvement, a fifth of the rows held out: the protocol of Better by Default (see
@@ -63,21 +65,22 @@ _XGB_NUMBER = _XGB_STOP | {
 
 @MODELS.register("xgboost")
 class XGBoost(ModelSettings):
-    """XGBoost: a classifier or a regressor, by the task.
+    """XGBoost: a classifier, a regressor or a ranker, by the task.
 
-    Runs ``xgboost.XGBClassifier`` or ``XGBRegressor``, on the CPU or the GPU (``pip install 'gpupipe[cpu]'`` installs
-    it for the CPU). It reads the codes view; category codes are split as categories.
+    Runs ``xgboost.XGBClassifier``, ``XGBRegressor`` or ``XGBRanker``, on the CPU or the GPU (``pip install
+    'gpupipe[cpu]'`` installs it for the CPU). It reads the codes view; category codes are split as categories.
 
     With ``early_stopping_rounds``, the model is trained again on all rows for the number of rounds that did best on the
     held-out rows. Tuned values of parameters that are not stated are those of Holzmüller, Grinsztajn and Steinwart,
     Better by Default (NeurIPS 2024, https://arxiv.org/abs/2407.04491, XGB-TD), which were tuned on 118 other tables.
     For quantiles they are XGBoost's trees with a low learning rate, early stopping and 20 rows in a leaf, as many as in
-    scikit-learn and LightGBM, since smaller leaves overfit the tails. With ``defaults: library`` they are XGBoost's,
+    scikit-learn and LightGBM, since smaller leaves overfit the tails; for rankings, XGBoost's trees with a low learning
+    rate and early stopping. With ``defaults: library`` they are XGBoost's,
     written out where its signature has None. ``tree_method`` is always hist or approx, the methods that support
     categories.
     """
 
-    tasks = SUPERVISED
+    tasks = SUPERVISED | {"ranking"}
     view = "codes"
     accepts_missing = True
     takes_threads = True
@@ -86,6 +89,7 @@ class XGBoost(ModelSettings):
         "multiclass": _XGB_CLASS,
         "regression": _XGB_NUMBER,
         "quantile": _XGB_STOP | {"learning_rate": 0.05, "min_child_weight": 20.0},
+        "ranking": _XGB_STOP | {"learning_rate": 0.05},
     }
 
     n_estimators: PositiveInt = Field(100, description="Maximum number of rounds; each adds one tree (one per class).")
@@ -110,10 +114,13 @@ class XGBoost(ModelSettings):
         "reg:tweedie",
         "count:poisson",
         "reg:quantileerror",
+        "rank:ndcg",
+        "rank:map",
+        "rank:pairwise",
     ] = Field(
         "auto",
-        description="Loss that is minimized. auto: binary:logistic, multi:softprob, reg:squarederror or "
-        "reg:quantileerror, by the task.",
+        description="Loss that is minimized. auto: binary:logistic, multi:softprob, reg:squarederror, "
+        "reg:quantileerror or rank:ndcg, by the task.",
     )
     quantile_alpha: Share = Field(
         0.5, description="Quantile that is predicted, for the task regression with reg:quantileerror."
@@ -174,7 +181,7 @@ class XGBoost(ModelSettings):
     class_weight: ClassWeight = None
 
     def estimator_name(self, task: Task) -> str:
-        return "XGBClassifier" if task in CLASSIFICATION else "XGBRegressor"
+        return "XGBClassifier" if task in CLASSIFICATION else "XGBRanker" if task == "ranking" else "XGBRegressor"
 
     def estimator_params(self, task: Task) -> dict[str, Any]:
         params = super().estimator_params(task)
@@ -280,6 +287,8 @@ class XGBoost(ModelSettings):
         self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext
     ) -> Any:
         validation = context.validation
+        if context.task == "ranking":
+            return self._fit_queries(estimator, X, y, context)
         if validation is None:
             return estimator.fit(X, y, sample_weight=sample_weight)
         return estimator.fit(
@@ -289,6 +298,15 @@ class XGBoost(ModelSettings):
             eval_set=[(validation.X, validation.y)],
             sample_weight_eval_set=None if validation.weights is None else [validation.weights],
             verbose=False,
+        )
+
+    def _fit_queries(self, estimator: Any, X: Array, y: Array | None, context: FitContext) -> Any:
+        rows, held = order_by_query(X, y, context.groups, context.backend), context.validation
+        if held is None:
+            return estimator.fit(rows.X, rows.y, qid=rows.query)
+        given = order_by_query(held.X, held.y, held.groups, context.backend)
+        return estimator.fit(
+            rows.X, rows.y, qid=rows.query, eval_set=[(given.X, given.y)], eval_qid=[given.query], verbose=False
         )
 
 

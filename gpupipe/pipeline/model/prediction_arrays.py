@@ -87,7 +87,7 @@ def no_predictions(goal: Goal) -> Prediction:
         return Prediction(goal.task, outputs=np.empty((0, goal.n_outputs)), targets=goal.specs)
     if goal.task in CLASSIFICATION:
         return Prediction(goal.task, probability=np.empty(0 if goal.task == "binary" else (0, goal.n_classes)))
-    if goal.task == "regression":
+    if goal.task in ("regression", "ranking"):
         return Prediction(goal.task, value=np.empty(0))
     if goal.task == "quantile":
         return Prediction(goal.task, quantiles=np.empty((0, len(goal.quantiles))))

@@ -74,7 +74,7 @@ class OutOfCorePlanner(Planner):
         """Return the bytes that training needs, and a note about it."""
         cost, room = costs_of(entry, self.seen), self.host.limit - self.host.total
         width = cost.n_columns
-        if isinstance(entry.params, XGBoost):
+        if isinstance(entry.params, XGBoost) and self.seen.goal.task != "ranking":
             need, in_files = binned_bytes(n_rows, width, room)
             return need, "histogram bins on disk, read again for every level of every tree" if in_files else ""
         gathered = max(MATRIX_CELL * n_rows * width + cost.training(n_rows), int(gathered_bytes(n_rows, width) / SHARE))

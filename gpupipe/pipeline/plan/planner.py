@@ -19,6 +19,7 @@ from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
+from gpupipe.metrics.queries import ON_THE_HOST as QUERIES_ON_THE_HOST
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
@@ -162,8 +163,11 @@ class Planner(RunSteps):
         where, reason = ("cpu" if self.device is None else "gpu"), self.reason
         if self.device is not None and name.removeprefix(REFIT) in HOST_STAGES:
             where, reason = "cpu", HOST_STEP
-        if self.device is not None and name.endswith("evaluate") and not self._has_truth:
-            where, reason = "cpu", ON_THE_HOST
+        if self.device is not None and name.endswith("evaluate"):
+            if not self._has_truth:
+                where, reason = "cpu", ON_THE_HOST
+            elif self.seen.goal.task == "ranking":
+                where, reason = "cpu", QUERIES_ON_THE_HOST
         if refusal is not None:
             self.refusals.append((name, refusal))
             where, reason = "cpu", refusal.what

@@ -245,8 +245,11 @@ class _Search:
 
     def _score(self, fold: int, prediction: Prediction) -> float:
         """Return the metric of the held-out rows of a fold, of several targets the mean."""
-        test, weights = self.folds[fold].test, self.context.weights
-        truth = Truth(self.y[test], None if weights is None else weights[test])
+        test, groups = self.folds[fold].test, self.context.groups
+        queries = None
+        if self.context.task == "ranking" and groups is not None:
+            queries = np.unique(groups, return_inverse=True)[1]
+        truth = Truth(self.y, self.context.weights, queries).take(test)
         if not (targets := self.context.targets):
             return self._score_target(self.context.task, self.context.n_classes, truth, prediction)
         each = enumerate(zip(targets, prediction.parts, strict=True))
@@ -262,7 +265,8 @@ class _Search:
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
             task, truth.y, prediction.output, [metric], decision.threshold, n_classes,
-            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, backend=backend,
+            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, queries=truth.queries,
+            backend=backend,
         )  # fmt: skip
         return scores[metric]
 

@@ -62,7 +62,8 @@ class FoldTraining:
             return self._train_on_bins(settings, fold, context)
         X_held = self._slice(fold, held_out=True)
         rows, count = self.folds[fold], RoundCount()
-        validation = ValidationRows(X_held, self.y[rows.test], self._held_out_weights(settings, fold))
+        groups = None if self.context.groups is None else self.context.groups[rows.test]
+        validation = ValidationRows(X_held, self.y[rows.test], self._held_out_weights(settings, fold), groups)
         context = replace(context, validation=validation, report_rounds=count)
         model = fit(settings, self._slice(fold, held_out=False), self.y[rows.train], context)
         return FoldPrediction(predict_matrix(X_held, model, context.backend), count.of(model))

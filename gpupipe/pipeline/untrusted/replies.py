@@ -36,6 +36,7 @@ def read_prediction(reply: Reply, parts: Parts, goal: Goal, n_rows: int) -> Pred
         "binary": {"probability": (FLOATS, (n_rows,))},
         "multiclass": {"probability": (FLOATS, (n_rows, goal.n_classes))},
         "regression": {"value": (FLOATS, (n_rows,))},
+        "ranking": {"value": (FLOATS, (n_rows,))},
         "quantile": {"quantiles": (FLOATS, (n_rows, goal.n_outputs))},
         "multioutput": {"outputs": (FLOATS, (n_rows, goal.n_outputs))},
         "clustering": {"label": (INTEGERS, (n_rows,)), "distance": (FLOATS, (n_rows,))},

@@ -2,7 +2,7 @@
 const MOST_OPTIONS = 300;  // levels in a select; more are suggestions of a text field
 const TASKS = {
   binary: "Binary classification", multiclass: "Classification", regression: "Regression",
-  quantile: "Quantile regression", multioutput: "Prediction", clustering: "Clustering", embedding: "Embedding",
+  quantile: "Quantile regression", ranking: "Ranking", multioutput: "Prediction", clustering: "Clustering", embedding: "Embedding",
 };
 const $ = (id) => document.getElementById(id);
 let schema = null;

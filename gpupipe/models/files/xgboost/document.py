@@ -33,6 +33,9 @@ OBJECTIVES: Mapping[str, tuple[str, str, float, float] | None] = {
     "binary:logistic": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
     "count:poisson": ("poisson_regression_param", "max_delta_step", 0, math.inf),
     "multi:softprob": ("softmax_multiclass_param", "num_class", 1, INT32),
+    "rank:map": None,
+    "rank:ndcg": None,
+    "rank:pairwise": None,
     "reg:absoluteerror": None,
     "reg:gamma": ("reg_loss_param", "scale_pos_weight", 0, math.inf),
     "reg:quantileerror": ("quantile_loss_param", "quantile_alpha", 0, 1),
@@ -157,11 +160,16 @@ def _column_texts(values: Any, n_columns: int, what: str, is_allowed: Callable[[
 
 
 def _objective(values: Any, task: Task, n_classes: int) -> dict[str, Any]:
-    """Return the objective: one with probabilities for classification, another for regression."""
+    """Return the objective: one with probabilities for classification, one of orders for ranking, or another."""
     name = values["name"]
-    needed = "" if task not in CLASSIFICATION else "multi:softprob" if n_classes else "binary:logistic"
-    if name not in OBJECTIVES or (name != needed if needed else name.startswith(("binary:", "multi:"))):
+    if task in CLASSIFICATION:
+        matches = name == ("multi:softprob" if n_classes else "binary:logistic")
+    else:
+        matches = name in OBJECTIVES and name.startswith("rank:" if task == "ranking" else ("reg:", "count:"))
+    if not matches:
         raise ValueError(f"the objective {name!r:.40} does not match the task {task}")
+    if task == "ranking":  # its parameters are for training
+        return {"name": fields_of(values, f"the objective {name}", ("name",), ("lambdarank_param",))["name"]}
     parameters = OBJECTIVES[name]
     if parameters is None or (set(values) == {"name"} and name != "multi:softprob"):
         return fields_of(values, f"the objective {name}", ("name",))

@@ -1,0 +1,34 @@
+"""Order of the rows of each query, compared with a random order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpupipe.report.text import number
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankRow:
+    """NDCG of the first rows of each query.
+
+    Attributes
+    ----------
+    cutoff : int
+        Number of rows.
+    ndcg, random_ndcg : float
+        Of the predicted order, and of a random one.
+    """
+
+    cutoff: int
+    ndcg: float
+    random_ndcg: float
+
+
+def rank_sentences(found: Sequence[RankRow], target: str) -> list[str]:
+    """Return how good the first rows of the queries are."""
+    last = found[-1]
+    return [
+        f"The NDCG of the first {last.cutoff} rows of a group is {number(last.ndcg)} by {target}; in random order it "
+        f"would be {number(last.random_ndcg)}."
+    ]
