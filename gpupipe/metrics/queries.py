@@ -77,7 +77,7 @@ class RankedPredictions:
     def ndcg(self, cutoff: float = math.inf) -> float:
         """Return the mean normalized discounted cumulative gain of the queries; NaN if no row is relevant.
 
-        Queries without a relevant row are left out.
+        Queries without a relevant row are skipped.
         """
         import numpy as np
 
