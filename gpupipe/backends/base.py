@@ -142,6 +142,13 @@ class Backend(ABC):
         out : array of the dtype of `values`, shape (m,)
         """
 
+    def take_rows(self, X: Array, rows: Array) -> Array:
+        """Return rows of a float32 matrix on the device, column-major; `rows` are row numbers on the host."""
+        chosen, found = self.to_device(rows.astype("int32")), self.empty_matrix(len(rows), X.shape[1])
+        for j in range(X.shape[1]):
+            self.take(X[:, j], chosen, found[:, j])
+        return found
+
     @abstractmethod
     def choose_engine(self, family: KernelFamily, size: int) -> HostEngine:
         """Return the engine for some work of a family of kernels on the host, and record it for the open stages.

@@ -75,7 +75,9 @@ def _metrics(config: Config, task: Task) -> Iterator[InitErrorDetails]:
 
 def _ranking(config: Config) -> Iterator[InitErrorDetails]:
     if config.split.group is None:
-        yield _error("a ranking needs the column of its queries: the rows of a group are ordered", "split", "group")
+        also = "; it has no predefined split" if config.split.column is not None else ""
+        what = f"a ranking needs the column whose equal values are ranked together{also}"
+        yield _error(what, "split", "group")
     if config.source.weight is not None:
         yield _error("a ranking takes no row weights: remove it", "source", "weight", given=config.source.weight)
 

@@ -185,7 +185,7 @@ class Source(TableSource):
     task: Literal["quantile", "ranking"] | None = Field(
         None,
         description="What to predict of the target. quantile: quantiles of a number. ranking: the order of the rows of "
-        "each group by their relevance, an integer from 0 to 31. null: by the target, its class or its value.",
+        "each group by their relevance, an integer from 0 to 30. null: by the target, its class or its value.",
     )
     quantiles: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=1)] | None = Field(
         None,

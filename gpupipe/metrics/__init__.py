@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 # Importing a family registers its metrics; listings keep this order.
-from gpupipe.metrics import classification, regression, quantiles, queries, clustering  # noqa: F401  # isort: skip
+from gpupipe.metrics import classification, regression, quantiles, ranked_groups, clustering  # noqa: F401  # isort: skip
 from gpupipe.metrics.calibration import Calibration, fit_calibration
 from gpupipe.metrics.curves import Curves, Points, Residuals, confusion, curves, residuals
 from gpupipe.metrics.evaluation import evaluate, join_scores, metric_names, undefined_notes, unit_notes
 from gpupipe.metrics.importance import ColumnImportance, permutation_importance
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.metrics.quantiles import QuantileLoss, quantile_losses
-from gpupipe.metrics.queries import RankGain, rank_gains
+from gpupipe.metrics.ranked_groups import CutoffNdcg, cutoff_ndcgs
 from gpupipe.metrics.registry import METRICS, Metric
 from gpupipe.metrics.settings import Costs, Evaluate, Importance
 from gpupipe.metrics.threshold import choose_threshold
@@ -21,16 +21,17 @@ __all__ = [
     "ColumnImportance",
     "Costs",
     "Curves",
+    "CutoffNdcg",
     "Evaluate",
     "Importance",
     "Metric",
     "Points",
     "QuantileLoss",
-    "RankGain",
     "Residuals",
     "choose_threshold",
     "confusion",
     "curves",
+    "cutoff_ndcgs",
     "evaluate",
     "fit_calibration",
     "join_scores",
@@ -38,7 +39,6 @@ __all__ = [
     "permutation_importance",
     "predicted_labels",
     "quantile_losses",
-    "rank_gains",
     "residuals",
     "undefined_notes",
     "unit_notes",

@@ -16,7 +16,7 @@ from gpupipe.metrics.predictions import (
     UnlabelledPredictions,
     ValuePredictions,
 )
-from gpupipe.metrics.queries import RankedPredictions
+from gpupipe.metrics.ranked_groups import RankedPredictions
 from gpupipe.metrics.registry import METRICS
 from gpupipe.tasks import SUPERVISED, Task
 from gpupipe.typing import Array
@@ -97,7 +97,7 @@ def evaluate(
     sample_weight: Array | None = None,
     costs: Costs | None = None,
     quantiles: Sequence[float] = (),
-    queries: Array | None = None,
+    groups: Array | None = None,
     backend: Backend,
 ) -> dict[str, float]:
     """Compute metrics of one prediction.
@@ -122,8 +122,8 @@ def evaluate(
         binary: costs for the metric ``cost``.
     quantiles : sequence of float
         quantile: the level of each column of `predicted`.
-    queries : array of int64, shape (n,), optional
-        ranking: the code of the query of each row.
+    groups : array of int64, shape (n,), optional
+        ranking: the code of the group of each row.
     backend : Backend
         Backend that computes; arrays are copied to its device. Rankings, clusters and embeddings are measured on the
         host.
@@ -141,7 +141,7 @@ def evaluate(
     import numpy as np
 
     rows = _predictions(
-        task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, queries, backend
+        task, y_true, predicted, threshold, n_classes, X, sample_weight, costs, quantiles, groups, backend
     )
     if rows is None:
         return dict.fromkeys(names, math.nan)
@@ -197,7 +197,7 @@ def _predictions(
     sample_weight: Array | None,
     costs: Costs | None,
     quantiles: Sequence[float],
-    queries: Array | None,
+    groups: Array | None,
     backend: Backend,
 ) -> Predictions | RankedPredictions | None:
     """Return the argument of the metrics of a task; None without rows or without a feature matrix."""
@@ -209,8 +209,8 @@ def _predictions(
     if task == "regression":
         return ValuePredictions.of(y_true, predicted, backend, sample_weight)
     if task == "ranking":
-        assert queries is not None
-        return RankedPredictions.of(y_true, predicted, queries, backend)
+        assert groups is not None
+        return RankedPredictions.of(y_true, predicted, groups, backend)
     if task == "quantile":
         return QuantilePredictions.of(y_true, predicted, quantiles, backend, sample_weight)
     return ClassPredictions.of(task, y_true, predicted, threshold, n_classes, backend, costs, sample_weight)

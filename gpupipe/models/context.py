@@ -78,7 +78,7 @@ class ValidationRows:
         Class codes or numbers, as the training rows have them; on the host.
     weights : array of float, shape (n,), optional
     groups : array, shape (n,), optional
-        Of a ranking: the query of each row, on the host.
+        Of a ranking: the group of each row, on the host.
     """
 
     X: Any
@@ -110,7 +110,7 @@ class FitContext:
         on all of them for the number of rounds or epochs that it found.
     groups, times : array, shape (n,), optional
         Values of the columns ``split.group`` and ``split.time`` of the training rows, on the host: rows that are held
-        out of them have other groups, or later times. The groups of a ranking are its queries.
+        out of them have other groups, or later times. The rows of a group are ranked.
     weights : array of float64, shape (n,), optional
         Weight of each training row (``source.weight``), on the host; None if all rows weigh 1. Class weights are not
         among them.

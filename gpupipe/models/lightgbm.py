@@ -27,13 +27,15 @@ from gpupipe.models.base import (
     constraint_list,
 )
 from gpupipe.models.boosting_rounds import BoosterProgress
-from gpupipe.models.queries import CUTOFF, order_by_query
+from gpupipe.models.group_order import CUTOFF, order_by_group
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, Task
 from gpupipe.typing import Matrix
 
 if TYPE_CHECKING:
     from gpupipe.models.context import FitContext
     from gpupipe.typing import Array
+
+MOST_ROWS = 10_000  # of a group that LightGBM ranks
 
 OBJECTIVES: dict[Task, tuple[str, ...]] = {
     "binary": ("binary",),
@@ -248,10 +250,11 @@ class LightGBM(ModelSettings):
                 "eval_metric": self.eval_metric,
             }  # fmt: skip
         if context.task == "ranking":
-            own = order_by_query(X, y, context.groups, context.backend)
+            own = order_by_group(X, y, context.groups, context.backend)
+            own.require_sizes(MOST_ROWS, "LightGBM")
             X, y, rows["group"] = own.X, own.y, own.sizes
             if validation is not None:
-                held = order_by_query(validation.X, validation.y, validation.groups, context.backend)
+                held = order_by_group(validation.X, validation.y, validation.groups, context.backend)
                 rows |= {"eval_X": (held.X,), "eval_y": (held.y,), "eval_group": [held.sizes], "eval_at": (CUTOFF,)}
         categories = sorted(context.categorical) or "auto"
         try:

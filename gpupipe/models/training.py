@@ -143,7 +143,7 @@ def prepare_rows(
         model.require_task(task)
     if sample_weight is None:
         sample_weight = context.weights
-    if sample_weight is not None and not model.takes_sample_weight:
+    if sample_weight is not None and (task == "ranking" or not model.takes_sample_weight):
         raise takes_no_weights(name)
     classes: tuple[int, ...] = ()
     if task in CLASSIFICATION:

@@ -85,7 +85,7 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
     if context.targets:
         require_partitions(model)
     X, y = X.drop_empty(), y if y is None else np.asarray(y)
-    # The rows of a query are in several partitions.
+    # The rows of a group are in several partitions.
     fitted = None if context.task == "ranking" else fit_on_workers(X.workers, model, X, y, context)
     if fitted is not None:
         return fitted
@@ -100,6 +100,8 @@ def _(X: PartitionedMatrix, model: ModelSettings, y: Array | None, context: FitC
         f"{type(model).__name__} learns from one matrix: {X.shape[0]:,} rows and {X.shape[1]} columns take about "
         f"{needed / GIB:.2f} GiB with its copies, and the driver has {free / GIB:.2f} GiB free",
         where="models",
-        fix="use xgboost, logistic_regression or ridge, which learn from partitions; with several workers mlp, resnet "
+        fix="fewer rows (where), or a driver with more memory"
+        if context.task == "ranking"
+        else "use xgboost, logistic_regression or ridge, which learn from partitions; with several workers mlp, resnet "
         "or ft_transformer; fewer rows (where); or a driver with more memory",
     )

@@ -53,8 +53,8 @@ class Pipeline(FeatureAccess):
         The column to predict, or columns to predict together. Omit it for clustering and embeddings.
     positive : label or list of labels, optional
         Values of the target that are the positive class.
-    task : {"quantile"}, optional
-        Predict quantiles of a numeric target.
+    task : {"quantile", "ranking"}, optional
+        Predict quantiles of a numeric target, or the order of the rows of each group by it.
     quantiles : list of float, optional
         Their levels, ascending, in (0, 1). Default: 0.1, 0.5 and 0.9.
     weight : str, optional
@@ -123,7 +123,7 @@ class Pipeline(FeatureAccess):
         *,
         target: str | Sequence[str] | None = None,
         positive: Any = None,
-        task: Literal["quantile"] | None = None,
+        task: Literal["quantile", "ranking"] | None = None,
         quantiles: Sequence[float] | None = None,
         weight: str | None = None,
         columns: str | Sequence[str] | None = None,

@@ -281,7 +281,7 @@ class _Checker:
             try:
                 self.goal = find_goal(targets, source.positives, models, source.quantile_levels, source.task)
             except (ConfigError, DataError) as error:
-                error.depends_on_rows = bool(targets)
+                error.depends_on_rows = bool(targets) and not isinstance(error, SchemaError)
                 raise
         if self.goal is not None:
             self.warnings += settings_without_effect(config, self.goal)

@@ -11,14 +11,14 @@ from gpupipe.metrics import (
     METRICS,
     ColumnImportance,
     Curves,
+    CutoffNdcg,
     QuantileLoss,
-    RankGain,
     Residuals,
     confusion,
     curves,
+    cutoff_ndcgs,
     permutation_importance,
     quantile_losses,
-    rank_gains,
     residuals,
 )
 from gpupipe.models import Prediction
@@ -48,7 +48,7 @@ class ModelPlots:
         Regression only.
     quantiles : list of QuantileLoss, optional
         Quantile regression only.
-    ranks : list of RankGain, optional
+    ndcg : list of CutoffNdcg, optional
         Ranking only.
     cluster_sizes : list of int, optional
         Clustering only: test rows in each cluster.
@@ -58,7 +58,7 @@ class ModelPlots:
     confusion: list[list[float]] | None = None
     residuals: Residuals | None = None
     quantiles: list[QuantileLoss] | None = None
-    ranks: list[RankGain] | None = None
+    ndcg: list[CutoffNdcg] | None = None
     cluster_sizes: list[int] | None = None
 
 
@@ -80,8 +80,8 @@ def _draw(job: Job, held_out: HeldOutPredictions) -> ModelPlots:
         if task == "regression":
             found = residuals(y, rows.output, seed=job.config.seed, sample_weight=weights, backend=backend)
             return ModelPlots(residuals=found)
-        if truth.queries is not None:
-            return ModelPlots(ranks=rank_gains(y, rows.output, truth.queries, backend=backend))
+        if truth.groups is not None:
+            return ModelPlots(ndcg=cutoff_ndcgs(y, rows.output, truth.groups, backend=backend))
         if task == "quantile":
             levels = job.goal.quantiles
             losses = quantile_losses(y, rows.output, levels, sample_weight=weights, backend=backend)
@@ -122,9 +122,27 @@ class ExplainedRows:
         X = outcome.explained.matrices["test"]
         if len(truth) <= settings.rows:
             return ExplainedRows(rows, gather_rows(X, None, job.backend), truth)
-        chosen = np.sort(np.random.default_rng(job.config.seed).choice(len(truth), settings.rows, replace=False))
+        generator = np.random.default_rng(job.config.seed)
+        chosen: Array
+        if truth.groups is not None:
+            chosen = draw_groups(truth.groups, settings.rows, generator)
+        else:
+            chosen = np.sort(generator.choice(len(truth), settings.rows, replace=False))
         sampled = truth.take(chosen)
         return ExplainedRows(rows[chosen], gather_rows(X, chosen, job.backend), sampled)
+
+
+def draw_groups(groups: Array, n_rows: int, generator: np.random.Generator) -> Array:
+    """Return the rows of whole groups, drawn until they have `n_rows` rows together; at least one group.
+
+    A part of a group is easier to order than the whole: a single row is always in its place.
+    """
+    codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)[1:]
+    order = generator.permutation(len(sizes))
+    is_drawn = np.zeros(len(sizes), bool)
+    is_drawn[order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), n_rows, side="right")))]] = True
+    rows: Array = np.flatnonzero(is_drawn[codes])
+    return rows
 
 
 def measure_importances(

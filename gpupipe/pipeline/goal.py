@@ -116,23 +116,23 @@ class Truth:
         Class codes or numbers.
     weights : array of float64, shape (n,), optional
         The weight of each row; None if all rows weigh 1.
-    queries : array of int64, shape (n,), optional
-        Of a ranking: the code of the query of each row.
+    groups : array of int64, shape (n,), optional
+        Of a ranking: the code of the group of each row.
     """
 
     y: Array
     weights: Array | None = None
-    queries: Array | None = None
+    groups: Array | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def mapped(self, function: Callable[[Array], Array]) -> Truth:
         """Return the results of `function` for all arrays."""
-        arrays = (self.y, self.weights, self.queries)
-        y, weights, queries = (None if array is None else function(array) for array in arrays)
+        arrays = (self.y, self.weights, self.groups)
+        y, weights, groups = (None if array is None else function(array) for array in arrays)
         assert y is not None
-        return Truth(y, weights, queries)
+        return Truth(y, weights, groups)
 
     def of_target(self, position: int) -> Truth:
         """Return the values of one of several targets."""
@@ -145,13 +145,13 @@ class Truth:
     @staticmethod
     def join(parts: Sequence[Truth], xp: ArrayNamespace) -> Truth:
         """Return sets of rows as one."""
-        each = [(part.y, part.weights, part.queries) for part in parts]
-        y, weights, queries = (
+        each = [(part.y, part.weights, part.groups) for part in parts]
+        y, weights, groups = (
             None if any(array is None for array in arrays) else xp.concatenate(arrays)
             for arrays in zip(*each, strict=True)
         )
         assert y is not None
-        return Truth(y, weights, queries)
+        return Truth(y, weights, groups)
 
 
 def unseen_labels(goal: Goal, y: Array | None, train: Array, test: Array) -> tuple[Any, ...]:
@@ -198,14 +198,15 @@ def stratum_codes(goal: Goal, y: Array | None, n_folds: int = 0) -> Array | None
         sets = np.unique(sets * own.n_classes + column, return_inverse=True)[1]
     sizes = np.bincount(sets)
     is_rare = (sizes < max(LEAST_IN_STRATUM, 2 * n_folds))[sets]
-    first = np.cumsum([0, *(own.n_classes for own in goal.targets)])
-    labels = codes + first[:-1]  # each class of each target has its number
-    frequency = np.bincount(labels.reshape(-1), minlength=first[-1])
-    rarest = labels[np.arange(len(codes)), frequency[labels].argmin(axis=1)]
-    found = np.where(is_rare, len(sizes) + rarest, sets)
+    found, rare = sets, np.flatnonzero(is_rare)
+    frequency = [np.bincount(column)[column[rare]] for column in codes.T]  # of the classes of each rare row
+    target = np.argmin(frequency, axis=0)
+    first = np.cumsum([0, *(own.n_classes for own in goal.targets)])  # each class of each target has its number
+    found[rare] = len(sizes) + first[target] + codes[rare, target]
     is_few = (np.bincount(found) < max(2, n_folds))[found]
     for stratum in np.unique(found[is_few]):
-        has_class = (labels == stratum - len(sizes)).any(axis=1) & ~is_few
+        position = int(np.searchsorted(first, stratum - len(sizes), side="right")) - 1
+        has_class = (codes[:, position] == stratum - len(sizes) - first[position]) & ~is_few
         others = found[has_class if has_class.any() else ~is_few]
         if len(others):
             found[found == stratum] = np.bincount(others).argmax()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from gpupipe.features.program.fitted import write_matrix
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import evaluate, join_scores
 from gpupipe.metrics.clustering import ON_THE_HOST as UNLABELLED_ON_THE_HOST
-from gpupipe.metrics.queries import ON_THE_HOST as QUERIES_ON_THE_HOST
+from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.models import ONE_PROCESS, Prediction, Resources
 from gpupipe.models.matrix import gather_rows_in_order, predict_matrix, rows_by_worker
 from gpupipe.pipeline.checkpoints.contents import ModelCheckpoint
@@ -111,7 +111,7 @@ class Job:
     @property
     def metrics_place(self) -> Place:
         """The place where metrics are computed: that of the predictions, or the host for rankings and clusters."""
-        reason = UNLABELLED_ON_THE_HOST if self.y is None else QUERIES_ON_THE_HOST
+        reason = UNLABELLED_ON_THE_HOST if self.y is None else GROUPS_ON_THE_HOST
         is_there = self.y is not None and self.goal.task != "ranking"
         if is_there or self.backend.name == "cpu":
             return self.backend.place
@@ -146,19 +146,19 @@ class Job:
         return taken
 
     def truth(self, rows: Array) -> Truth | None:
-        """Return the target of `rows`, a mask or row numbers, with their weights and queries, on the host."""
-        return None if self.y is None else Truth(self.y, self.weights, self.queries).take(rows)
+        """Return the target of `rows`, a mask or row numbers, with their weights and groups, on the host."""
+        return None if self.y is None else Truth(self.y, self.weights, self.ranked_groups).take(rows)
 
-    @property
-    def queries(self) -> Array | None:
-        """Code of the query of each row of a ranking, int64, on the host."""
+    @cached_property
+    def ranked_groups(self) -> Array | None:
+        """Code of the group of each row of a ranking, int64, on the host."""
         if self.goal.task != "ranking" or self.groups is None:
             return None
         codes: Array = np.unique(self.groups, return_inverse=True)[1].astype(np.int64)
         return codes
 
     def device_truth(self, rows: Array) -> Truth | None:
-        """Return the target of `rows`, a mask or row numbers, with their weights and queries, on the backend."""
+        """Return the target of `rows`, a mask or row numbers, with their weights and groups, on the backend."""
         truth = self.truth(rows)
         return None if truth is None else truth.mapped(self.backend.to_device)
 
@@ -183,11 +183,11 @@ class Job:
             return join_scores(self.goal.names, scores)
 
         def evaluate_on(backend: Backend, truth: Truth | None, prediction: Prediction) -> dict[str, float]:
-            y, weights, queries = (None,) * 3 if truth is None else (truth.y, truth.weights, truth.queries)
+            y, weights, groups = (None,) * 3 if truth is None else (truth.y, truth.weights, truth.groups)
             return evaluate(
                 self.goal.task, y, decision.apply(prediction, backend).output, self.metrics, decision.threshold,
                 self.goal.n_classes, None if X is None else partial(gather_rows_in_order, X, backend=self.backend),
-                sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, queries=queries,
+                sample_weight=weights, costs=self.config.evaluate.cost, quantiles=self.goal.quantiles, groups=groups,
                 backend=backend,
             )  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,7 @@ import numpy as np
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config, ModelEntry
 from gpupipe.config.locations import is_in_section
-from gpupipe.errors import ConfigError, GpupipeError, SchemaError, naming_target
+from gpupipe.errors import ConfigError, DataError, GpupipeError, SchemaError, naming_target
 from gpupipe.features.history.derivation import Derivation, derive, derived_ops, key_columns
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names, unit_notes
@@ -25,7 +26,7 @@ from gpupipe.pipeline.row_weights import weighted_rows
 from gpupipe.pipeline.target import TargetColumn, find_goal, known_rows, target_values
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import require_joint
-from gpupipe.splits import Fold, RareClassError, Split, check_splits, make_splits
+from gpupipe.splits import Fold, RareClassError, Split, check_classes, check_splits, make_splits
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL
 from gpupipe.table.time_formats import declare_texts
@@ -211,7 +212,32 @@ def split_columns(config: Config, table: EncodedTable, backend: Backend) -> tupl
     _require_column("split.group", group, table, config)
     _require_column("split.time", time, table, config)
     groups = None if group is None else _codes(table, group, backend)
-    return groups, None if time is None else _times(table, time, backend)
+    times = None if time is None else _times(table, time, backend)
+    if config.source.task == "ranking" and group is not None and groups is not None:
+        _require_groups(group, groups, table.schema[group].levels is not None)
+        times = None if times is None else latest_of_groups(times, groups)
+    return groups, times
+
+
+def _require_groups(name: str, groups: Array, is_coded: bool) -> None:
+    """Raise DataError if a row of a ranking has no group."""
+    is_missing = groups < FIRST_LEVEL if is_coded else groups != groups
+    if n_missing := int(np.count_nonzero(is_missing)):
+        raise DataError(
+            f"{n_missing:,} rows have no {name!r}: they cannot be ranked",
+            where="split.group",
+            fix=f'drop them with source.where: "{name} is not None"',
+            names=[name],
+        )
+
+
+def latest_of_groups(times: Array, groups: Array) -> Array:
+    """Return the latest time of the group of each row, so that a split by time keeps groups whole."""
+    codes = np.unique(groups, return_inverse=True)[1]
+    latest = times[np.lexsort((times, codes))]
+    last = np.cumsum(np.bincount(codes)) - 1
+    found: Array = latest[last][codes]
+    return found
 
 
 def _require_column(where: str, name: str | None, table: EncodedTable, config: Config) -> None:
@@ -336,18 +362,20 @@ def _divided(job: Job, divide: Callable[..., Divided]) -> Divided:
     split, seed = job.config.split, job.config.seed
     parts = None if split.column is None else _parts(job.table, split.column.name, job.backend)
 
-    def of_classes(divide: Callable[..., Any], own: Job) -> Any:
-        try:
-            return divide(split, job.table.n_rows, own.strata(), job.groups, job.times, seed, parts)
-        except RareClassError as error:
-            raise error.named(own.goal.labels) from None
+    for own in job.of_targets():  # a rare class may have rows in the strata of others
+        with naming_target(own.goal.target), named_class(own.goal):
+            check_classes(split, own.strata())
+    with named_class(job.goal):
+        return divide(split, job.table.n_rows, job.strata(), job.groups, job.times, seed, parts)
 
-    for own in job.of_targets():  # a rare class may not be rare enough to have a stratum
-        if own.goal.has_classes:
-            with naming_target(own.goal.target):
-                of_classes(check_splits, own)
-    found: Divided = of_classes(divide, job)
-    return found
+
+@contextmanager
+def named_class(goal: Goal) -> Iterator[None]:
+    """Name the class in errors of a split."""
+    try:
+        yield
+    except RareClassError as error:
+        raise error.named(goal.labels) from None
 
 
 def _parts(table: EncodedTable, name: str, backend: Backend) -> tuple[Array, list[Any]]:

@@ -34,7 +34,7 @@ from gpupipe.report.data import (
 )
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import QuantileRow
-from gpupipe.report.ranks import RankRow
+from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.render import render
 from gpupipe.report.text import metric_title
 from gpupipe.units import format_latency
@@ -101,7 +101,7 @@ def write_report(
     if not job.goal.targets:
         data = replace(
             data, classification=one.classification, regression=one.regression, quantiles=one.quantiles,
-            ranks=one.ranks, intervals=one.intervals,
+            ndcg=one.ndcg, intervals=one.intervals,
         )  # fmt: skip
     render(data, folder, config.report)
 
@@ -116,7 +116,7 @@ def _target_report(
         classification=_classification(job, held_out, decision, drawing),
         regression=_regression(drawing),
         quantiles=[QuantileRow(**asdict(each)) for each in drawing.quantiles or ()],
-        ranks=[RankRow(**asdict(each)) for each in drawing.ranks or ()],
+        ndcg=[NdcgRow(**asdict(each)) for each in drawing.ndcg or ()],
         intervals=coverage,
     )
 

@@ -19,7 +19,7 @@ from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
 from gpupipe.typing import Array
 
 MOST_LISTED = 10  # target values listed in a message
-MOST_RELEVANT = 31  # 2^relevance is counted in 32 bits by XGBoost
+MOST_RELEVANT = 30  # the last one that LightGBM has a gain for; XGBoost has one more
 Positives = Mapping[str, Sequence[Label]]
 """Labels of the positive class, by target."""
 
@@ -73,12 +73,14 @@ def find_goal(
 ) -> Goal:
     """Infer the task from the targets, or from the models without a target; quantile if `quantiles` are given.
 
-    `task` is the stated one; of it, only ranking is not known from the other arguments.
+    `task` is the value of ``source.task``; it is needed for a ranking only.
 
     Raises
     ------
     DataError
         If a target has no value, or a single one.
+    SchemaError
+        If the target of a ranking is not a relevance.
     ConfigError
         If the positive label is not a value of the target, the models have no common task, the target of quantiles is
         not a number, or several targets are neither all numbers nor all of classes.
@@ -170,19 +172,23 @@ def _quantile(target: TargetColumn, quantiles: tuple[float, ...]) -> Goal:
 
 
 def _ranking(target: TargetColumn) -> Goal:
-    name, known = target.column.name, target.values
+    name, column = target.column.name, target.column
     _require_values(target, ())
-    is_number = target.column.levels is None
-    if is_number:
-        known = known[~np.isnan(known)]
-    if not is_number or ((known < 0) | (known > MOST_RELEVANT) | (known % 1 != 0)).any():
-        raise DataError(
-            f"task: ranking needs a relevance from 0 to {MOST_RELEVANT}, in integers; {name!r} has other values",
-            where="source.target",
-            fix="compute it with source.prepare, for example as the quarter of a number in its group",
-            names=[name],
-        )
+    if column.levels is not None and column.kind != "boolean":
+        raise _not_a_relevance(name, f"is {column.kind}")
+    values = [] if column.levels is not None else [float(value) for value in _labels(target)]
+    if unfit := [value for value in values if not (0 <= value <= MOST_RELEVANT and value.is_integer())]:
+        raise _not_a_relevance(name, f"has the value {unfit[0]:g}")
     return Goal("ranking", name, (), f"ranking: {name} is the relevance of a row in its group")
+
+
+def _not_a_relevance(name: str, what: str) -> SchemaError:
+    return SchemaError(
+        f"expected a relevance, an integer from 0 to {MOST_RELEVANT}; {name!r} {what}",
+        where="source.target",
+        fix="choose another target, or make one with source.prepare, such as 3 to 0 for the quartiles of a group",
+        names=[name],
+    )
 
 
 def _require_values(target: TargetColumn, positives: Sequence[Label]) -> None:
@@ -294,6 +300,8 @@ def target_values(targets: Sequence[TargetColumn], rows: Array, goal: Goal, posi
 def _values(target: TargetColumn, rows: Array, goal: Goal, positives: Sequence[Label]) -> Array:
     column = target.column
     values = target.values if len(rows) == len(target.values) else target.values[rows]
+    if goal.task == "ranking" and column.levels is not None:
+        return (values - FIRST_LEVEL).astype(np.float64)  # False is the first level
     if goal.task not in CLASSIFICATION:
         return values.astype(np.float64)
     wanted = {_text(p) for p in positives} or None

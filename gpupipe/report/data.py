@@ -12,7 +12,7 @@ from typing import Any
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import QuantileRow
-from gpupipe.report.ranks import RankRow
+from gpupipe.report.ranked_groups import NdcgRow
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.tried_counts import TriedCounts
 
@@ -243,7 +243,7 @@ class TargetReport:
     classification, regression : optional
         At most one of them.
     quantiles : sequence of QuantileRow
-    ranks : sequence of RankRow
+    ndcg : sequence of NdcgRow
     intervals : IntervalCoverage, optional
     """
 
@@ -252,7 +252,7 @@ class TargetReport:
     classification: Classification | None = None
     regression: Regression | None = None
     quantiles: Sequence[QuantileRow] = ()
-    ranks: Sequence[RankRow] = ()
+    ndcg: Sequence[NdcgRow] = ()
     intervals: IntervalCoverage | None = None
 
 
@@ -294,7 +294,7 @@ class ReportData:
         At most one of them; none with several targets.
     quantiles : sequence of QuantileRow
         Quantile regression only: each predicted quantile, lowest first.
-    ranks : sequence of RankRow
+    ndcg : sequence of NdcgRow
         Ranking only: the first rows of the groups, fewest first.
     targets : sequence of TargetReport
         Several targets only: the predictions of each.
@@ -353,7 +353,7 @@ class ReportData:
     classification: Classification | None = None
     regression: Regression | None = None
     quantiles: Sequence[QuantileRow] = ()
-    ranks: Sequence[RankRow] = ()
+    ndcg: Sequence[NdcgRow] = ()
     targets: Sequence[TargetReport] = ()
     selection: Mapping[str, float] = field(default_factory=dict)
     intervals: IntervalCoverage | None = None
@@ -380,7 +380,7 @@ class ReportData:
         """The predictions of each target, also of a single one."""
         whole = TargetReport(
             target=self.target, task=self.task, classification=self.classification, regression=self.regression,
-            quantiles=self.quantiles, ranks=self.ranks, intervals=self.intervals,
+            quantiles=self.quantiles, ndcg=self.ndcg, intervals=self.intervals,
         )  # fmt: skip
         return self.targets or (whole,)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpupipe.report.data import Classification, Confusion, LeaderboardRow, Regression, ReportData, TargetReport
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import quantile_sentences
-from gpupipe.report.ranks import rank_sentences
+from gpupipe.report.ranked_groups import ndcg_sentences
 from gpupipe.report.search_record import SearchRecord
 from gpupipe.report.text import metric_title, number, percent
 
@@ -52,8 +52,8 @@ def _prediction_sentences(result: TargetReport, rows: str) -> list[str]:
         return [] if found.confusion is None else _multiclass(found.confusion, target, rows)
     if result.regression is not None:
         return _regression(result.regression, result.target or "value", rows)
-    if result.ranks:
-        return rank_sentences(result.ranks, result.target or "relevance")
+    if result.ndcg:
+        return ndcg_sentences(result.ndcg, result.target or "relevance")
     return quantile_sentences(result.quantiles, result.target or "value", rows) if result.quantiles else []
 
 

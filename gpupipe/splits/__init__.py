@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpupipe.splits.fold import Fold
-from gpupipe.splits.folds import check_splits, hold_out, make_splits
+from gpupipe.splits.folds import check_classes, check_splits, hold_out, make_splits
 from gpupipe.splits.settings import Predefined, Split
 from gpupipe.splits.time_folds import final_training_rows
 from gpupipe.table.holdout import RareClassError
@@ -13,6 +13,7 @@ __all__ = [
     "Predefined",
     "RareClassError",
     "Split",
+    "check_classes",
     "check_splits",
     "final_training_rows",
     "hold_out",

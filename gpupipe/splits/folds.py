@@ -85,6 +85,26 @@ def check_splits(
         make_splits(split, n_rows, y, groups, times, seed, parts)
 
 
+def check_classes(split: Split, y: Array | None) -> None:
+    """Raise RareClassError if a class has too few rows to be stratified.
+
+    Parameters
+    ----------
+    split : Split
+    y : array of int64, shape (n_rows,), optional
+        Class codes.
+    """
+    import numpy as np
+
+    strata = _strata(split, y)
+    if strata is None:
+        return
+    if split.cv is not None:
+        _require_class_rows(strata, split.cv)
+    elif (alone := np.flatnonzero(np.bincount(strata) == 1)).size:
+        raise RareClassError(int(alone[0]), "has a single row and cannot be stratified", "split.stratify")
+
+
 def _strata(split: Split, y: Array | None) -> Array | None:
     """Return the class codes to stratify by, or None."""
     stratify = split.stratify is not False and split.group is None and split.time is None and split.column is None
@@ -179,11 +199,17 @@ def _require_folds(split: Split, n_rows: int, y: Array | None, groups: Array | N
         if n_groups < cv:
             raise DataError(f"{n_groups} groups are too few for {cv} folds", where="split.cv", fix="use fewer folds")
     elif y is not None:
-        counts = np.bincount(y)
-        rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
-        if counts[rarest] < cv:
-            what = f"has {counts[rarest]} rows; {cv} folds need at least {cv}"
-            raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")
+        _require_class_rows(y, cv)
+
+
+def _require_class_rows(y: Array, cv: int) -> None:
+    import numpy as np
+
+    counts = np.bincount(y)
+    rarest = int(np.where(counts == 0, counts.max(initial=0) + 1, counts).argmin())
+    if counts[rarest] < cv:
+        what = f"has {counts[rarest]} rows; {cv} folds need at least {cv}"
+        raise RareClassError(rarest, what, "split.cv", "use fewer folds, ")
 
 
 def _split_by_column(column: Predefined, codes: Array, levels: Sequence[Level | None]) -> tuple[Array, Array]:

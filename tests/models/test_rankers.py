@@ -1,4 +1,4 @@
-"""Models of the task ranking: each against its library, early stopping by whole queries, and files."""
+"""Models of the task ranking: each against its library, early stopping by whole groups, and files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import xgboost
 
 from gpupipe.artifact.untrusted.ubjson import UbjsonReader, render
 from gpupipe.backends.cpu.backend import CpuBackend
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
 from tests.models.folder_files import load_fitted
 
 RNG = np.random.default_rng(3)
 X = np.asfortranarray(RNG.normal(size=(1_500, 4)), dtype=np.float32)
-QUERY = RNG.integers(0, 60, len(X))
+GROUP = RNG.integers(0, 60, len(X))
 Y = np.digitize(X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.5 * RNG.normal(size=len(X)), [0.3, 1.2, 2.0]).astype(float)
 CASES: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 20, "max_depth": 3},
@@ -27,19 +27,19 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def fitted(name: str, rows: Any = slice(None), **params: Any) -> FittedModel:
-    context = FitContext(CpuBackend(), "ranking", 7, feature_names=list("abcd"), groups=QUERY[rows])
+    context = FitContext(CpuBackend(), "ranking", 7, feature_names=list("abcd"), groups=GROUP[rows])
     return fit(MODELS.get(name)(**CASES[name] | params), np.asfortranarray(X[rows]), Y[rows], context)
 
 
 def alone(name: str) -> Any:
-    """Return the scores of the library itself, for rows in the order of their queries."""
-    order = np.argsort(QUERY, kind="stable")
+    """Return the scores of the library itself, for rows in the order of their groups."""
+    order = np.argsort(GROUP, kind="stable")
     if name == "xgboost":
         model = xgboost.XGBRanker(objective="rank:ndcg", random_state=7, **CASES[name])
-        return model.fit(X[order], Y[order], qid=QUERY[order]).predict(X)
+        return model.fit(X[order], Y[order], qid=GROUP[order]).predict(X)
     settings = {"deterministic": True, "force_col_wise": True, "verbosity": -1, "random_state": 7, "n_jobs": 1}
     model = lightgbm.LGBMRanker(**settings, **CASES[name])
-    return model.fit(X[order], Y[order], group=np.bincount(QUERY)).predict(X)
+    return model.fit(X[order], Y[order], group=np.bincount(GROUP)).predict(X)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -48,17 +48,17 @@ def test_scores_are_those_of_the_library(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_order_of_the_queries_does_not_matter(name: str) -> None:
-    order = np.argsort(QUERY, kind="stable")
+def test_the_order_of_the_groups_does_not_matter(name: str) -> None:
+    order = np.argsort(GROUP, kind="stable")
     np.testing.assert_array_equal(fitted(name).predict(X).output, fitted(name, order).predict(X).output)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_early_stopping_holds_out_whole_queries(name: str) -> None:
+def test_early_stopping_holds_out_whole_groups(name: str) -> None:
     found = fitted(name, n_estimators=200, early_stopping_rounds=5, validation_fraction=0.3)
     (note,) = found.notes
     n_held = int(note.split(" on ")[1].split()[0])
-    sizes = np.bincount(QUERY)
+    sizes = np.bincount(GROUP)
     reachable = {0}
     for size in sizes:
         reachable |= {total + int(size) for total in reachable}
@@ -90,8 +90,16 @@ def test_a_file_with_the_loss_of_another_task_is_refused(tmp_path: Path) -> None
 
 def test_other_models_and_losses_are_refused() -> None:
     with pytest.raises(ConfigError, match="Ridge cannot learn the task ranking"):
-        fit(MODELS.get("ridge")(), X, Y, FitContext(CpuBackend(), "ranking", 7, groups=QUERY))
-    with pytest.raises(ConfigError, match="a ranking needs the query of each row"):
+        fit(MODELS.get("ridge")(), X, Y, FitContext(CpuBackend(), "ranking", 7, groups=GROUP))
+    with pytest.raises(ConfigError, match="a ranking needs the group of each row"):
         fit(MODELS.get("xgboost")(), X, Y, FitContext(CpuBackend(), "ranking", 7))
     with pytest.raises(ConfigError, match="reg:gamma"):
         fitted("xgboost", objective="reg:gamma")
+    with pytest.raises(ConfigError, match="rank:map is for relevances of 0 and 1; use rank:ndcg"):
+        fitted("xgboost", objective="rank:map")
+    many = FitContext(CpuBackend(), "ranking", 7, groups=np.zeros(10_001))
+    with pytest.raises(DataError, match="LightGBM ranks groups of at most 10,000 rows; one has 10,001"):
+        fit(MODELS.get("lightgbm")(), np.zeros((10_001, 1), np.float32), np.arange(10_001) % 2.0, many)
+    weighted = FitContext(CpuBackend(), "ranking", 7, groups=GROUP, weights=np.ones(len(X)))
+    with pytest.raises(ConfigError, match="XGBoost takes no sample weights"):
+        fit(MODELS.get("xgboost")(), X, Y, weighted)

@@ -228,6 +228,26 @@ def test_several_targets_are_learned_and_measured_on_the_device(targets: list[st
     assert left_the_device() == []
 
 
+def test_rankings_are_learned_on_the_device_and_measured_on_the_host(tmp_path: Path) -> None:
+    source = SMALL["source"] | {
+        "target": "SupportCalls",
+        "positive": None,
+        "task": "ranking",
+        "schema": {"City": "categorical"},
+    }
+    source["drop"] = [name for name in source["drop"] if name not in ("SupportCalls", "City")]
+    entry = {
+        "xgboost": {"n_estimators": 20, "early_stopping_rounds": 5, "max_depth": 3},
+        "tune": {"trials": 2, "folds": 2},
+    }
+    more: dict[str, Any] = SMALL | {"source": source, "split": {"group": "City", "test_size": 0.4}, "evaluate": {}}
+    there = run_on(WithEstimators(), configured("auto", [entry], **more), tmp_path / "there")
+    here = run_on(CpuBackend(), configured("cpu", [entry], **more), tmp_path / "here")
+    assert there.metrics == pytest.approx(here.metrics, rel=1e-3)
+    stage = next(stage for stage in there.timeline.stages if stage.name == "evaluate")
+    assert (stage.device, stage.reason) == ("cpu", "NumPy computes the metrics of ranked groups")
+
+
 def test_clusters_are_scored_on_the_host_and_the_reason_is_reported(tmp_path: Path) -> None:
     source = SMALL["source"] | {"target": None, "positive": None}
     config = configured("auto", ["pca"], **SMALL | {"source": source, "evaluate": {}})

@@ -14,6 +14,7 @@ from sklearn.metrics import ndcg_score
 
 import gpupipe as gp
 from gpupipe.pipeline.data_check import check_data
+from gpupipe.pipeline.explanation import draw_groups
 
 RNG = np.random.default_rng(17)
 N = 1_200
@@ -91,7 +92,8 @@ def test_rows_in_partitions_train_the_same_model(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"split": {}}, "a ranking needs the column of its queries"),
+        ({"split": {}}, "a ranking needs the column whose equal values are ranked together"),
+        ({"split": {"column": {"name": "kind", "test": ["x"]}}}, "it has no predefined split"),
         ({"weight": "a"}, "a ranking takes no row weights"),
         ({"evaluate": {"intervals": 0.9}}, "the scores of a ranking have no intervals"),
         ({"evaluate": {"metrics": ["r2"]}}, "not available for the task ranking: r2"),
@@ -108,9 +110,51 @@ def test_contradictions_are_refused_before_any_row_is_read(settings: dict[str, A
     assert expected in str(raised.value) + " ".join(map(str, raised.value.problems))
 
 
-@pytest.mark.parametrize("values", [FRAME["a"], -FRAME["clicks"], 20 * FRAME["clicks"], FRAME["kind"]], ids=str)
-def test_relevances_are_small_integers(values: pd.Series, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (FRAME["clicks"] / 2, "has the value 0.5"),
+        (-FRAME["clicks"], "has the value -3"),
+        (20 * FRAME["clicks"], "has the value 40"),
+        (FRAME["kind"], "is categorical"),
+    ],
+    ids=["fractions", "negative", "large", "texts"],
+)
+def test_relevances_are_small_integers(values: pd.Series, what: str, tmp_path: Path) -> None:
     one = pipeline(FRAME.assign(clicks=values.to_numpy()))
     for use in (lambda: check_data(one.config), lambda: one.run(tmp_path / "run")):
-        with pytest.raises(gp.DataError, match="needs a relevance from 0 to 31, in integers; 'clicks' has other"):
+        with pytest.raises(gp.SchemaError, match=f"expected a relevance, an integer from 0 to 30; 'clicks' {what}"):
             use()
+
+
+def test_true_is_relevant(tmp_path: Path) -> None:
+    flags = FRAME.assign(clicks=FRAME["clicks"] > 1)
+    assert pipeline(flags).run(tmp_path / "flags").metrics == (
+        pipeline(flags.assign(clicks=flags["clicks"].astype(int))).run(tmp_path / "numbers").metrics
+    )
+
+
+def test_a_row_without_a_group_is_refused(tmp_path: Path) -> None:
+    for group in (FRAME["page"].where(FRAME["page"] > 3), FRAME["page"].map("page {}".format).where(FRAME["page"] > 3)):
+        n_missing = int((FRAME["page"] <= 3).sum())
+        with pytest.raises(gp.DataError, match=f"{n_missing} rows have no 'page': they cannot be ranked"):
+            pipeline(FRAME.assign(page=group)).run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("split", [{}, {"cv": 3}], ids=["test rows", "folds"])
+def test_a_split_by_time_keeps_groups_whole(split: dict[str, Any], tmp_path: Path) -> None:
+    frame = FRAME.assign(day=FRAME["page"] + RNG.integers(0, 30, N))
+    run = pipeline(frame, split={"group": "page", "time": "day", **split}).run(tmp_path / "run")
+    tested = run.predictions.assign(page=frame["page"].to_numpy()[run.predictions["row"]])
+    sizes = frame.groupby("page").size()
+    pd.testing.assert_series_equal(tested.groupby("page").size(), sizes[sizes.index.isin(tested["page"])])
+    if split:
+        assert (tested.groupby("page")["fold"].nunique() == 1).all()
+
+
+def test_importances_are_measured_on_whole_groups() -> None:
+    groups = np.random.default_rng(0).integers(0, 500, 10_000)
+    rows = draw_groups(groups, 1_000, np.random.default_rng(1))
+    assert 950 < len(rows) <= 1_000
+    assert set(np.flatnonzero(np.isin(groups, groups[rows]))) == set(rows)
+    assert len(draw_groups(np.zeros(50), 10, np.random.default_rng(1))) == 50

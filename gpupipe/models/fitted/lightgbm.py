@@ -58,7 +58,7 @@ class FittedLightGBM(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model of an LGBMClassifier or LGBMRegressor."""
+        """Return the fitted model of an LGBMClassifier, LGBMRegressor or LGBMRanker."""
         expected = Description(task, feature_names, n_classes, classes)
         text = cls.read(estimator.booster_.model_to_string().encode(), expected, "")
         return cls(text, task, feature_names, n_classes, classes)

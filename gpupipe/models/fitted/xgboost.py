@@ -34,7 +34,7 @@ class FittedXGBoost(FittedModel):
     def of(
         cls, estimator: Any, task: Task, feature_names: tuple[str, ...], n_classes: int, classes: tuple[int, ...]
     ) -> Self:
-        """Return the fitted model of an XGBClassifier or XGBRegressor."""
+        """Return the fitted model of an XGBClassifier, XGBRegressor or XGBRanker."""
         return cls(estimator.get_booster(), task, feature_names, n_classes, classes)
 
     @staticmethod

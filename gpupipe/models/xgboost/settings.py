@@ -25,7 +25,7 @@ from gpupipe.models.base import (
     column_index,
     constraint_list,
 )
-from gpupipe.models.queries import order_by_query
+from gpupipe.models.group_order import order_by_group
 from gpupipe.models.xgboost.outputs import SCALED, OutputScale, rescale_outputs
 from gpupipe.tasks import CLASSIFICATION, SUPERVISED, TargetSpec, Task
 from gpupipe.typing import Matrix
@@ -288,7 +288,7 @@ class XGBoost(ModelSettings):
     ) -> Any:
         validation = context.validation
         if context.task == "ranking":
-            return self._fit_queries(estimator, X, y, context)
+            return self._fit_groups(estimator, X, y, context)
         if validation is None:
             return estimator.fit(X, y, sample_weight=sample_weight)
         return estimator.fit(
@@ -300,13 +300,15 @@ class XGBoost(ModelSettings):
             verbose=False,
         )
 
-    def _fit_queries(self, estimator: Any, X: Array, y: Array | None, context: FitContext) -> Any:
-        rows, held = order_by_query(X, y, context.groups, context.backend), context.validation
+    def _fit_groups(self, estimator: Any, X: Array, y: Array | None, context: FitContext) -> Any:
+        rows, held = order_by_group(X, y, context.groups, context.backend), context.validation
+        if self.objective == "rank:map" and float(rows.y.max()) > 1:
+            raise ValueError("rank:map is for relevances of 0 and 1; use rank:ndcg")
         if held is None:
-            return estimator.fit(rows.X, rows.y, qid=rows.query)
-        given = order_by_query(held.X, held.y, held.groups, context.backend)
+            return estimator.fit(rows.X, rows.y, qid=rows.group)
+        given = order_by_group(held.X, held.y, held.groups, context.backend)
         return estimator.fit(
-            rows.X, rows.y, qid=rows.query, eval_set=[(given.X, given.y)], eval_qid=[given.query], verbose=False
+            rows.X, rows.y, qid=rows.group, eval_set=[(given.X, given.y)], eval_qid=[given.group], verbose=False
         )
 
 

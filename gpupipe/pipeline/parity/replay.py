@@ -180,7 +180,7 @@ def _row(recorded: ParityRecord, row: int, columns: Sequence[str]) -> str:
 def _metrics(trial: TrialRows, rows: Array, model: Model, then: Array, now: Array) -> dict[str, tuple[float, float]]:
     y, goal = trial.target[rows], model.goal
     known = ~np.isnan(y).reshape(len(y), -1).any(axis=1)
-    if not known.any() or not goal.names or goal.task == "ranking":  # the recorded rows are not whole queries
+    if not known.any() or not goal.names or goal.task == "ranking":  # the recorded rows are not whole groups
         return {}
 
     def measured(numbers: Array) -> dict[str, float]:

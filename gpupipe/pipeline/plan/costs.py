@@ -84,12 +84,12 @@ TRAINING: dict[str, TrainingCosts] = {
     "HistGradientBoostingClassifier": TrainingCosts(10.9, 76.0),
     "HistGradientBoostingRegressor": TrainingCosts(10.9, 76.0),
     "XGBClassifier": TrainingCosts(6.5, 22.0),
-    "XGBRanker": TrainingCosts(6.5, 22.0),
+    "XGBRanker": TrainingCosts(10.5, 22.0),  # with a copy in the order of the groups
     "XGBRegressor": TrainingCosts(6.5, 22.0),
     "CatBoostClassifier": TrainingCosts(5.5, 190.0),
     "CatBoostRegressor": TrainingCosts(5.5, 190.0),
     "LGBMClassifier": TrainingCosts(6.5, 24.0),
-    "LGBMRanker": TrainingCosts(6.5, 24.0),
+    "LGBMRanker": TrainingCosts(10.5, 24.0),
     "LGBMRegressor": TrainingCosts(6.5, 24.0),
     "RandomForestClassifier": TrainingCosts(4.0, 31.0, 27.0),  # fully grown trees on a noisy target
     "RandomForestRegressor": TrainingCosts(4.0, 31.0, 27.0),

@@ -19,7 +19,7 @@ from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl.reader import CHUNK_BYTES
 from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics.clustering import ON_THE_HOST
-from gpupipe.metrics.queries import ON_THE_HOST as QUERIES_ON_THE_HOST
+from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.pipeline.plan import costs
 from gpupipe.pipeline.plan.model_costs import costs_of
 from gpupipe.pipeline.plan.preview import Preview
@@ -167,7 +167,7 @@ class Planner(RunSteps):
             if not self._has_truth:
                 where, reason = "cpu", ON_THE_HOST
             elif self.seen.goal.task == "ranking":
-                where, reason = "cpu", QUERIES_ON_THE_HOST
+                where, reason = "cpu", GROUPS_ON_THE_HOST
         if refusal is not None:
             self.refusals.append((name, refusal))
             where, reason = "cpu", refusal.what

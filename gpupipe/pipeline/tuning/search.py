@@ -128,8 +128,11 @@ class _Search:
     ) -> None:  # fmt: skip
         assert entry.tune is not None
         assert entry.tune.space is not None
-        self.entry, self.tune, self.y, self.folds, self.clock = entry, entry.tune, y, folds, clock
+        self.entry, self.tune, self.folds, self.clock = entry, entry.tune, folds, clock
         self.evaluation, self.context, self.resources = evaluation, context, context.resources
+        is_ranking = context.task == "ranking" and context.groups is not None
+        groups = np.unique(np.asarray(context.groups), return_inverse=True)[1] if is_ranking else None
+        self.truth = Truth(y, context.weights, groups)
         plain = replace(context, resources=replace(context.resources, checkpoint=None))
         self.training = FoldTraining(X, y, folds, plain)
         has_classes = (context.targets[0].task if context.targets else context.task) in CLASSIFICATION
@@ -158,7 +161,7 @@ class _Search:
         if best is None:
             raise self._all_failed()
         found = with_values(self.entry.params, {} if best is self.study.finished[0] else best.params)
-        settings = with_mean_rounds(found, best.rounds, len(self.y))
+        settings = with_mean_rounds(found, best.rounds, len(self.truth))
         tuned = self.entry.model_copy(update={"params": settings, "tune": None})
         changed = {name: value for name, value in settings if value != getattr(found, name)}
         record = self._record(best, changed, ended)
@@ -245,11 +248,7 @@ class _Search:
 
     def _score(self, fold: int, prediction: Prediction) -> float:
         """Return the metric of the held-out rows of a fold, of several targets the mean."""
-        test, groups = self.folds[fold].test, self.context.groups
-        queries = None
-        if self.context.task == "ranking" and groups is not None:
-            queries = np.unique(groups, return_inverse=True)[1]
-        truth = Truth(self.y, self.context.weights, queries).take(test)
+        truth = self.truth.take(self.folds[fold].test)
         if not (targets := self.context.targets):
             return self._score_target(self.context.task, self.context.n_classes, truth, prediction)
         each = enumerate(zip(targets, prediction.parts, strict=True))
@@ -265,7 +264,7 @@ class _Search:
         metric, costs = self.context.metric, self.evaluation.cost
         scores = evaluate(
             task, truth.y, prediction.output, [metric], decision.threshold, n_classes,
-            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, queries=truth.queries,
+            sample_weight=truth.weights, costs=costs, quantiles=self.context.quantiles, groups=truth.groups,
             backend=backend,
         )  # fmt: skip
         return scores[metric]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.base import Backend
 from gpupipe.models import FitContext, ModelSettings, Prediction
 from gpupipe.models.context import Resources, ValidationRows
 from gpupipe.models.device_training import refusal
@@ -75,7 +74,7 @@ class FoldTraining:
         found = self._slices.get((fold, held_out))
         if found is None:
             mask = self.folds[fold].test if held_out else self.folds[fold].train
-            found = take_matrix_rows(self.X, mask, self.context.backend)
+            found = self.context.backend.take_rows(self.X, np.flatnonzero(mask))
             if self._keeps_slices:
                 self._slices[fold, held_out] = found
         return found
@@ -143,7 +142,7 @@ class FoldTraining:
             "feature_types": params.get("feature_types"),
             "nthread": context.backend.n_threads,
         }
-        X = take_matrix_rows(self.X, rows.train, context.backend)
+        X = context.backend.take_rows(self.X, np.flatnonzero(rows.train))
         _, y, weights, classes = prepare_rows(settings, X, self.y[rows.train], context)
         training = xgboost.QuantileDMatrix(X, y, weight=weights, **shared)
         del X  # XGBoost keeps the bins, a byte per cell
@@ -153,7 +152,7 @@ class FoldTraining:
             y_held = np.where(is_known, np.searchsorted(classes, y_held), 0)
             if not is_known.all():
                 held_weights = is_known * (np.ones(len(y_held)) if held_weights is None else held_weights)
-        X = take_matrix_rows(self.X, rows.test, context.backend)
+        X = context.backend.take_rows(self.X, np.flatnonzero(rows.test))
         held_out = xgboost.QuantileDMatrix(X, y_held, weight=held_weights, ref=training, **shared)
         return _BinnedFold(training, held_out, classes)
 
@@ -165,15 +164,6 @@ class _BinnedFold:
     training: Any
     held_out: Any
     classes: tuple[int, ...]
-
-
-def take_matrix_rows(X: Array, mask: Array, backend: Backend) -> Array:
-    """Return the rows of a matrix where `mask` (on the host) is true, column-major, on the device of `X`."""
-    rows = backend.to_device(np.flatnonzero(mask).astype(np.int32))
-    out = backend.empty_matrix(len(rows), X.shape[1])
-    for j in range(X.shape[1]):
-        backend.take(X[:, j], rows, out[:, j])
-    return out
 
 
 def class_weights_of(settings: ModelSettings, y_train: Array, y: Array, context: FitContext) -> Array | None:

@@ -206,7 +206,7 @@ function answerParts(answer, task) {
   for (const name of Object.keys(answer)) {
     if (name === "prediction") {
       const found = answer[name];
-      const isNumber = task === "regression";
+      const isNumber = ["regression", "ranking"].includes(task);
       parts.push(element("p", {className: "figure", textContent: isNumber ? Number(found.toPrecision(6)).toLocaleString("en") : `${found}`}));
     } else if (name.startsWith("probability_")) {
       const percent = `${(100 * answer[name]).toFixed(1)} %`;

@@ -1,4 +1,4 @@
-"""Order of the rows of each query, compared with a random order."""
+"""Order of the rows of each group, compared with a random order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gpupipe.report.text import number
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankRow:
-    """NDCG of the first rows of each query.
+class NdcgRow:
+    """NDCG of the first rows of each group.
 
     Attributes
     ----------
@@ -25,8 +25,8 @@ class RankRow:
     random_ndcg: float
 
 
-def rank_sentences(found: Sequence[RankRow], target: str) -> list[str]:
-    """Return how good the first rows of the queries are."""
+def ndcg_sentences(found: Sequence[NdcgRow], target: str) -> list[str]:
+    """Return sentences about the NDCG of the first rows of the groups."""
     last = found[-1]
     return [
         f"The NDCG of the first {last.cutoff} rows of a group is {number(last.ndcg)} by {target}; in random order it "

@@ -1,9 +1,9 @@
-"""Metrics of the task ranking: the order of the rows of each query.
+"""Metrics of the task ranking: the order of the rows of each group.
 
 Rows with equal scores have no order, so that their gains are averaged over all orders (McSherry and Najork, "Computing
 information retrieval performance measures efficiently in the presence of tied scores", ECIR 2008). A model without any
 information then scores as much as a random order. scikit-learn's ``ndcg_score`` and ``average_precision_score`` do the
-same, for one query at a time: this is 70 times as fast for 5,000 queries of 20 rows.
+same, for one group at a time: this is 70 times as fast for 5,000 groups of 20 rows.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
 
 CUTOFFS = (1, 3, 5, 10)  # of the table of the report
-ON_THE_HOST = "NumPy computes the metrics of queries"  # reason, in a run on a device
+ON_THE_HOST = "NumPy computes the metrics of ranked groups"  # reason, in a run on a device
 
 
 @dataclass(frozen=True)
 class RankedPredictions:
-    """Relevances and predicted scores of the rows of queries, on the host.
+    """Relevances and predicted scores of the rows of groups, on the host.
 
     Attributes
     ----------
     y_true : array of float64, shape (n,)
         Relevance: 0 for rows that are not relevant, more for more relevant ones.
     score : array of float64, shape (n,)
-        Rows of a query are ordered by it, highest first.
-    query : array of int64, shape (n,)
-        Code of the query of each row, below the number of queries.
+        Rows of a group are ordered by it, highest first.
+    group : array of int64, shape (n,)
+        Code of the group of each row, below the number of groups.
     """
 
     y_true: Array
     score: Array
-    query: Array
+    group: Array
 
     @staticmethod
-    def of(y_true: Array, score: Array, query: Array, backend: Backend) -> RankedPredictions:
+    def of(y_true: Array, score: Array, group: Array, backend: Backend) -> RankedPredictions:
         """Return the predictions on the host, from arrays on the host or the device of `backend`.
 
         Raises
@@ -55,18 +55,18 @@ class RankedPredictions:
         import numpy as np
 
         rows = ValuePredictions.of(y_true, score, backend)
-        query = np.unique(backend.to_host(query), return_inverse=True)[1]
-        return RankedPredictions(backend.to_host(rows.y_true), backend.to_host(rows.value), query)
+        group = np.unique(backend.to_host(group), return_inverse=True)[1]
+        return RankedPredictions(backend.to_host(rows.y_true), backend.to_host(rows.value), group)
 
     @cached_property
     def by_score(self) -> _Order:
-        """The rows of each query, those with the highest scores first."""
-        return _Order.of(self.query, self.score)
+        """The rows of each group, those with the highest scores first."""
+        return _Order.of(self.group, self.score)
 
     @cached_property
     def by_relevance(self) -> _Order:
-        """The rows of each query in the best order."""
-        return _Order.of(self.query, self.y_true)
+        """The rows of each group in the best order."""
+        return _Order.of(self.group, self.y_true)
 
     @property
     def gains(self) -> Array:
@@ -75,9 +75,9 @@ class RankedPredictions:
         return gains
 
     def ndcg(self, cutoff: float = math.inf) -> float:
-        """Return the mean normalized discounted cumulative gain of the queries; NaN if no row is relevant.
+        """Return the mean normalized discounted cumulative gain of the groups; NaN if no row is relevant.
 
-        Queries without a relevant row are skipped.
+        Groups without a relevant row are skipped.
         """
         import numpy as np
 
@@ -86,47 +86,47 @@ class RankedPredictions:
         return float(np.mean(found[is_known] / best[is_known])) if is_known.any() else math.nan
 
     def average_precision(self) -> float:
-        """Return the mean over the queries of the average precision; NaN if no row is relevant."""
+        """Return the mean over the groups of the average precision; NaN if no row is relevant."""
         import numpy as np
 
         found = self.by_score.precisions((self.y_true > 0).astype(np.float64))
         return float(np.nanmean(found)) if not np.isnan(found).all() else math.nan
 
     @property
-    def unordered(self) -> RankedPredictions:
-        """The same rows in random order."""
+    def without_scores(self) -> RankedPredictions:
+        """The same rows with equal scores, which count as a random order."""
         import numpy as np
 
-        return RankedPredictions(self.y_true, np.zeros(len(self.score)), self.query)
+        return RankedPredictions(self.y_true, np.zeros(len(self.score)), self.group)
 
 
 @dataclass(frozen=True)
 class _Order:
-    """Rows by query, and within a query by a key, highest first; rows of a query with the same key are a tie.
+    """Rows by group, and within a group by a key, highest first; rows of a group with the same key are a tie.
 
     Attributes
     ----------
     rows : array of int64, shape (n,)
         Row numbers in this order.
     position : array of int64, shape (n,)
-        Position in its query of each row in this order, from 0.
+        Position in its group of each row in this order, from 0.
     ties : array of int64, shape (n_ties,)
         Where each tie starts.
-    query : array of int64, shape (n_ties,)
-        Query of each tie.
+    group : array of int64, shape (n_ties,)
+        Group of each tie.
     """
 
     rows: Array
     position: Array
     ties: Array
-    query: Array
+    group: Array
 
     @staticmethod
-    def of(query: Array, key: Array) -> _Order:
+    def of(group: Array, key: Array) -> _Order:
         import numpy as np
 
-        rows = np.lexsort((-key, query))
-        of_rows, keys = query[rows], key[rows]
+        rows = np.lexsort((-key, group))
+        of_rows, keys = group[rows], key[rows]
         is_first = np.r_[True, of_rows[1:] != of_rows[:-1]]
         starts = np.flatnonzero(is_first)
         position = np.arange(len(rows)) - np.repeat(starts, np.diff(np.r_[starts, len(rows)]))
@@ -134,50 +134,50 @@ class _Order:
         return _Order(rows, position, ties, of_rows[ties])
 
     def discounted(self, gains: Array, cutoff: float) -> Array:
-        """Return the discounted cumulative gain of each query up to a position: each row gets the mean of its tie."""
+        """Return the discounted cumulative gain of each group up to a position: each row gets the mean of its tie."""
         import numpy as np
 
         discounts = np.where(self.position < cutoff, 1.0 / np.log2(self.position + 2.0), 0.0)
         sizes = np.diff(np.r_[self.ties, len(self.rows)])
         of_ties = np.add.reduceat(gains[self.rows], self.ties) / sizes * np.add.reduceat(discounts, self.ties)
-        found: Array = np.bincount(self.query, of_ties)
+        found: Array = np.bincount(self.group, of_ties)
         return found
 
     def precisions(self, is_relevant: Array) -> Array:
-        """Return the average precision of each query; NaN for those without a relevant row."""
+        """Return the average precision of each group; NaN for those without a relevant row."""
         import numpy as np
 
         hits = np.add.reduceat(is_relevant[self.rows], self.ties)
-        total = np.bincount(self.query, hits)
+        total = np.bincount(self.group, hits)
         before = np.r_[0.0, np.cumsum(total)[:-1]]
-        found = np.cumsum(hits) - before[self.query]
+        found = np.cumsum(hits) - before[self.group]
         last = np.r_[self.ties[1:], len(self.rows)] - 1  # a precision counts all rows of a tie
-        sums = np.bincount(self.query, hits * found / (self.position[last] + 1.0))
+        sums = np.bincount(self.group, hits * found / (self.position[last] + 1.0))
         average: Array = np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
         return average
 
 
 @metric("ndcg", ("ranking",))
 def ndcg(rows: RankedPredictions) -> float:
-    """Mean over queries of the normalized discounted cumulative gain; undefined if no row is relevant."""
+    """Mean over groups of the normalized discounted cumulative gain; undefined if no row is relevant."""
     return rows.ndcg()
 
 
 @metric("ndcg_10", ("ranking",))
 def ndcg_10(rows: RankedPredictions) -> float:
-    """The metric ndcg of the first 10 rows of each query."""
+    """The metric ndcg of the first 10 rows of each group."""
     return rows.ndcg(10)
 
 
 @metric("map", ("ranking",))
 def mean_average_precision(rows: RankedPredictions) -> float:
-    """Mean over queries of the average precision of the relevant rows; undefined if no row is relevant."""
+    """Mean over groups of the average precision of the relevant rows; undefined if no row is relevant."""
     return rows.average_precision()
 
 
 @dataclass(frozen=True)
-class RankGain:
-    """NDCG of the first rows of each query.
+class CutoffNdcg:
+    """NDCG of the first rows of each group.
 
     Attributes
     ----------
@@ -192,10 +192,10 @@ class RankGain:
     random_ndcg: float
 
 
-def rank_gains(
-    y_true: Array, score: Array, query: Array, *, cutoffs: Sequence[int] = CUTOFFS, backend: Backend
-) -> list[RankGain]:
+def cutoff_ndcgs(
+    y_true: Array, score: Array, group: Array, *, cutoffs: Sequence[int] = CUTOFFS, backend: Backend
+) -> list[CutoffNdcg]:
     """Return the NDCG at each cut-off; arguments as for `gpupipe.metrics.evaluate`."""
-    rows = RankedPredictions.of(y_true, score, query, backend)
-    random = rows.unordered
-    return [RankGain(cutoff, rows.ndcg(cutoff), random.ndcg(cutoff)) for cutoff in cutoffs]
+    rows = RankedPredictions.of(y_true, score, group, backend)
+    random = rows.without_scores
+    return [CutoffNdcg(cutoff, rows.ndcg(cutoff), random.ndcg(cutoff)) for cutoff in cutoffs]
