@@ -19,6 +19,7 @@ from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.metrics.clustering import ON_THE_HOST
+from gpupipe.metrics.ranked_groups import ON_THE_HOST as GROUPS_ON_THE_HOST
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.preparation import folds_of, open_job
@@ -32,6 +33,7 @@ from gpupipe.typing import Array
 DEVICES = ("cpu", "gpu")
 # Stages that run on the host for every device; reading does if the configuration allows it.
 OF_THE_HOST = ("read", "split", "export", "report")
+MEASURED_ON_THE_HOST = (ON_THE_HOST, GROUPS_ON_THE_HOST)  # reasons
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,11 @@ def compute_metrics(config: Config, device: str) -> Mapping[str, float]:
 def stages_elsewhere(stages: Sequence[Mapping[str, Any]], device: str) -> list[str]:
     """Return the names of the stages of timeline.json that should have run on `device` but did not.
 
-    Without a target, metrics are computed on the host.
+    Without a target, and for rankings, metrics are computed on the host.
     """
     return [
         stage["name"] for stage in stages
-        if stage["device"] != device and stage["name"] not in OF_THE_HOST and stage["reason"] != ON_THE_HOST
+        if stage["device"] != device and stage["name"] not in OF_THE_HOST and stage["reason"] not in MEASURED_ON_THE_HOST
     ]  # fmt: skip
 
 

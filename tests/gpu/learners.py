@@ -16,6 +16,7 @@ TARGETS: dict[str, str | list[str]] = {
     "regression": "MonthlyCharges",
     "quantile": "MonthlyCharges",
     "multioutput": ["MonthlyCharges", "tenure"],
+    "ranking": "SeniorCitizen",
 }
 PARAMS: dict[str, dict[str, Any]] = {
     "xgboost": {"n_estimators": 60, "max_depth": 3},
@@ -36,8 +37,10 @@ def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
     source: dict[str, Any] = {"path": str(path), "drop": ["customerID"], "schema": {"TotalCharges": "float"}}
     if task in TARGETS:
         source["target"] = TARGETS[task]
-    if task == "quantile":
+    if task in ("quantile", "ranking"):
         source["task"] = task
+    if task == "ranking":
+        split = {**split, "group": "tenure"}
     params = PARAMS.get(model, {})
     if task == "multioutput":
         # no categorical columns: joint trees of XGBoost before 3.4 have none

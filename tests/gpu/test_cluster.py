@@ -23,7 +23,11 @@ LOCAL = "cluster.scheduler=local"
 CHURN_ROWS = 700_000  # more than two parts of the sums
 METRIC_GAP = 0.003
 XGBOOST_GAP = 0.002
-TOGETHER = [(name, task) for name, task in LEARNERS if MODELS.get(name)().estimator_name(task) in ESTIMATORS]
+TOGETHER = [
+    (name, task)
+    for name, task in LEARNERS
+    if MODELS.get(name)().estimator_name(task) in ESTIMATORS and task not in ("ranking", "multioutput")
+]
 
 
 def alone_and_shared(config: Path, folder: Path, *overrides: str) -> tuple[Left, Left]:

@@ -20,6 +20,7 @@ METRICS = {
     "regression": "r2",
     "quantile": "d2_pinball",
     "multioutput": "r2",
+    "ranking": "ndcg",
 }
 
 

@@ -38,6 +38,7 @@ def tables(backend: CpuBackend) -> dict[str, Data]:
         "multiclass": load_wine(),
         "regression": load_diabetes(),
         "quantile": load_diabetes(),
+        "ranking": load_diabetes(),
         "clustering": load_wine(),
         "embedding": load_wine(),
     }
@@ -50,10 +51,13 @@ def _data(task: str, source: Any, backend: CpuBackend) -> Data:
     X = np.asfortranarray((X - X.mean(axis=0)) / X.std(axis=0), dtype=np.float32)
     y = source.target[rows].astype(np.float64)
     half = len(X) * 2 // 3
+    groups = None
+    if task == "ranking":
+        y, groups = np.digitize(y, np.quantile(y, [0.5, 0.8])).astype(np.float64), np.arange(half) % 20
     names = [name.replace(" ", "_") for name in source.feature_names]
     n_classes = {"binary": 2, "multiclass": 3}.get(task, 0)
     quantiles = (0.1, 0.5, 0.8) if task == "quantile" else ()
-    context = FitContext(backend, task, 7, n_classes, {}, names, quantiles=quantiles)  # type: ignore[arg-type]
+    context = FitContext(backend, task, 7, n_classes, {}, names, groups=groups, quantiles=quantiles)  # type: ignore[arg-type]
     first, rest = np.asfortranarray(X[:half]), np.asfortranarray(X[half:])
     if task in ("clustering", "embedding"):
         return Data(first, None, rest, None, context)

@@ -304,11 +304,17 @@ class XGBoost(ModelSettings):
         rows, held = order_by_group(X, y, context.groups, context.backend), context.validation
         if self.objective == "rank:map" and float(rows.y.max()) > 1:
             raise ValueError("rank:map is for relevances of 0 and 1; use rank:ndcg")
+        to_device = context.backend.to_device
         if held is None:
-            return estimator.fit(rows.X, rows.y, qid=rows.group)
+            return estimator.fit(rows.X, rows.y, qid=to_device(rows.group))
         given = order_by_group(held.X, held.y, held.groups, context.backend)
         return estimator.fit(
-            rows.X, rows.y, qid=rows.group, eval_set=[(given.X, given.y)], eval_qid=[given.group], verbose=False
+            rows.X,
+            rows.y,
+            qid=to_device(rows.group),
+            eval_set=[(given.X, given.y)],
+            eval_qid=[to_device(given.group)],
+            verbose=False,
         )
 
 

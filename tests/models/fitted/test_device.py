@@ -135,7 +135,10 @@ def test_the_target_goes_to_the_device_in_the_dtype_of_its_library(
 ) -> None:
     _fit(name, tables[task], device)
     row = gpu_estimators.ESTIMATORS[MODELS.get(name)().estimator_name(task)]  # type: ignore[arg-type]
-    numbers = {"regression": [row.dtype], "quantile": 3 * [row.dtype], "clustering": [], "embedding": []}
+    numbers = {
+        "regression": [row.dtype], "quantile": 3 * [row.dtype], "ranking": [row.dtype, "int32", "int64", "int64"],
+        "clustering": [], "embedding": [],
+    }  # fmt: skip
     expected = numbers.get(task, ["int32"])
     assert device.to_device_dtypes == expected
 
