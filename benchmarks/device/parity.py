@@ -145,10 +145,8 @@ def stages_elsewhere(stages: Sequence[Mapping[str, Any]], device: str) -> list[s
 
     Without a target, and for rankings, metrics are computed on the host.
     """
-    return [
-        stage["name"] for stage in stages
-        if stage["device"] != device and stage["name"] not in OF_THE_HOST and stage["reason"] not in MEASURED_ON_THE_HOST
-    ]  # fmt: skip
+    elsewhere = [stage for stage in stages if stage["device"] != device and stage["name"] not in OF_THE_HOST]
+    return [stage["name"] for stage in elsewhere if stage["reason"] not in MEASURED_ON_THE_HOST]
 
 
 def run_on(config: Config, device: str, output: Path) -> Run:
