@@ -97,6 +97,9 @@ def translate(error: BaseException) -> GpupipeError | None:
     """
     if (found := shortage(error)) is not None:
         return found
+    # Native code that gets no memory often fails without an exception, and Python says so in a SystemError.
+    if isinstance(error, SystemError) and "without" in str(error) and _address_space_is_limited():
+        return LimitError(f"{MEMORY.what}: {error}", fix=MEMORY.fix)
     # A message of pathlib, which raises a plain RuntimeError.
     if isinstance(error, RuntimeError) and "determine home directory" in str(error):
         fix = "set HOME, or set GPUPIPE_CACHE and NUMBA_CACHE_DIR and write absolute paths instead of ~"
@@ -111,6 +114,14 @@ def translate(error: BaseException) -> GpupipeError | None:
         what, fix = f"a disk or network share failed: {error.strerror}", "check it, then rerun the same command"
         return DataError(what, where=_place(error), fix=fix)
     return None
+
+
+def _address_space_is_limited() -> bool:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpupipe.cli import cli, main
+from gpupipe.cli.errors import show_error
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,3 +116,12 @@ def test_system_errors_are_not_reported_as_bugs(
     monkeypatch.setattr(cli, "main", fail)
     assert main(["schema"]) == code
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("limit", "code"), [(400_000 << 10, 3), (resource.RLIM_INFINITY, 1)])
+def test_native_code_that_fails_without_an_exception_lacks_memory_where_it_is_limited(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], limit: int, code: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda of: (limit, limit))
+    assert show_error(SystemError("error return without exception set"), debug=False) == code
+    assert ("`ulimit -v`" in capsys.readouterr().err) == (code == 3)
