@@ -97,7 +97,7 @@ def translate(error: BaseException) -> GpupipeError | None:
     """
     if (found := shortage(error)) is not None:
         return found
-    # Native code that gets no memory often fails without an exception, and Python says so in a SystemError.
+    # Native code that gets no memory often fails without an exception, which is a message of Python in a SystemError.
     if isinstance(error, SystemError) and "without" in str(error) and _address_space_is_limited():
         return LimitError(f"{MEMORY.what}: {error}", fix=MEMORY.fix)
     # A message of pathlib, which raises a plain RuntimeError.

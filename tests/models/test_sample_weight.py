@@ -77,9 +77,9 @@ def test_class_weights_count_repeated_rows(name: str, task: Task) -> None:
 def test_early_stopping_measures_weighted_rows(name: str) -> None:
     """Rows of almost no weight have a random target: stopping by them would end the training at once."""
     rng = np.random.default_rng(0)
-    rows = np.asfortranarray(rng.normal(size=(3_000, 3)), np.float32)
-    is_noise = rng.random(3_000) < 0.7
-    y = np.where(is_noise, rng.normal(size=3_000) * 20, 3 * rows[:, 0] + rows[:, 1])
+    rows = np.asfortranarray(rng.normal(size=(1_000, 3)), np.float32)
+    is_noise = rng.random(1_000) < 0.7
+    y = np.where(is_noise, rng.normal(size=1_000) * 20, 3 * rows[:, 0] + rows[:, 1])
     weights = np.where(is_noise, 1e-9, 1.0)
     settings = MODELS.get(name)(**({"early_stopping": True} if name == "hist_gradient_boosting" else {}))
     found = fit(settings.for_task("regression"), rows, y, context("regression", weights)).predict(rows).output

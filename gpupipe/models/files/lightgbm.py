@@ -104,6 +104,8 @@ def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
     n_columns = _integer(header, "max_feature_idx", 0) + 1
     n_outputs = _integer(header, "num_tree_per_iteration", 1)
     expected.check_columns(n_columns)
+    if len(header.get("feature_names", "").split()) != n_columns:  # where `expected` has no names, this bounds arrays
+        raise ValueError(f"it does not name its {n_columns:,} columns")
     expected.check_outputs(n_outputs)
     link = _link(header, expected, n_outputs)
     if len(blocks) % n_outputs:

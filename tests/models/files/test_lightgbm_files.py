@@ -37,7 +37,7 @@ def text(backend: Any) -> str:
         ("tree\n", "forest\n", "not a complete text model"),
         (END, "", "not a complete text model"),
         ("max_feature_idx=1", "max_feature_idx=-1", "max_feature_idx is -1"),
-        ("max_feature_idx=1", "max_feature_idx=0", "reads column 1 of 1"),
+        ("max_feature_idx=1", "max_feature_idx=42949672951", "does not name its 42,949,672,952 columns"),
         ("num_tree_per_iteration=3", "num_tree_per_iteration=2", "2 outputs"),
         ("objective=multiclass num_class:3", "objective=regression", "does not match the task"),
         ("objective=multiclass num_class:3", "objective=multiclass num_class:4", "unsupported settings"),
