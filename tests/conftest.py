@@ -22,6 +22,11 @@ settings.register_profile("thorough", max_examples=1000, deadline=None, database
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
+# Processes of pytest-xdist share the cores: two threads in each wait for each other. Tests of code for several threads
+# choose their number.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("GPUPIPE_THREADS", "1")
+
 # A shell's background jobs ignore interrupts, and so do their children, but tests send real interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
