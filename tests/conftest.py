@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from gpupipe.backends import device_report
+from tests import simulator
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
 
@@ -26,6 +27,9 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 # choose their number.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("GPUPIPE_THREADS", "1")
+
+if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+    simulator.install()
 
 # A shell's background jobs ignore interrupts, and so do their children, but tests send real interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -260,8 +260,6 @@ class DeviceDouble(GpuBackend):
     def __init__(self, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         if not is_simulated():
             raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
-        # The simulator's main thread polls the others: it must release the GIL soon, or they wait most of the time.
-        sys.setswitchinterval(1e-4)
         self.reason, self.options = "a double, for tests", options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()

@@ -41,6 +41,9 @@ import numpy as np
 from gpupipe_kernels import launch
 from gpupipe_kernels.catalog import kernels
 from gpupipe_kernels.proof.fuzz import BLOCK, FuzzCase, compare, device_name, inputs_of, on_device
+from tests import simulator
+
+simulator.install()
 
 def stride(kernel):
     # As over more rows than a grid holds: the threads of the only block go on to the next rows.

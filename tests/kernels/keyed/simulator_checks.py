@@ -6,7 +6,6 @@ Run by test_simulator.py in a separate process, because Numba selects the simula
 from __future__ import annotations
 
 import json
-import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from gpupipe_kernels import keyed
 from gpupipe_kernels.keyed.cuda import events as event_loops
 from gpupipe_kernels.keyed.cuda.scan import THREADS, TILE
 from gpupipe_kernels.program.opcodes import NAT
+from tests import simulator
 from tests.kernels.keyed.comparison import assert_same, compare, host
 from tests.kernels.keyed.tables import table
 
@@ -139,7 +139,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 def main() -> None:
     assert TILE == SIMULATED_TILE
-    sys.setswitchinterval(1e-5)  # the simulator's barrier polls, and each thread that it waits for must get its turn
+    simulator.install()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what overflows: infinities, and integers that are to wrap
     for name, check in CHECKS.items():
         try:
