@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from gpupipe.backends.out_of_memory import is_out_of_memory, too_large
+from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_training
 from gpupipe.models.base import MODELS, ModelSettings
@@ -26,7 +27,6 @@ from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
 from gpupipe.models.quantile_training import fit_quantiles, learns_one_quantile
 from gpupipe.models.target_training import fit_targets
-from gpupipe.models.threads import limit_threads
 from gpupipe.models.weights import row_weights, takes_no_weights
 from gpupipe.tasks import CLASSIFICATION, Task
 from gpupipe.typing import Matrix

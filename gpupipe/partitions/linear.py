@@ -14,12 +14,12 @@ import numpy as np
 
 from gpupipe.backends.base import Backend
 from gpupipe.backends.normal_equations import centred_products, column_sums
+from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError
 from gpupipe.models import FitContext, FittedModel, ModelSettings
 from gpupipe.models.fitted.linear import Coefficients, FittedLinear
 from gpupipe.models.linear import LogisticRegression, Ridge
 from gpupipe.models.progress import ProgressReport
-from gpupipe.models.threads import limit_threads
 from gpupipe.models.training import prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array

@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, LimitError
 from gpupipe.io.chunks.compact_tables import widen_codes
 from gpupipe.io.input_files import input_files
 from gpupipe.io.raw_columns import read_stored, stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
-from gpupipe.models.threads import limit_threads
 from gpupipe.partitions.source_chunks import ArrowChunk
 from gpupipe.partitions.workers import ResultHandle, Workers
 from gpupipe.table.encode_chunks import rows_counted_after

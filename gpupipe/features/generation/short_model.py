@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpupipe.backends.base import Backend
+from gpupipe.backends.threads import limit_threads
 from gpupipe.features.statistics.row_blocks import is_on_device
 from gpupipe.typing import Array
 
@@ -148,7 +149,8 @@ class ShortModel:
             learning_rate=LEARNING_RATE, max_iter=MOST_ROUNDS, max_bins=255, early_stopping=False,
             random_state=self.seed, categorical_features=np.array(is_code, bool) if any(is_code) else None,
         )  # fmt: skip
-        model.fit(X, y)
+        with limit_threads(openmp=N_THREADS):
+            model.fit(X, y)
 
         def shaped(found: Any) -> Array:
             if not self.n_classes:
@@ -159,10 +161,11 @@ class ShortModel:
 
         predict = model.staged_predict_proba if self.n_classes else model.staged_predict
         best, found = np.inf, None
-        for staged in predict(new):
-            predictions = shaped(staged)
-            loss = float(self.losses(predictions, new_y).mean())
-            if loss < best:
-                best, found = loss, predictions
+        with limit_threads(openmp=N_THREADS):
+            for staged in predict(new):
+                predictions = shaped(staged)
+                loss = float(self.losses(predictions, new_y).mean())
+                if loss < best:
+                    best, found = loss, predictions
         assert found is not None
         return found

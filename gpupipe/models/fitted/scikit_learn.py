@@ -10,6 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.backends.threads import limit_threads, thread_limits
 from gpupipe.models.files.description import Description
 from gpupipe.models.files.scikit_learn import OURS, check_estimator
 from gpupipe.models.files.skops import read_skops, write_skops
@@ -18,7 +19,6 @@ from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.rows.forest import FORESTS, forest_means, predict_in_order
 from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING, boosting_scores, inverse_link
-from gpupipe.models.threads import limit_threads, thread_limits
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpupipe.backends.threads import limit_threads
 from gpupipe.models import FitContext, FittedModel, ModelSettings, Resources
 from gpupipe.models.context import DeadlineReached, ValidationRows, never_stop
 from gpupipe.models.matrix import predict_matrix
 from gpupipe.models.neural.settings import NeuralSettings
-from gpupipe.models.threads import limit_threads
 from gpupipe.models.training import fit
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION, View

@@ -7,12 +7,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 
-def limit_threads(blas: int, openmp: int | None = None) -> AbstractContextManager[Any]:
-    """Return a context that limits the threads of BLAS and of OpenMP (None: do not limit OpenMP)."""
+def limit_threads(blas: int | None = None, openmp: int | None = None) -> AbstractContextManager[Any]:
+    """Return a context that limits the threads of BLAS and of OpenMP; None: no limit.
+
+    The limit of OpenMP is for loops of the calling thread, that of BLAS for the whole process.
+    """
     from threadpoolctl import threadpool_limits
 
-    limits = {"blas": blas} if openmp is None else {"blas": blas, "openmp": openmp}
-    context: AbstractContextManager[Any] = threadpool_limits(limits)
+    limits = {"blas": blas, "openmp": openmp}
+    context: AbstractContextManager[Any] = threadpool_limits({api: n for api, n in limits.items() if n is not None})
     return context
 
 
