@@ -11,7 +11,6 @@ import pytest
 from hypothesis import settings
 
 from gpupipe.backends import device_report
-from tests import simulator
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
 
@@ -29,6 +28,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("GPUPIPE_THREADS", "1")
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+    from tests import simulator
+
     simulator.install()
 
 # A shell's background jobs ignore interrupts, and so do their children, but tests send real interrupts.

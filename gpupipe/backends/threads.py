@@ -14,8 +14,7 @@ def limit_threads(blas: int | None = None, openmp: int | None = None) -> Abstrac
     """
     from threadpoolctl import threadpool_limits
 
-    limits = {"blas": blas, "openmp": openmp}
-    context: AbstractContextManager[Any] = threadpool_limits({api: n for api, n in limits.items() if n is not None})
+    context: AbstractContextManager[Any] = threadpool_limits({"blas": blas, "openmp": openmp})
     return context
 
 

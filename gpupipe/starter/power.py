@@ -145,23 +145,23 @@ def together(names: Sequence[str], sample: NumericSample) -> Array:
     kind = HistGradientBoostingClassifier if sample.task in CLASSIFICATION else HistGradientBoostingRegressor
     y = sample.y if sample.task in CLASSIFICATION else targets[:, 0]
     predicted = np.empty_like(targets)
-    for k in range(FOLDS):
-        test = sample.fold == k
-        if targets.shape[1] >= MANY_CLASSES:
-            model: Any = RandomForestClassifier(**TREES)
-        else:
-            model = kind(categorical_features=coded if any(coded) else None, **STEPS)
-        with limit_threads(openmp=1):  # as fast on so few rows, and much faster on a busy machine
+    with limit_threads(openmp=1):  # as fast on so few rows, and much faster on a busy machine
+        for k in range(FOLDS):
+            test = sample.fold == k
+            if targets.shape[1] >= MANY_CLASSES:
+                model: Any = RandomForestClassifier(**TREES)
+            else:
+                model = kind(categorical_features=coded if any(coded) else None, **STEPS)
             model.fit(X[~test], y[~test])
             found = model.predict_proba(X[test]) if sample.task in CLASSIFICATION else model.predict(X[test])
-        if sample.task not in CLASSIFICATION:
-            predicted[test] = found[:, None]
-        elif sample.task == "binary":
-            predicted[test] = found[:, 1:]
-        else:  # a rare class may be absent from the training folds
-            columns = np.searchsorted(np.unique(sample.y), model.classes_)
-            predicted[np.ix_(test, np.arange(targets.shape[1]))] = 0.0
-            predicted[np.ix_(test, columns)] = found
+            if sample.task not in CLASSIFICATION:
+                predicted[test] = found[:, None]
+            elif sample.task == "binary":
+                predicted[test] = found[:, 1:]
+            else:  # a rare class may be absent from the training folds
+                columns = np.searchsorted(np.unique(sample.y), model.classes_)
+                predicted[np.ix_(test, np.arange(targets.shape[1]))] = 0.0
+                predicted[np.ix_(test, columns)] = found
     return predicted
 
 

@@ -149,8 +149,6 @@ class ShortModel:
             learning_rate=LEARNING_RATE, max_iter=MOST_ROUNDS, max_bins=255, early_stopping=False,
             random_state=self.seed, categorical_features=np.array(is_code, bool) if any(is_code) else None,
         )  # fmt: skip
-        with limit_threads(openmp=N_THREADS):
-            model.fit(X, y)
 
         def shaped(found: Any) -> Array:
             if not self.n_classes:
@@ -159,9 +157,10 @@ class ShortModel:
             full[:, model.classes_.astype(np.int64)] = found
             return full[:, 1:] if self.n_classes == 2 else full
 
-        predict = model.staged_predict_proba if self.n_classes else model.staged_predict
         best, found = np.inf, None
         with limit_threads(openmp=N_THREADS):
+            model.fit(X, y)
+            predict = model.staged_predict_proba if self.n_classes else model.staged_predict
             for staged in predict(new):
                 predictions = shaped(staged)
                 loss = float(self.losses(predictions, new_y).mean())
