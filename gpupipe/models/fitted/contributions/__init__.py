@@ -1,0 +1,1 @@
+"""Contributions of matrix columns to predictions: Shapley values, by family of models."""
