@@ -52,6 +52,7 @@ def trees_from_json(document: Mapping[str, Any], importance: Sequence[float]) ->
         **tests.arrays, **statistics.arrays,
         "tree_depth": [len(own) for own in splits], "tree_test": [test for own in splits for test in own],
         "leaf": np.concatenate(leaves), "bias": bias, "is_log": [loss in LOG_LOSSES], "importance": importance,
+        "leaf_weight": np.concatenate([np.array(tree["leaf_weights"], np.float64) for tree in trees]),
     }  # fmt: skip
     return CatBoostTrees(**{name: np.ascontiguousarray(arrays[name], dtype) for name, dtype in DTYPES.items()})
 

@@ -59,6 +59,8 @@ class CatBoostTrees:
         Whether the sum is the logarithm of the prediction.
     importance : array of float64, shape (n_columns,)
         Mean change of the prediction by the column.
+    leaf_weight : array of float64, shape (sum of 2**depth,), optional
+        Weight of the training rows in each leaf; None in models of earlier versions.
     """
 
     number_column: HostArray
@@ -82,11 +84,13 @@ class CatBoostTrees:
     bias: HostArray
     is_log: HostArray
     importance: HostArray
+    leaf_weight: HostArray | None = None
 
     @property
     def arrays(self) -> dict[str, HostArray]:
         """The arrays by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @property
     def n_tests(self) -> int:
@@ -105,7 +109,7 @@ DTYPES = {
     "category_hash": "<u4", "part_is_test": "|b1", "part": "<i4", "combination_start": "<i8",
     "table_combination": "<i4", "table_start": "<i8", "table_hash": "<u8", "statistic_table": "<i4",
     "statistic_value": "<f4", "test_statistic": "<i4", "test_border": "<f4", "tree_depth": "<i4", "tree_test": "<i4",
-    "leaf": "<f8", "bias": "<f8", "is_log": "|b1", "importance": "<f8",
+    "leaf": "<f8", "bias": "<f8", "is_log": "|b1", "importance": "<f8", "leaf_weight": "<f8",
 }  # fmt: skip
 
 
@@ -118,9 +122,10 @@ def read_trees(data: bytes, expected: Description) -> CatBoostTrees:
         If the file is malformed, an index is out of range, or the columns or outputs do not match `expected`.
     """
     arrays = read_arrays(data)
-    if set(arrays) != set(DTYPES):
+    if set(arrays) | {"leaf_weight"} != set(DTYPES):
         raise ValueError(f"expected the arrays of a CatBoost model; got {', '.join(sorted(arrays))[:80] or 'none'}")
-    for name, dtype in DTYPES.items():
+    for name in arrays:
+        dtype = DTYPES[name]
         if arrays[name].dtype != dtype or arrays[name].ndim != (2 if name == "leaf" else 1):
             raise ValueError(f"{name} has the wrong type or shape")
         if arrays[name].dtype.kind == "f" and np.isnan(arrays[name]).any():
@@ -171,6 +176,9 @@ def _check_leaves(trees: CatBoostTrees, n_outputs: int) -> None:
     _check(int(depth.sum()) == len(trees.tree_test), "tree_test has the wrong length")
     _check_range(trees.tree_test, trees.n_tests, "tree_test")
     _check(trees.leaf.shape == (int((1 << depth).sum()), n_outputs), "leaf has the wrong shape")
+    if (weight := trees.leaf_weight) is not None:
+        _check(weight.shape == trees.leaf.shape[:1], "leaf_weight has the wrong length")
+        _check(bool((np.isfinite(weight) & (weight >= 0)).all()), "the weight of a leaf is negative or not finite")
     _check(bool(np.isfinite(trees.leaf).all() and np.isfinite(trees.bias).all()), "a leaf is not finite")
 
 

@@ -73,7 +73,7 @@ class LightGBMTrees:
     gains: HostArray
 
 
-def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
+def read_trees(data: bytes, expected: Description, *, with_cover: bool = False) -> LightGBMTrees:
     """Return the trees in the content of a text model.
 
     Parameters
@@ -82,6 +82,8 @@ def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
         The text, as written by ``Booster.model_to_string``.
     expected : Description
         Description of the estimator in the model directory.
+    with_cover : bool
+        Whether the number of training rows in each node is read as well, which no prediction needs.
 
     Raises
     ------
@@ -110,7 +112,7 @@ def read_trees(data: bytes, expected: Description) -> LightGBMTrees:
     link = _link(header, expected, n_outputs)
     if len(blocks) % n_outputs:
         raise ValueError(f"it has {len(blocks):,} trees for {n_outputs:,} outputs")
-    packed, gains = _pack(blocks, n_columns, n_outputs)
+    packed, gains = _pack(blocks, n_columns, n_outputs, with_cover)
     return LightGBMTrees(packed, n_outputs, link, gains)
 
 
@@ -129,7 +131,7 @@ def _link(header: Mapping[str, str], expected: Description, n_outputs: int) -> L
     return LINKS[name]
 
 
-def _pack(blocks: list[str], n_columns: int, n_outputs: int) -> tuple[PackedTrees, HostArray]:
+def _pack(blocks: list[str], n_columns: int, n_outputs: int, with_cover: bool) -> tuple[PackedTrees, HostArray]:
     """Return the trees of all blocks, and the gain of each column.
 
     The nodes of a tree are its splits, the root first, then its leaves. A model has thousands of trees of few nodes, so
@@ -184,6 +186,10 @@ def _pack(blocks: list[str], n_columns: int, n_outputs: int) -> tuple[PackedTree
             own = slice(first[position], first[position] + n_splits[position])
             positions[own] = _add_categories(trees, position, np.flatnonzero(is_category[own]), threshold[own], words)
     nan_side = np.where(missing_kind == MISSING_NAN, (kind & DEFAULT_LEFT) != 0, threshold >= 0)  # else NaN is 0
+    cover = None
+    if with_cover:
+        cover = nodes(_integers(trees, "internal_count", n_splits))
+        cover[leaf] = _integers(trees, "leaf_count", n_leaves)
     arrays = TreeArrays(
         left=sides[0],
         right=sides[1],
@@ -192,6 +198,7 @@ def _pack(blocks: list[str], n_columns: int, n_outputs: int) -> tuple[PackedTree
         missing=nodes(np.where(nan_side & ~is_category, LEFT, RIGHT)),
         words=nodes(positions),
         value=nodes(value[:, None], leaf),
+        cover=cover,
     )
     return pack_trees(arrays, roots, np.arange(len(trees)) % n_outputs, words, n_columns), gains
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +15,9 @@ from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
+    from gpupipe.models.fitted.contributions.base import Explainer
     from gpupipe.tensors.receipt import Receipt
-    from gpupipe.typing import Array
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
@@ -97,6 +98,28 @@ class FittedModel(ABC):
         if (portable := self.portable()) is not self:
             return portable.row_estimator(engine)
         return RowEstimator(LIBRARIES.get(self.library, self.library), self.predict)
+
+    @property
+    def n_margins(self) -> int:
+        """Number of margins that `explainer` explains: one, or one per class, quantile or column of several targets."""
+        return len(self.classes) if self.task == "multiclass" else self.n_outputs or 1
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return what explains the margins of rows on the host by the columns of the matrix.
+
+        By default, the outputs are explained by sampled permutations.
+
+        Parameters
+        ----------
+        background : callable
+            Returns rows of the matrix, float32, shape (n, d), that stand for the training rows. It is called only if
+            the parameters of the model do not have what is needed.
+        """
+        if (portable := self.portable()) is not self:
+            return portable.explainer(background)
+        from gpupipe.models.fitted.contributions.sampled import SampledExplainer
+
+        return SampledExplainer(self, background())
 
     def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
         """Return this model as one of several targets; it was trained on all of them as columns of one target."""

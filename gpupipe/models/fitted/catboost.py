@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +20,8 @@ from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
     from gpupipe.models.files.catboost import CatBoostTrees
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
@@ -90,6 +92,16 @@ class FittedCatBoost(FittedModel):
         sums, prediction = tree_sums(self.estimator.trees, engine), self._prediction
         name = "compiled trees" if engine == "numba" else "trees in NumPy"
         return RowEstimator(name, lambda X: prediction(sums(X)))
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return exact Shapley values of the trees, as CatBoost defines them.
+
+        The contribution of a statistic of several columns is divided equally among them.
+        """
+        from gpupipe.models.fitted.contributions.catboost import explained_catboost
+        from gpupipe.models.fitted.contributions.trees import TreeExplainer
+
+        return TreeExplainer(explained_catboost(self.estimator.trees, self.task), self.n_margins, background)
 
     def _prediction(self, sums: Array) -> Prediction:
         import numpy as np

@@ -13,9 +13,10 @@ from gpupipe.models.fitted.parts import save_part
 from gpupipe.models.fitted.prediction import Prediction
 
 if TYPE_CHECKING:
+    from gpupipe.models.fitted.contributions.base import Explainer
     from gpupipe.models.fitted.rows.estimator import RowEstimator
     from gpupipe.tensors.receipt import Receipt
-    from gpupipe.typing import Array
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
@@ -108,6 +109,14 @@ class FittedEnsemble(FittedModel):
         from gpupipe.models.fitted.rows.ensemble import ensemble_rows
 
         return ensemble_rows(self, engine)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return the weighted sum of the explanations of all models; see `EnsembleExplainer`."""
+        from gpupipe.models.fitted.contributions.combined import EnsembleExplainer
+
+        portable = self.portable()
+        assert isinstance(portable, FittedEnsemble)
+        return EnsembleExplainer(portable, background)
 
     def with_library(self) -> FittedModel:
         """Return the ensemble of models whose predictions are those of their libraries."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +18,8 @@ from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
     from gpupipe.models.files.lightgbm import LightGBMTrees
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
@@ -86,6 +88,15 @@ class FittedLightGBM(FittedModel):
         return RowEstimator(
             "compiled trees" if engine == "numba" else "trees in NumPy", lambda X: prediction(outputs(X))
         )
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return exact Shapley values of the trees, as LightGBM defines them."""
+        from gpupipe.models.files.lightgbm import read_trees
+        from gpupipe.models.fitted.contributions.trees import TreeExplainer, explained_lightgbm
+
+        expected = Description(self.task, self.feature_names, self.n_classes, self.classes)
+        trees = read_trees(self.estimator.data, expected, with_cover=True)
+        return TreeExplainer(explained_lightgbm(trees), self.n_margins, background)
 
     def _prediction(self, outputs: Array) -> Prediction:
         import numpy as np

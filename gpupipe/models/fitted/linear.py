@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -11,10 +12,11 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel, logistic
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
-from gpupipe.tasks import Task
+from gpupipe.tasks import CLASSIFICATION, Task
 
 if TYPE_CHECKING:
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
@@ -102,6 +104,13 @@ class FittedLinear(FittedModel):
         has_one_logit = task == "binary" and len(self.estimator.coef) == 1
         name = "compiled dot product" if engine == "numba" else "dot product in NumPy"
         return RowEstimator(name, predict_positive if has_one_logit else predict)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return exact Shapley values for independent columns."""
+        from gpupipe.models.fitted.contributions.linear import LinearExplainer
+
+        scale: Scale = "log-odds" if self.task in CLASSIFICATION else "score"
+        return LinearExplainer(*self.estimator, background(), scale, self.n_margins)
 
     def _scores(self, X: Array) -> Array:
         """Return the scores, float64, shape (n, outputs)."""

@@ -16,9 +16,10 @@ from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
+    from gpupipe.models.fitted.contributions.base import Explainer
     from gpupipe.models.fitted.rows.estimator import RowEstimator
     from gpupipe.tensors.receipt import Receipt
-    from gpupipe.typing import Array
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 OF_ALL = ("task", "feature_names", "n_classes")  # of a model's description: known from that of the whole
@@ -72,6 +73,17 @@ class FittedParts(FittedModel):
     @abstractmethod
     def _rows(self, engine: HostEngine) -> RowEstimator:
         """Return the row estimator of portable models with column names."""
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return the margins of all models, one after the other."""
+        from gpupipe.models.fitted.contributions.combined import PartsExplainer
+
+        return PartsExplainer([model.explainer(background) for model in self.portable().models])
+
+    @property
+    def n_margins(self) -> int:
+        """Number of margins of all models."""
+        return sum(model.n_margins for model in self.models)
 
     def with_library(self) -> FittedModel:
         """Return the models whose predictions are those of their libraries."""

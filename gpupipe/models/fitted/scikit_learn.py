@@ -22,7 +22,8 @@ from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING, boosting_sco
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 # Some estimators copy their input as float64; with blocks of rows, the copy roughly fits into the cache.
@@ -97,6 +98,17 @@ class FittedSklearn(FittedModel):
                 return self._predict(np.asfortranarray(X))
 
         return RowEstimator("scikit-learn", predict)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return exact Shapley values of forests and histogram boosting; sampled ones of other models."""
+        from gpupipe.models.fitted.contributions.trees import TreeExplainer, explained_boosting, explained_forest
+
+        name, trees = type(self.estimator).__name__, None
+        if name in FORESTS:
+            trees = explained_forest(self.estimator, self.task in CLASSIFICATION)
+        elif name in HIST_BOOSTING:
+            trees = explained_boosting(self.estimator)
+        return super().explainer(background) if trees is None else TreeExplainer(trees, self.n_margins, background)
 
     def _tree_walk(self, engine: HostEngine) -> Callable[[Any], Prediction] | None:
         estimator, name = self.estimator, type(self.estimator).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,8 @@ from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
     from gpupipe.models.files.xgboost.trees import XGBoostTrees
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer
+    from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
 
 
@@ -76,6 +78,14 @@ class FittedXGBoost(FittedModel):
         if isinstance(stored, StoredBooster) and (document := stored.take_document()) is not None:
             return trees_of(document)
         return read_trees(self._raw, self._description)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return exact Shapley values of the trees, as XGBoost defines them."""
+        from gpupipe.models.files.xgboost.trees import XGBoostTrees
+        from gpupipe.models.fitted.contributions.trees import TreeExplainer, explained_xgboost
+
+        trees = XGBoostTrees.of(read_model(self._raw, self._description))
+        return TreeExplainer(explained_xgboost(trees), self.n_margins, background)
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`; NaN is a missing value."""

@@ -18,6 +18,7 @@ from gpupipe.errors import ArtifactError, PredictionWarning
 from gpupipe.io.settings import TableSource
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
@@ -264,6 +265,37 @@ class LoadedModel(ABC):
         names = [*copied.column_names, *table.column_names]
         return pa.table([*copied.columns, *table.columns], names=names)
 
+    def explain(
+        self,
+        data: Any,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+        *,
+        interactions: bool = False,
+    ) -> Explanation:
+        """Return how much each input column contributes to each prediction.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        interactions : bool
+            Compute the interactions of all pairs of columns as well.
+
+        Returns
+        -------
+        Explanation
+            Exact Shapley values for trees and linear models, approximations for other models; the base and the
+            contributions of a row always sum to its margin.
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; ConfigError also if interactions are requested of a model that does not consist of trees,
+            DataError if the model predicts clusters or an embedding.
+        """
+        return self._explanation_of(rows_to_predict(self, data, tables, as_of), interactions)
+
     @overload
     def transform(
         self,
@@ -363,6 +395,10 @@ class LoadedModel(ABC):
     @abstractmethod
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         """Return the calibrated prediction of rows, and the report on their values."""
+
+    @abstractmethod
+    def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
+        """Return the explanation of rows."""
 
     @abstractmethod
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -22,6 +23,7 @@ from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted, predict_loaded
 from gpupipe.models.fitted.device import matrix_on_host
 from gpupipe.models.fitted.prediction import join_predictions
+from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
@@ -43,9 +45,13 @@ from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.pipeline.explain.compute import ModelExplainer
     from gpupipe.pipeline.scorer.scorer import Scorer
     from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
+
+
+EXPLAINED_ROWS = 65_536  # rows whose feature matrix is in memory at once in an explanation
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -148,6 +154,24 @@ class Model(LoadedModel):
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         return predict_rows(self, rows)
+
+    @cached_property
+    def explainer(self) -> ModelExplainer:
+        """Explanations of rows of the feature matrix; made once."""
+        from gpupipe.pipeline.explain.compute import ModelExplainer
+
+        return ModelExplainer.of(self)
+
+    def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
+        def explain(start: int, stop: int) -> Explanation:
+            table, _ = encode_rows(self, rows.between(start, stop))
+            X = matrix_on_host(self.features.transform(table, self.backend, self.engine), self.backend)
+            return self.explainer.explain(X, interactions=interactions)
+
+        n_rows = rows.arrow.num_rows
+        if self.features.derivation is not None or n_rows == 0:  # a history must stay in one batch
+            return explain(0, n_rows)
+        return join_explanations(map_row_ranges(explain, n_rows, self.backend, "explain", EXPLAINED_ROWS))
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         table, report = encode_rows(self, rows)

@@ -47,6 +47,8 @@ class TreeArrays(NamedTuple):
         Position of the categories in `CategoryWords`; 0 unless the node splits by categories.
     value : array, shape (n_nodes, m)
         The m numbers of each leaf.
+    cover : array of float, optional
+        Weight of the training rows in each node; None if it is not needed.
     """
 
     left: HostArray
@@ -56,6 +58,7 @@ class TreeArrays(NamedTuple):
     missing: HostArray
     words: HostArray
     value: HostArray
+    cover: HostArray | None = None
 
 
 class PackedTrees(NamedTuple):
@@ -74,6 +77,8 @@ class PackedTrees(NamedTuple):
     width : int
         Length of a row's table: 1 number for leaves, then each column once for splits that send missing values to the
         left, once for those that send them to the right, and, if there are categorical splits, once for these.
+    cover : array of float64, shape (n_nodes,), optional
+        Weight of the training rows in each node; None if it is not known.
     """
 
     nodes: HostArray
@@ -82,6 +87,7 @@ class PackedTrees(NamedTuple):
     values: HostArray
     n_columns: int
     width: int
+    cover: HostArray | None = None
 
 
 class CategoryWords:
@@ -195,7 +201,8 @@ def pack_trees(
     trees["root"], trees["depth"], trees["output"] = position[roots], depths, outputs
     values = np.ascontiguousarray(arrays.value[order[is_leaf]])
     width = 1 + n_columns * (3 if len(words) > 1 else 2)
-    return PackedTrees(nodes, trees, words, values, n_columns, width)
+    cover = None if arrays.cover is None else arrays.cover[order].astype(np.float64)
+    return PackedTrees(nodes, trees, words, values, n_columns, width, cover)
 
 
 def join_forests(

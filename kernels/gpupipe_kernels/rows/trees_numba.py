@@ -26,7 +26,7 @@ _LOWEST, _HIGHEST = int32(LOWEST), int32(HIGHEST)
 
 
 @array_formula
-def _fill_table(X: Any, row: Any, words: Any, table: Any) -> None:
+def fill_table(X: Any, row: Any, words: Any, table: Any) -> None:
     """Write the numbers of a row that nodes compare: see `gpupipe_kernels.rows.trees.PackedTrees`."""
     d = X.shape[1]
     table[0] = _LOWEST
@@ -48,23 +48,50 @@ def _fill_table(X: Any, row: Any, words: Any, table: Any) -> None:
 
 
 @array_formula
+def side_of(number: Any, node: Any, words: Any) -> Any:
+    """Return 0 if a row with this number goes to the left at a node, 1 if to the right; int32."""
+    if node.words > int32(0):
+        word = number >> int32(5)
+        word = word if word < node.code else node.code
+        return int32(uint32(words[node.words + word] >> uint32(number & int32(31))) & uint32(1))
+    return int32(number > node.code)
+
+
+@array_formula
 def _leaf(table: Any, nodes: Any, words: Any, root: Any, depth: Any) -> Any:
     """Return the position of the values of the leaf that a row reaches in a tree."""
     at = root
     for _ in range(depth):
         node = nodes[at]
-        number = table[node.column]
-        if node.words > int32(0):
-            word = number >> int32(5)
-            word = word if word < node.code else node.code
-            bit = uint32(words[node.words + word] >> uint32(number & int32(31))) & uint32(1)
-            to = int32(node.child + int32(bit))
-        else:
-            to = int32(node.child + int32(number > node.code))
+        to = int32(node.child + side_of(table[node.column], node, words))
         if to == at:  # a leaf
             break
         at = to
     return nodes[at].code
+
+
+@host_walk
+def count_rows(X: Any, nodes: Any, trees: Any, words: Any, table: Any, counts: Any) -> None:
+    """Add to `counts` the number of rows that reach each node.
+
+    Parameters
+    ----------
+    X : array of float32, shape (n, d), C-contiguous
+    nodes, trees, words : array
+        As in `gpupipe_kernels.rows.trees.PackedTrees`.
+    table : array of int32, shape (width,)
+        Memory for the numbers of a row.
+    counts : array of float64, shape (n_nodes,)
+    """
+    for row in range(X.shape[0]):
+        fill_table(X, row, words, table)
+        for t in range(trees.shape[0]):
+            at = trees[t].root
+            counts[at] += 1.0
+            while nodes[at].child != at:
+                node = nodes[at]
+                at = int32(node.child + side_of(table[node.column], node, words))
+                counts[at] += 1.0
 
 
 @formula
@@ -91,7 +118,7 @@ def add_float32(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
     """
     n_outputs = out.shape[1]
     for row in range(X.shape[0]):
-        _fill_table(X, row, words, table)
+        fill_table(X, row, words, table)
         if n_outputs == 1:
             total = float32(out[row, 0])
             for t in range(trees.shape[0]):
@@ -136,7 +163,7 @@ def add_forests_float32(
     """
     n_models, n_outputs = ends.shape[0], out.shape[1]
     for row in range(X.shape[0]):
-        _fill_table(X, row, words, table)
+        fill_table(X, row, words, table)
         start = int64(0)
         for model in range(n_models):
             at = row * n_models + model
@@ -192,7 +219,7 @@ def add_float64(X: Any, nodes: Any, trees: Any, words: Any, values: Any, table: 
         First term of each sum; overwritten with the sums.
     """
     for row in range(X.shape[0]):
-        _fill_table(X, row, words, table)
+        fill_table(X, row, words, table)
         for t in range(trees.shape[0]):
             output = int64(trees[t].output)
             leaf = _leaf(table, nodes, words, trees[t].root, trees[t].depth)

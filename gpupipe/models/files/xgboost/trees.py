@@ -172,6 +172,7 @@ def _pack(
         missing=np.where(joined("default_left") == 1, LEFT, RIGHT),
         words=join_nodes([_positions(tree, categories) for tree in trees]),
         value=value.astype(np.float32),
+        cover=join_nodes([tree["sum_hessian"].astype(np.float32) for tree in trees]),
     )
     return pack_trees(arrays, shifts[:-1], outputs, categories, n_columns)
 

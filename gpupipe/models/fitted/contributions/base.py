@@ -1,14 +1,17 @@
-"""`Contributions`: Shapley values of the columns of a feature matrix."""
+"""`Contributions`: Shapley values of the columns of a feature matrix, and `Explainer`, which computes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:
-    from gpupipe.typing import HostArray
+from gpupipe.errors import ConfigError
 
-# Scale of what is explained. A score is a value of the target, or the score by which a ranking orders rows.
+if TYPE_CHECKING:
+    from gpupipe.typing import Array
+
+# What a margin is. A score is a value of the target, or the score by which a ranking orders rows.
 Scale = Literal["log-odds", "probability", "score", "log of the value"]
 Method = Literal["exact trees", "exact linear", "expected gradients", "sampled permutations", "weighted sum"]
 
@@ -25,17 +28,55 @@ class Contributions:
     base : array of float64, shape (n_margins,)
         Expected margins, over the training rows or over the background rows.
     scale : Scale
-        Of the margins. Binary classification has one margin; several classes have one per class in ``classes``;
-        quantiles one per level, before they are sorted; several targets those of each target.
-    method : Method
+        Binary classification has one margin, that of class 1; several classes have one per class that occurred in
+        training; quantiles one per level, before they are sorted; several targets those of each target.
     """
 
-    values: HostArray
-    base: HostArray
+    values: Array
+    base: Array
     scale: Scale
-    method: Method
 
-    def margins(self) -> HostArray:
-        """Return the explained margins, float64, shape (n, n_margins)."""
-        margins: HostArray = self.base + self.values.sum(axis=2)
+    @property
+    def margins(self) -> Array:
+        """The explained margins, float64, shape (n, n_margins)."""
+        margins: Array = self.base + self.values.sum(axis=2)
         return margins
+
+
+class Explainer(ABC):
+    """Contributions of the columns of the matrix of one model. Its methods are thread-safe."""
+
+    @property
+    @abstractmethod
+    def method(self) -> Method:
+        """How the contributions are computed."""
+
+    @abstractmethod
+    def contributions(self, X: Array) -> Contributions:
+        """Return the contributions to the margins of rows, float32, shape (n, d)."""
+
+    def interactions(self, X: Array) -> Array:
+        """Return the interactions of columns in rows, float64, shape (n, n_margins, d, d).
+
+        The sum over the last axis is the contribution of a column, and ``[:, :, i, j]`` is half of the interaction of
+        columns i and j; see Lundberg et al., "From local explanations to global understanding with explainable AI for
+        trees", Nature Machine Intelligence 2 (2020) 56.
+
+        Raises
+        ------
+        ConfigError
+            If the model does not consist of trees.
+        """
+        raise ConfigError("interactions are computed for models that consist of trees", fix="leave interactions out")
+
+
+def as_multiclass(found: Contributions, n_margins: int) -> Contributions:
+    """Return the contributions with one margin per class; one margin of two classes becomes that of the second."""
+    import numpy as np
+
+    if found.values.shape[1] == n_margins:
+        return found
+    first = 1.0 - found.base if found.scale == "probability" else np.zeros(1)
+    other = -found.values if found.scale == "probability" else np.zeros_like(found.values)
+    values = np.concatenate([other, found.values], axis=1)
+    return replace(found, values=values, base=np.concatenate([first, found.base]))

@@ -42,6 +42,12 @@ def tree_sums(trees: CatBoostTrees, engine: HostEngine) -> Callable[[Any], HostA
     return sums
 
 
+def test_outcomes(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]:
+    """Return the function from rows to the outcome of each test: bool, shape (n, n_tests)."""
+    outcomes = _Tests(trees).outcomes
+    return lambda X: outcomes(X)[:, :-1]
+
+
 def _numpy_leaves(trees: CatBoostTrees) -> Callable[[HostArray], HostArray]:
     from gpupipe_kernels.rows.oblivious import NumpyObliviousTrees, ObliviousTrees
 

@@ -47,7 +47,7 @@ def forest_means(forest: Any, engine: HostEngine) -> Callable[[HostArray], HostA
     import numpy as np
 
     n_trees, n_outputs = len(forest.estimators_), int(getattr(forest, "n_classes_", 1))
-    sums = tree_sums(_pack(forest), np.zeros(n_outputs), engine)
+    sums = tree_sums(pack_forest(forest), np.zeros(n_outputs), engine)
     takes_missing = forest.estimators_[0]._support_missing_values(np.zeros((1, forest.n_features_in_), np.float32))
 
     def means(X: HostArray) -> HostArray:
@@ -60,7 +60,8 @@ def forest_means(forest: Any, engine: HostEngine) -> Callable[[HostArray], HostA
     return means
 
 
-def _pack(forest: Any) -> PackedTrees:
+def pack_forest(forest: Any) -> PackedTrees:
+    """Return the trees of a forest; the values of a leaf are the shares of the classes, or one number."""
     import numpy as np
 
     from gpupipe_kernels.rows.trees import LEFT, RIGHT, CategoryWords, TreeArrays, at_most, join_nodes, pack_trees
@@ -78,6 +79,7 @@ def _pack(forest: Any) -> PackedTrees:
         missing=np.where(missing != 0, LEFT, RIGHT),
         words=np.zeros(len(threshold), np.int64),
         value=join_nodes([tree.value[:, 0, :n_outputs] for tree in trees]),
+        cover=join_nodes([tree.weighted_n_node_samples for tree in trees]),
     )
     outputs = np.zeros(len(trees), np.int64)
     return pack_trees(arrays, shifts[:-1], outputs, CategoryWords(is_exact=True), forest.n_features_in_)

@@ -24,12 +24,13 @@ def boosting_scores(boosting: Any, engine: HostEngine) -> Callable[[HostArray], 
     """
     import numpy as np
 
-    encodings = _encodings(boosting)
-    if any((values < 0).any() or (values > MAX_CATEGORY - 1).any() or (values % 1).any() for values, _ in encodings):
+    packed = pack_boosting(boosting)
+    if packed is None:
         return None
     start = 0.0 + np.asarray(boosting._baseline_prediction, np.float64).reshape(-1)
-    sums = tree_sums(_pack(boosting, encodings), start, engine)
-    is_category = np.asarray(boosting.is_categorical_) if encodings else np.zeros(boosting.n_features_in_, bool)
+    sums = tree_sums(packed, start, engine)
+    has_categories = boosting._preprocessor is not None
+    is_category = np.asarray(boosting.is_categorical_) if has_categories else np.zeros(boosting.n_features_in_, bool)
 
     def scores(X: HostArray) -> HostArray:
         if np.isinf(X).any(where=is_category):
@@ -76,11 +77,15 @@ def _encodings(boosting: Any) -> list[tuple[HostArray, HostArray]]:
     return found
 
 
-def _pack(boosting: Any, encodings: list[tuple[HostArray, HostArray]]) -> PackedTrees:
+def pack_boosting(boosting: Any) -> PackedTrees | None:
+    """Return the trees of a model; None if a category is not an integer from 0 to 65,535."""
     import numpy as np
 
     from gpupipe_kernels.rows.trees import LEAF, LEFT, RIGHT, CategoryWords, TreeArrays, at_most, join_nodes, pack_trees
 
+    encodings = _encodings(boosting)
+    if any((values < 0).any() or (values > MAX_CATEGORY - 1).any() or (values % 1).any() for values, _ in encodings):
+        return None
     n_columns = boosting.n_features_in_
     column_of = np.arange(n_columns)
     if boosting._preprocessor is not None:  # it reorders the columns, categories first
@@ -113,6 +118,7 @@ def _pack(boosting: Any, encodings: list[tuple[HostArray, HostArray]]) -> Packed
         missing=np.where(nodes["missing_go_to_left"] != 0, LEFT, RIGHT),
         words=join_nodes(positions),
         value=nodes["value"][:, None],
+        cover=nodes["count"],
     )
     return pack_trees(arrays, shifts[:-1], np.array(outputs, np.int64), words, n_columns)
 

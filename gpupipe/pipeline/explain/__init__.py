@@ -1,0 +1,7 @@
+"""Explanations: why a model predicts what it predicts, by input column.
+
+``folding``      from columns of the feature matrix to input columns
+``compute``      explanation of rows by a loaded model
+``explanation``  the result
+``tables``       as columns of an output table
+"""

@@ -1,0 +1,73 @@
+"""Folding of contributions of matrix columns to input columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.features.program.fitted import FittedFeatures
+
+HISTORY = "history"  # of features that are computed from other rows of the main table
+
+
+@dataclass(frozen=True)
+class Folding:
+    """Division of the contributions of matrix columns among input columns.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Input columns; a further table has its name as one column, and other rows of the main table are ``history``.
+    shares : array of float64, shape (d, n_columns)
+        Share of each input column in each matrix column.
+    divided : mapping of str to tuple of str
+        Matrix columns that are computed from several input columns, such as crosses, with these columns; each gets an
+        equal share.
+    """
+
+    columns: tuple[str, ...]
+    shares: Array
+    divided: dict[str, tuple[str, ...]]
+
+    @staticmethod
+    def of(features: FittedFeatures) -> Folding:
+        """Return the folding of the matrix of `features`."""
+        sources = [_sources(features, feature.inputs) or (feature.name,) for feature in features.features]
+        columns = {name: None for name in features.inputs if any(name in own for own in sources)}
+        columns |= dict.fromkeys(name for own in sources for name in own)
+        place = {name: i for i, name in enumerate(columns)}
+        shares = np.zeros((len(sources), len(columns)))
+        for i, own in enumerate(sources):
+            shares[i, [place[name] for name in own]] = 1.0 / len(own)
+        pairs = zip(features.features, sources, strict=True)
+        return Folding(tuple(columns), shares, {feature.name: own for feature, own in pairs if len(own) > 1})
+
+    def fold(self, values: Array) -> Array:
+        """Return contributions by input column, shape (..., n_columns), from those by matrix column, shape (..., d)."""
+        folded: Array = values @ self.shares
+        return folded
+
+    def fold_pairs(self, values: Array) -> Array:
+        """Return interactions of input columns, shape (..., n_columns, n_columns), from those of matrix columns."""
+        folded: Array = self.shares.T @ values @ self.shares
+        return folded
+
+
+def _sources(features: FittedFeatures, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the input columns, further tables or ``history`` that a matrix column is computed from."""
+    derivation, found = features.derivation, dict[str, None]()
+    for name in inputs:
+        made = () if derivation is None else derivation.made.get(name, ())
+        tables = [table for table in (derivation.tables if derivation else ()) if any(
+            column.startswith(f"{table}.") for column in made
+        )]  # fmt: skip
+        if tables or not made:
+            found |= dict.fromkeys(tables or [name])
+        else:
+            found[made[0] if len(made) == 1 else HISTORY] = None
+    return tuple(found)
