@@ -45,10 +45,18 @@ class Network(nn.Module):
 
         Scores are logits for classification (one output for two classes), and the standardized target for regression.
         """
+        return self.score_tokens(self.embed(numbers, ids))
+
+    def embed(self, numbers: Tensor, ids: Tensor | None) -> Tensor:
+        """Return the tokens of rows, one vector per column, shape (n, n_tokens, embedding_size)."""
         tokens = [] if self.numbers is None else [self.numbers(numbers)]
         if self.categories is not None:
             tokens.append(self.categories(ids))
-        return self.head(self.body(torch.cat(tokens, dim=1)))
+        return torch.cat(tokens, dim=1)
+
+    def score_tokens(self, tokens: Tensor) -> Tensor:
+        """Return scores, shape (n, n_outputs), of tokens."""
+        return self.head(self.body(tokens))
 
 
 class ResidualBlock(nn.Module):

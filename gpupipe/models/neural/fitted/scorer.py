@@ -59,10 +59,14 @@ class Served(nn.Module):
         in each row; of several targets, values and logits. An id out of range is treated as 0, a missing value, so that
         no look-up leaves the table.
         """
-        numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
-        known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)
-        score: Tensor = self.network(numbers, known if self.architecture.cardinalities else None)
+        score: Tensor = self.network(*self.split(X))
         if self.task in CLASSIFICATION:
             return score
         values = score.double() * self.scale + self.center
         return values.sort(dim=1).values if self.task == "quantile" else values
+
+    def split(self, X: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the numbers of rows, float32, and their ids, int32, which are None without categorical columns."""
+        numbers, ids = X[:, : self.n_numbers], X[:, self.n_numbers :]
+        known = torch.where((ids >= 0) & (ids < self.n_ids), ids, 0.0).to(torch.int32)
+        return numbers, known if self.architecture.cardinalities else None
