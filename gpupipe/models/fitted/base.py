@@ -100,6 +100,11 @@ class FittedModel(ABC):
         return RowEstimator(LIBRARIES.get(self.library, self.library), self.predict)
 
     @property
+    def has_classes(self) -> bool:
+        """True for classification, also of several targets."""
+        return ({target.task for target in self.targets} or {self.task}) <= CLASSIFICATION
+
+    @property
     def n_margins(self) -> int:
         """Number of margins that `explainer` explains: one, or one per class, quantile or column of several targets."""
         return len(self.classes) if self.task == "multiclass" else self.n_outputs or 1

@@ -12,7 +12,7 @@ from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel, logistic
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.rows.estimator import RowEstimator
-from gpupipe.tasks import CLASSIFICATION, Task
+from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
     from gpupipe.models.fitted.contributions.base import Explainer, Scale
@@ -109,8 +109,8 @@ class FittedLinear(FittedModel):
         """Return exact Shapley values for independent columns."""
         from gpupipe.models.fitted.contributions.linear import LinearExplainer
 
-        scale: Scale = "log-odds" if self.task in CLASSIFICATION else "score"
-        return LinearExplainer(*self.estimator, background(), scale, self.n_margins)
+        scale: Scale = "log-odds" if self.has_classes else "score"
+        return LinearExplainer(self.estimator.coef, self.estimator.intercept, background(), scale, self.n_margins)
 
     def _scores(self, X: Array) -> Array:
         """Return the scores, float64, shape (n, outputs)."""

@@ -100,10 +100,20 @@ class FittedSklearn(FittedModel):
         return RowEstimator("scikit-learn", predict)
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
-        """Return exact Shapley values of forests and histogram boosting; sampled ones of other models."""
+        """Return exact Shapley values of trees, naive Bayes and linear classifiers; sampled ones of other models."""
+        from gpupipe.models.fitted.contributions.linear import (
+            LinearExplainer,
+            NaiveBayesExplainer,
+            calibrated_coefficients,
+        )
         from gpupipe.models.fitted.contributions.trees import TreeExplainer, explained_boosting, explained_forest
 
         name, trees = type(self.estimator).__name__, None
+        if name == "GaussianNB":
+            return NaiveBayesExplainer(self.estimator, background(), self.n_margins)
+        if self.task == "binary" and type(self._innermost).__name__ == "LinearSVC":
+            coef, intercept = calibrated_coefficients(self.estimator)
+            return LinearExplainer(coef, intercept, background(), "log-odds", self.n_margins)
         if name in FORESTS:
             trees = explained_forest(self.estimator, self.task in CLASSIFICATION)
         elif name in HIST_BOOSTING:

@@ -15,7 +15,7 @@ from gpupipe.models.fitted.contributions.base import Explainer
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.folding import Folding
 from gpupipe.pipeline.goal import Goal
-from gpupipe.typing import Array
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
@@ -43,7 +43,9 @@ class ModelExplainer:
         If the task has no predictions to explain: clusters and embeddings.
     """
 
-    def __init__(self, goal: Goal, folding: Folding, estimator: FittedModel, background: Callable[[], Array]) -> None:
+    def __init__(
+        self, goal: Goal, folding: Folding, estimator: FittedModel, background: Callable[[], HostArray]
+    ) -> None:
         if goal.task not in EXPLAINED:
             raise DataError(
                 f"a model of the task {goal.task} has no predictions to explain",
@@ -58,7 +60,7 @@ class ModelExplainer:
         """Return the explanations of a loaded model."""
         return ModelExplainer(model.goal, Folding.of(model.features), model.estimator, lambda: recorded_matrix(model))
 
-    def explain(self, X: Array, *, interactions: bool = False) -> Explanation:
+    def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
 
         Raises
@@ -71,9 +73,9 @@ class ModelExplainer:
         starts = range(0, max(1, len(X)), step)
         return join_explanations([self._explain(X[start : start + step], interactions) for start in starts])
 
-    def _explain(self, X: Array, interactions: bool) -> Explanation:
+    def _explain(self, X: HostArray, interactions: bool) -> Explanation:
         found = self._explainer.contributions(X)
-        values: Array = np.moveaxis(self._folding.fold(found.values), 1, 2)
+        values: HostArray = np.moveaxis(self._folding.fold(found.values), 1, 2)
         base: Any = found.base
         pairs = None
         if interactions:
@@ -106,7 +108,7 @@ def output_names(goal: Goal, estimator: FittedModel) -> tuple[str, ...]:
     return tuple(names)
 
 
-def recorded_matrix(model: Model) -> Array:
+def recorded_matrix(model: Model) -> HostArray:
     """Return the feature matrix of the recorded rows of the run, float32, shape (n, d).
 
     Raises

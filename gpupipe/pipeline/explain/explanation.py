@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.typing import Array
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,21 +70,21 @@ class Explanation:
     """
 
     columns: tuple[str, ...]
-    values: Array
+    values: HostArray
     base: Any
     outputs: tuple[str, ...]
     scale: Scale
     method: Method
     divided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    interactions: Array | None = None
+    interactions: HostArray | None = None
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
-    def margins(self) -> Array:
+    def margins(self) -> HostArray:
         """The explained margins, float64, shape (n,) or (n, n_margins)."""
-        margins: Array = self.base + self.values.sum(axis=1)
+        margins: HostArray = self.base + self.values.sum(axis=1)
         return margins
 
     def importances(self) -> pd.Series:
@@ -128,7 +128,7 @@ class Explanation:
             for row, chosen in zip(values, order, strict=True)
         ]
 
-    def _of(self, output: str | None) -> Array:
+    def _of(self, output: str | None) -> HostArray:
         if not self.outputs:
             return self.values
         if output not in self.outputs:
@@ -150,9 +150,9 @@ class Explanation:
         return f"<p>{len(self):,} rows, {html.escape(self.method)}</p><table>{head}{body}{rest}</table>"
 
 
-def strongest_columns(values: Array, n: int) -> Array:
+def strongest_columns(values: HostArray, n: int) -> HostArray:
     """Return the positions of the `n` largest absolute values of each row, largest first: int64, shape (n_rows, n)."""
-    order: Array = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :n]
+    order: HostArray = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :n]
     return order
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpupipe.typing import Array
+from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
@@ -31,7 +31,7 @@ class Folding:
     """
 
     columns: tuple[str, ...]
-    shares: Array
+    shares: HostArray
     divided: dict[str, tuple[str, ...]]
 
     @staticmethod
@@ -47,14 +47,14 @@ class Folding:
         pairs = zip(features.features, sources, strict=True)
         return Folding(tuple(columns), shares, {feature.name: own for feature, own in pairs if len(own) > 1})
 
-    def fold(self, values: Array) -> Array:
+    def fold(self, values: HostArray) -> HostArray:
         """Return contributions by input column, shape (..., n_columns), from those by matrix column, shape (..., d)."""
-        folded: Array = values @ self.shares
+        folded: HostArray = values @ self.shares
         return folded
 
-    def fold_pairs(self, values: Array) -> Array:
+    def fold_pairs(self, values: HostArray) -> HostArray:
         """Return interactions of input columns, shape (..., n_columns, n_columns), from those of matrix columns."""
-        folded: Array = self.shares.T @ values @ self.shares
+        folded: HostArray = self.shares.T @ values @ self.shares
         return folded
 
 

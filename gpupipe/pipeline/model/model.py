@@ -164,9 +164,11 @@ class Model(LoadedModel):
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
         def explain(start: int, stop: int) -> Explanation:
+            import numpy as np
+
             table, _ = encode_rows(self, rows.between(start, stop))
             X = matrix_on_host(self.features.transform(table, self.backend, self.engine), self.backend)
-            return self.explainer.explain(X, interactions=interactions)
+            return self.explainer.explain(np.asarray(X), interactions=interactions)
 
         n_rows = rows.arrow.num_rows
         if self.features.derivation is not None or n_rows == 0:  # a history must stay in one batch

@@ -13,6 +13,7 @@ from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
+from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
@@ -117,6 +118,13 @@ class UntrustedModel(LoadedModel):
             else 16 * n_rows * max(1, self.goal.n_classes, self.goal.n_outputs)
         )
         return self._request("predict", rows, read, n_bytes)
+
+    def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
+        raise ConfigError(
+            "an untrusted model is not explained",
+            where=str(self.folder),
+            fix="load it without `untrusted` if you trust its author",
+        )
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         n_rows, n_features = rows.arrow.num_rows, len(self.feature_names)

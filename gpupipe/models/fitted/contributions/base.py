@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from gpupipe.errors import ConfigError
 
 if TYPE_CHECKING:
-    from gpupipe.typing import Array
+    from gpupipe.typing import HostArray
 
 # What a margin is. A score is a value of the target, or the score by which a ranking orders rows.
 Scale = Literal["log-odds", "probability", "score", "log of the value"]
@@ -32,14 +32,14 @@ class Contributions:
         training; quantiles one per level, before they are sorted; several targets those of each target.
     """
 
-    values: Array
-    base: Array
+    values: HostArray
+    base: HostArray
     scale: Scale
 
     @property
-    def margins(self) -> Array:
+    def margins(self) -> HostArray:
         """The explained margins, float64, shape (n, n_margins)."""
-        margins: Array = self.base + self.values.sum(axis=2)
+        margins: HostArray = self.base + self.values.sum(axis=2)
         return margins
 
 
@@ -52,10 +52,10 @@ class Explainer(ABC):
         """How the contributions are computed."""
 
     @abstractmethod
-    def contributions(self, X: Array) -> Contributions:
+    def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the margins of rows, float32, shape (n, d)."""
 
-    def interactions(self, X: Array) -> Array:
+    def interactions(self, X: HostArray) -> HostArray:
         """Return the interactions of columns in rows, float64, shape (n, n_margins, d, d).
 
         The sum over the last axis is the contribution of a column, and ``[:, :, i, j]`` is half of the interaction of

@@ -14,7 +14,7 @@ from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
     from gpupipe.models.fitted.ensemble import FittedEnsemble
-    from gpupipe.typing import Array
+    from gpupipe.typing import HostArray
 
 N_POINTS = 64  # of the quadrature between the base and the margins of several classes
 
@@ -36,13 +36,13 @@ class PartsExplainer(Explainer):
         methods = {part.method for part in self._parts}
         return methods.pop() if len(methods) == 1 else "weighted sum"
 
-    def contributions(self, X: Array) -> Contributions:
+    def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the margins of rows; see `Explainer`."""
         found = [part.contributions(X) for part in self._parts]
         values = np.concatenate([each.values for each in found], axis=1)
         return replace(found[0], values=values, base=np.concatenate([each.base for each in found]))
 
-    def interactions(self, X: Array) -> Array:
+    def interactions(self, X: HostArray) -> HostArray:
         """Return the interactions of columns in rows; see `Explainer`."""
         return np.concatenate([part.interactions(X) for part in self._parts], axis=1)
 
@@ -63,7 +63,7 @@ class EnsembleExplainer(Explainer):
 
     method: Method = "weighted sum"
 
-    def __init__(self, ensemble: FittedEnsemble, background: Callable[[], Array]) -> None:
+    def __init__(self, ensemble: FittedEnsemble, background: Callable[[], HostArray]) -> None:
         self._ensemble = ensemble
         self._members = [
             (member, model, model.explainer(lambda member=member: member.select(background())))  # type: ignore[misc]
@@ -71,14 +71,14 @@ class EnsembleExplainer(Explainer):
             for model in member.models
         ]
 
-    def contributions(self, X: Array) -> Contributions:
+    def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the outputs of rows; see `Explainer`."""
         ensemble = self._ensemble
         is_classifier = ensemble.task in CLASSIFICATION
         n_margins = ensemble.n_classes if ensemble.task == "multiclass" else 1
         values, base = np.zeros((len(X), n_margins, X.shape[1])), np.zeros(n_margins)
         for member, model, explainer in self._members:
-            own = to_outputs(explainer.contributions(member.select(X)))
+            own = to_outputs(explainer.contributions(np.asarray(member.select(X))))
             margins = list(model.classes) if ensemble.task == "multiclass" else [0]
             columns = np.asarray(member.columns)
             values[:, np.asarray(margins)[:, None], columns] += member.weight_of_model * own.values
@@ -101,24 +101,28 @@ def to_outputs(found: Contributions) -> Contributions:
     if found.scale == "log of the value":
         return Contributions(values * _slope(np.exp, base, margins)[:, :, None], np.exp(base), "score")
     if values.shape[1] == 1:
-        slope = _slope(lambda score: logistic(score.ravel()).reshape(score.shape), base, margins)
-        return Contributions(values * slope[:, :, None], logistic(base), "probability")
+        slope = _slope(_probability, base, margins)
+        return Contributions(values * slope[:, :, None], _probability(base), "probability")
     derivatives = _mean_derivatives(base, margins)
     outputs = np.einsum("nck,nkd->ncd", derivatives, values, optimize=True)
-    return Contributions(outputs, class_probability(base[None])[0], "probability")
+    return Contributions(outputs, np.asarray(class_probability(base[None]))[0], "probability")
 
 
-def _slope(output: Callable[[Array], Array], base: Array, margins: Array) -> Array:
+def _probability(score: HostArray) -> HostArray:
+    return np.asarray(logistic(score))
+
+
+def _slope(output: Callable[[HostArray], HostArray], base: HostArray, margins: HostArray) -> HostArray:
     """Return the change of an output per change of its margin, float64, shape (n, n_margins)."""
     change = margins - base
     near = np.abs(change) < 1e-9  # where rounding would decide
     middle = base + change / 2.0
     derivative = (output(middle + 1e-4) - output(middle - 1e-4)) / 2e-4
-    slope: Array = np.where(near, derivative, (output(margins) - output(base)) / np.where(near, 1.0, change))
+    slope: HostArray = np.where(near, derivative, (output(margins) - output(base)) / np.where(near, 1.0, change))
     return slope
 
 
-def _mean_derivatives(base: Array, margins: Array) -> Array:
+def _mean_derivatives(base: HostArray, margins: HostArray) -> HostArray:
     """Return the mean derivative of each probability by each margin, shape (n, n_classes, n_classes)."""
     points, weights = np.polynomial.legendre.leggauss(N_POINTS)
     n_classes = len(base)

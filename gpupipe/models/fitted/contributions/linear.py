@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
+
 if TYPE_CHECKING:
     from gpupipe.typing import HostArray
 
@@ -97,3 +99,53 @@ def calibrated_coefficients(estimator: Any) -> tuple[HostArray, HostArray]:
     coef = np.asarray(calibrated.estimator.coef_, np.float64)
     intercept = np.zeros(1) + np.asarray(calibrated.estimator.intercept_, np.float64)
     return -sigmoid.a_ * coef, -(sigmoid.a_ * intercept + sigmoid.b_)
+
+
+class LinearExplainer(Explainer):
+    """Closed form of the contributions to the margins of a linear model; see `linear_contributions`.
+
+    Parameters
+    ----------
+    coef : array of float64, shape (n_margins, d)
+    intercept : array of float64, shape (n_margins,)
+    background : array of float32, shape (n_background, d)
+    scale : Scale
+    n_margins : int
+        Number of margins; two classes have one, that of the second.
+    """
+
+    method: Method = "exact linear"
+
+    def __init__(
+        self, coef: HostArray, intercept: HostArray, background: HostArray, scale: Scale, n_margins: int
+    ) -> None:
+        self._coef, self._intercept, self._background = coef, intercept, background
+        self._scale, self._n_margins = scale, n_margins
+
+    def contributions(self, X: HostArray) -> Contributions:
+        """Return the contributions to the margins of rows; see `Explainer`."""
+        values, base = linear_contributions(self._coef, self._intercept, X, self._background)
+        return as_multiclass(Contributions(values, base, self._scale), self._n_margins)
+
+
+class NaiveBayesExplainer(Explainer):
+    """Closed form of the contributions to the log-odds of Gaussian naive Bayes; see `naive_bayes_contributions`.
+
+    Parameters
+    ----------
+    estimator : sklearn.naive_bayes.GaussianNB
+    background : array of float32, shape (n_background, d)
+    n_margins : int
+        As in `LinearExplainer`.
+    """
+
+    method: Method = "exact linear"
+
+    def __init__(self, estimator: Any, background: HostArray, n_margins: int) -> None:
+        self._parameters = estimator.theta_, estimator.var_, estimator.class_prior_
+        self._background, self._n_margins = background, n_margins
+
+    def contributions(self, X: HostArray) -> Contributions:
+        """Return the contributions to the margins of rows; see `Explainer`."""
+        values, base = naive_bayes_contributions(*self._parameters, X, self._background)
+        return as_multiclass(Contributions(values, base, "log-odds"), self._n_margins)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
+    from gpupipe.models.fitted.base import FittedModel
     from gpupipe.typing import HostArray
 
     Predict = Callable[[HostArray], HostArray]
@@ -235,3 +237,34 @@ def _players(groups: Sequence[Sequence[int]] | None, n_columns: int) -> HostArra
     player = np.empty(n_columns, np.int64)
     player[columns] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     return player
+
+
+class SampledExplainer(Explainer):
+    """Contributions to the outputs of any model, from its predictions of mixed rows; see `sampled_contributions`.
+
+    Parameters
+    ----------
+    model : FittedModel
+        On the host.
+    background : array of float32, shape (n_background, d)
+    """
+
+    method: Method = "sampled permutations"
+
+    def __init__(self, model: FittedModel, background: HostArray) -> None:
+        self._model, self._background = model, background
+
+    def contributions(self, X: HostArray) -> Contributions:
+        """Return the contributions to the outputs of rows; see `Explainer`."""
+        found = sampled_contributions(self._outputs, X, self._background)
+        scale: Scale = "probability" if self._model.has_classes else "score"
+        return Contributions(found.values, found.base, scale)
+
+    def _outputs(self, rows: HostArray) -> HostArray:
+        """Return the explained outputs of rows, float64, shape (n, n_margins)."""
+        import numpy as np
+
+        output = np.asarray(self._model.predict(rows).output, np.float64)
+        if self._model.task == "multiclass":
+            output = output[:, list(self._model.classes)]
+        return output if output.ndim > 1 else output[:, None]

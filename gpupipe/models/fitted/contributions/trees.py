@@ -13,7 +13,7 @@ from gpupipe.models.fitted.contributions.base import Contributions, Explainer, M
 if TYPE_CHECKING:
     from gpupipe.models.files.lightgbm import LightGBMTrees
     from gpupipe.models.files.xgboost.trees import XGBoostTrees
-    from gpupipe.typing import Array
+    from gpupipe.typing import HostArray
     from gpupipe_kernels.rows.links import Link
     from gpupipe_kernels.rows.trees import PackedTrees
 
@@ -42,12 +42,12 @@ class ExplainedTrees:
     """
 
     packed: PackedTrees
-    start: Array
+    start: HostArray
     scale: Scale
     factor: float = 1.0
-    read: Callable[[Array], Array] | None = None
-    players: Array | None = None
-    shares: Array | None = None
+    read: Callable[[HostArray], HostArray] | None = None
+    players: HostArray | None = None
+    shares: HostArray | None = None
 
 
 class TreeExplainer(Explainer):
@@ -65,7 +65,7 @@ class TreeExplainer(Explainer):
 
     method: Method = "exact trees"
 
-    def __init__(self, trees: ExplainedTrees, n_margins: int, background: Callable[[], Array]) -> None:
+    def __init__(self, trees: ExplainedTrees, n_margins: int, background: Callable[[], HostArray]) -> None:
         import numpy as np
 
         from gpupipe_kernels.shapley.steps import tree_steps
@@ -79,14 +79,14 @@ class TreeExplainer(Explainer):
         self._shapley = TreeShapley(tree_steps(packed, len(trees.start), trees.players))
         self._base = trees.start + self._shapley.base
 
-    def contributions(self, X: Array) -> Contributions:
+    def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the margins of rows; see `Explainer`."""
         values = self._by_blocks(self._shapley.values, X)
         if self._trees.shares is not None:
             values = values @ self._trees.shares
         return as_multiclass(Contributions(values, self._base, self._trees.scale), self._n_margins)
 
-    def interactions(self, X: Array) -> Array:
+    def interactions(self, X: HostArray) -> HostArray:
         """Return the interactions of columns in rows; see `Explainer`."""
         import numpy as np
 
@@ -98,7 +98,7 @@ class TreeExplainer(Explainer):
         d = values.shape[-1]
         return np.ascontiguousarray(found.reshape(*found.shape[:2], d, d))
 
-    def _by_blocks(self, function: Callable[[Array], Array], X: Array) -> Array:
+    def _by_blocks(self, function: Callable[[HostArray], HostArray], X: HostArray) -> HostArray:
         """Return the result of a function of rows, computed by blocks on the threads of the machine."""
         import numpy as np
 
@@ -108,11 +108,11 @@ class TreeExplainer(Explainer):
         starts = range(0, len(X), step)
         with ThreadPoolExecutor(machine.n_threads()) as pool:
             blocks = pool.map(lambda start: function(_rows(self._trees, X[start : start + step])), starts)
-            found: Array = np.concatenate(list(blocks))
+            found: HostArray = np.concatenate(list(blocks))
         return found
 
 
-def _rows(trees: ExplainedTrees, X: Array) -> Array:
+def _rows(trees: ExplainedTrees, X: HostArray) -> HostArray:
     """Return the columns that the trees read."""
     return X if trees.read is None else trees.read(X)
 
@@ -133,7 +133,7 @@ def _has_cover(packed: PackedTrees) -> bool:
     return bool((cover[packed.trees["root"]] > 0).all() and np.allclose(children, cover[inner], rtol=1e-2, atol=1e-6))
 
 
-def _counts(packed: PackedTrees, rows: Array) -> Array:
+def _counts(packed: PackedTrees, rows: HostArray) -> HostArray:
     """Return the number of rows that reach each node, float64, shape (n_nodes,)."""
     import numpy as np
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
 from gpupipe.models.neural.fitted.scorer import Served
 from gpupipe.tasks import CLASSIFICATION
 
@@ -172,3 +173,27 @@ def _complete(integrals: Tensor, missing: Tensor) -> Tensor:
     total = size.sum(dim=2, keepdim=True)
     share = torch.where(total > 0.0, size / total, 1.0 / size.shape[2])
     return integrals + missing[:, :, None] * share
+
+
+class NetworkExplainer(Explainer):
+    """Expected gradients of a network; see `expected_gradients`.
+
+    Parameters
+    ----------
+    served : Served
+        The network in evaluation mode.
+    background : array of float32, shape (n_background, d)
+    scale : Scale
+    n_margins : int
+        Number of margins; two classes have one score, that of the second.
+    """
+
+    method: Method = "expected gradients"
+
+    def __init__(self, served: Served, background: HostArray, scale: Scale, n_margins: int) -> None:
+        self._served, self._background, self._scale, self._n_margins = served, background, scale, n_margins
+
+    def contributions(self, X: HostArray) -> Contributions:
+        """Return the contributions to the scores of rows; see `Explainer`."""
+        found = expected_gradients(self._served, X, self._background)
+        return as_multiclass(Contributions(found.values, found.base, self._scale), self._n_margins)

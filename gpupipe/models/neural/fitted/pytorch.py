@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,8 @@ from gpupipe.tensors.receipt import Receipt
 
 if TYPE_CHECKING:
     from gpupipe.backends.base import Backend
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.typing import Array, HostArray
 
 
 NO_ONNX = "no ONNX file: written without one, to save time"
@@ -87,6 +88,13 @@ class FittedNeural(FittedModel):
     @cached_property
     def _on_host(self) -> FittedModel:
         return replace(self, estimator=copy.deepcopy(self.estimator).cpu(), backend=None)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return expected gradients, computed on the device of the network."""
+        from gpupipe.models.neural.fitted.contributions import NetworkExplainer
+
+        scale: Scale = "log-odds" if self.has_classes else "score"
+        return NetworkExplainer(self.estimator, background(), scale, self.n_margins)
 
     def importances(self) -> None:
         """Return None: networks have no importances."""
