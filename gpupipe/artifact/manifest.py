@@ -24,6 +24,7 @@ from gpupipe.units import MIB
 FORMAT = "gpupipe-model"
 FORMAT_VERSION = 2
 NAME = "manifest.json"
+CARD = "README.md"  # the model card: not listed and never read, so that its reader may edit it
 # Supported earlier versions, each with a function from its values to those of the next version. A change in the meaning
 # of a manifest or part needs a new version and an entry here, unless every earlier gpupipe reads it correctly.
 MIGRATIONS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ArtifactReader:
-    """A model directory whose files are all present, unaltered and listed.
+    """A model directory whose files are all present, unaltered and listed; only the model card may be unlisted.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ class ArtifactReader:
         return content
 
     def _check_listing(self) -> None:
-        listed = {manifest.NAME, *self._files}
+        allowed = {manifest.NAME, manifest.CARD, *self._files}
         for path in sorted(self.folder.iterdir()):
             if path.is_symlink() or not path.is_file():
                 raise manifest.refuse(path, "is not a regular file")
-            if path.name not in listed:
+            if path.name not in allowed:
                 fix = "move it elsewhere; a model directory may contain listed files only"
                 raise ArtifactError(f"{path.name} is not listed in {manifest.NAME}", where=str(path), fix=fix)
 

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpupipe.artifact.manifest import CARD
 from gpupipe.backends.base import Backend
 from gpupipe.backends.threads import limit_threads
 from gpupipe.errors import ConfigError, LimitError
@@ -77,7 +78,7 @@ class SentModel:
     Parameters
     ----------
     files : mapping of str to bytes
-        All files of its directory.
+        The files of its directory, without the model card.
     opener : callable
         Picklable function that opens a directory with these files and keeps none of them open.
     """
@@ -89,7 +90,8 @@ class SentModel:
     @classmethod
     def of(cls, folder: Path, opener: Opener) -> SentModel:
         """Return the model of a directory."""
-        return cls({path.name: path.read_bytes() for path in sorted(folder.iterdir())}, opener)
+        paths = (path for path in sorted(folder.iterdir()) if path.name != CARD)
+        return cls({path.name: path.read_bytes() for path in paths}, opener)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SentModel, (self.files, self.opener)

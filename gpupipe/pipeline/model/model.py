@@ -58,7 +58,7 @@ EXPLAINED_ROWS = 65_536  # rows whose feature matrix is in memory at once in an 
 class Model(LoadedModel):
     """A trained model and its features, as returned by `gpupipe.load_model`.
 
-    A model can be pickled and sent to other machines. The pickle contains the files of the model directory; unpickling
+    A model can be pickled and sent to other machines. The pickle contains the files listed in manifest.json; unpickling
     writes them to a temporary directory and checks them again.
 
     Attributes
