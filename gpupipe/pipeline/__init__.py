@@ -8,7 +8,7 @@
 ``latency``         latency of single rows;  ``candidate_latency`` that of a candidate
 ``training``        features and models of one set of rows
 ``decision``        calibration and threshold;  ``held_out_decisions`` those learned from held-out rows
-``model``           export, loading and prediction of models
+``model``           export, model card, loading and prediction of models
 ``parity``          outputs of some rows, recorded in training and compared wherever the model is loaded
 ``explanation``     importances and plots;  ``directions`` how predictions vary with a column
 ``run_report``      the report of a run

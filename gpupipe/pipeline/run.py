@@ -43,6 +43,8 @@ from gpupipe.pipeline.limits.budget import enforce_limits
 from gpupipe.pipeline.limits.memory import plan_out_of_core
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.log import JsonLog
+from gpupipe.pipeline.model.card.card import write_card
+from gpupipe.pipeline.model.card.split_record import SplitRecord, record_split
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.parity.rows import make_trial_rows
@@ -152,6 +154,7 @@ class _Execution(JobBuilder, RunSteps):
         self._resources, self._store, self._key, self._directory, self._stack = resources, store, key, directory, stack
         self._job: Job
         self._selection: Selection
+        self._split_record: SplitRecord
         self._training: CandidateTraining
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
@@ -186,6 +189,7 @@ class _Execution(JobBuilder, RunSteps):
         n_rows = sum(int(fold.test.sum()) for fold in folds)
         # Before any training.
         require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
+        self._split_record = record_split(job, folds)
         self._selection = make_selection(job, entries, folds)
 
     def training_steps(self) -> Iterable[SelectionStep]:
@@ -253,6 +257,9 @@ class _Execution(JobBuilder, RunSteps):
             )  # fmt: skip
             if parity is not None:
                 stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")
+            write_card(
+                folder / "model", job, outcome, self._split_record, self._importances, self._coverage, parity,
+            )  # fmt: skip
             with (folder / "predictions.parquet").open("wb") as file:  # Arrow itself opens only UTF-8 names
                 pq.write_table(_predictions_table(job, outcome), file)
         (folder / "config.yaml").write_text(resolved_yaml(job.config), encoding="utf-8")

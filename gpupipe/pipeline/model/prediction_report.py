@@ -114,7 +114,7 @@ class ColumnReport:
 
     @property
     def _range(self) -> str:
-        return f"[{_format_value(self.low, self.kind)}, {_format_value(self.high, self.kind)}]"
+        return f"[{format_value(self.low, self.kind)}, {format_value(self.high, self.kind)}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,7 +274,8 @@ def _find_unseen(column: Column, arrow: pa.Table) -> tuple[str, ...]:
     return tuple(level for level in levels if level not in known)[:N_EXAMPLES]
 
 
-def _format_value(value: float | None, kind: str) -> str:
+def format_value(value: float | None, kind: str) -> str:
+    """Return a number, or a time in microseconds since 1970-01-01 UTC for the kind datetime, as text; "" for None."""
     if value is None:
         return ""
     if kind != "datetime":
