@@ -73,3 +73,24 @@ def parse_limits(options: Sequence[str], untrusted: bool) -> dict[str, str | flo
             with suppress(ValueError):  # a number is seconds
                 found[name] = float(value)
     return found if untrusted else None
+
+
+def require_date(as_of: str | None) -> None:
+    """Raise ConfigError if the value of ``--as-of`` is not a date."""
+    from gpupipe.units import parse_time_us
+
+    try:
+        parse_time_us(as_of or "1970-01-01")
+    except ValueError as error:
+        raise ConfigError(f"--as-of: {error}") from None
+
+
+def parse_tables(tables: Sequence[str]) -> dict[str, str]:
+    """Return the files of ``--table NAME=FILE`` by name."""
+    found = {}
+    for table in tables:
+        name, equals, path = table.partition("=")
+        if not (name and equals and path):
+            raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
+        found[name] = path
+    return found

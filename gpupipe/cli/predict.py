@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpupipe.cli.options import allow_code_option, device_option, limit_option, parse_limits, untrusted_option
+from gpupipe.cli.options import (
+    allow_code_option,
+    device_option,
+    limit_option,
+    parse_limits,
+    parse_tables,
+    require_date,
+    untrusted_option,
+)
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError
 
@@ -40,6 +48,14 @@ if TYPE_CHECKING:
     metavar="COLUMNS",
     multiple=True,
     help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
+)
+@click.option(
+    "--explain",
+    metavar="K",
+    type=click.IntRange(min=1),
+    default=0,
+    help="Add the K columns that contribute most to each prediction: `reason_1`, `reason_1_value`, "
+    "`reason_1_contribution`, and so on.",
 )
 @source_option
 @click.option(
@@ -80,6 +96,7 @@ def command(
     ids: tuple[str, ...],
     no_id: bool,
     keep: tuple[str, ...],
+    explain: int,
     source_options: tuple[str, ...],
     on_error: Literal["error", "reject", "null"],
     tables: tuple[str, ...],
@@ -130,8 +147,8 @@ def command(
             if not quiet:
                 click.echo(printable(rewrite_terms(text)), err=True)
 
-        _require_date(as_of)
-        further = dict(_named(table) for table in tables)
+        require_date(as_of)
+        further = parse_tables(tables)
         chosen = () if no_id else ids or None
         if cluster is None or data is None:
             from gpupipe.pipeline.scoring.local import score
@@ -139,7 +156,7 @@ def command(
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
                 ids=chosen, keep=keep, adjust=adjust, on_error=on_error, safe_csv=safe_csv,
-                untrusted=untrusted, limits=model_limits,
+                untrusted=untrusted, limits=model_limits, explain=explain,
             )  # fmt: skip
         else:
             from gpupipe.config.cluster import settings_of
@@ -147,25 +164,9 @@ def command(
 
             summary = score_on_cluster(
                 model, data, output, settings_of(cluster), device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust,
+                ids=chosen, keep=keep, adjust=adjust, explain=explain,
             )  # fmt: skip
         for line in summary.lines():
             say(line)
         if as_json:
             click.echo(json.dumps({"model": str(model), "input": data, **summary.to_json()}, indent=2))
-
-
-def _require_date(as_of: str | None) -> None:
-    from gpupipe.units import parse_time_us
-
-    try:
-        parse_time_us(as_of or "1970-01-01")
-    except ValueError as error:
-        raise ConfigError(f"--as-of: {error}") from None
-
-
-def _named(table: str) -> tuple[str, str]:
-    name, equals, path = table.partition("=")
-    if not (name and equals and path):
-        raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
-    return name, path

@@ -62,7 +62,9 @@ class RowScorer(Protocol):
     def last_prediction_report(self) -> RowReport | None:
         """Report on the rows that this thread scored last."""
 
-    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+    def predict_table(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None, *, explain: int = 0
+    ) -> pa.Table:
         """Return one row for each row of `data`, in order."""
 
 
@@ -141,6 +143,8 @@ def score_chunks(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     copied: Sequence[str] = (),
+    *,
+    explain: int = 0,
 ) -> ScoringResult:
     """Write the predictions of the rows of a source: ``part-00000.parquet`` and so on, in their order.
 
@@ -156,6 +160,8 @@ def score_chunks(
         As in `gpupipe.pipeline.model.model.Model.predict`.
     copied : sequence of str
         Columns of the chunks to write before the predictions.
+    explain : int
+        Number of the strongest contributions to write for each prediction.
 
     Raises
     ------
@@ -169,7 +175,7 @@ def score_chunks(
     sent, n = workers.put(model), len(chunks)
     first_rows = [0, *accumulate(chunk.n_rows for chunk in chunks)]
     each = (
-        (chunks.pop(0).rows, sent, str(folder / f"part-{i:05}.parquet"), first_rows[i], tables, as_of, copied)
+        (chunks.pop(0).rows, sent, str(folder / f"part-{i:05}.parquet"), first_rows[i], tables, as_of, copied, explain)
         for i in range(n)
     )
     handles = workers.map(_score_chunk, each, [f"scoring chunk {i + 1} of {n}" for i in range(n)])
@@ -184,6 +190,8 @@ def score_as_one(
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     choose: ChooseColumns | None = None,
+    *,
+    explain: int = 0,
 ) -> ScoringResult:
     """Have one worker read and score all rows, and write them as one file; see `score_chunks`.
 
@@ -197,10 +205,12 @@ def score_as_one(
         As in `gpupipe.pipeline.model.model.Model.predict`; the files are absolute.
     choose : callable, optional
         Returns the input columns to write before the predictions.
+    explain : int
+        As in `score_chunks`.
     """
-    file = folder / "part-00000.parquet"
-    sent = workers.put(model)
-    handle = workers.submit(_score_all, source, sent, str(file), tables, as_of, choose, label="scoring all rows")
+    file = str(folder / "part-00000.parquet")
+    sent, label = workers.put(model), "scoring all rows"
+    handle = workers.submit(_score_all, source, sent, file, tables, as_of, choose, explain, label=label)
     return _finished(workers, [handle], folder)
 
 
@@ -226,10 +236,11 @@ def _score_chunk(
     tables: Mapping[str, str] | None,
     as_of: str | None,
     copied: Sequence[str],
+    explain: int,
 ) -> ScoringResult:
     with rows_counted_after(first_row):
         table = widen_codes(rows)
-        return _score(table, model.load(backend), file, tables, as_of, _plain(table.select(list(copied))))
+        return _score(table, model.load(backend), file, tables, as_of, explain, _plain(table.select(list(copied))))
 
 
 def _score_all(
@@ -240,13 +251,15 @@ def _score_all(
     tables: Mapping[str, str] | None,
     as_of: str | None,
     choose: ChooseColumns | None,
+    explain: int,
 ) -> ScoringResult:
     if choose is None:
-        return _score(source, model.load(backend), file, tables, as_of)
+        return _score(source, model.load(backend), file, tables, as_of, explain)
     files = input_files(source)
     names = choose(stored_names(source, files))
     table = read_arrow(source, files=files, may_be_empty=True).table
-    return _score(table, model.load(backend), file, tables, as_of, read_stored(source, names, files) if names else None)
+    copied = read_stored(source, names, files) if names else None
+    return _score(table, model.load(backend), file, tables, as_of, explain, copied)
 
 
 def _score(
@@ -255,9 +268,10 @@ def _score(
     file: str,
     tables: Mapping[str, str] | None,
     as_of: str | None,
+    explain: int,
     copied: pa.Table | None = None,
 ) -> ScoringResult:
-    table = model.predict_table(data, tables, as_of)
+    table = model.predict_table(data, tables, as_of, explain=explain)
     names = [] if copied is None else copied.column_names
     if copied is not None and names:
         columns = [*copied.columns, *table.columns]

@@ -19,6 +19,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explain.explanation import Explanation
+from gpupipe.pipeline.explain.tables import reason_table
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
@@ -233,6 +234,7 @@ class LoadedModel(ABC):
         tables: Mapping[str, Any] | None = None,
         as_of: str | date | datetime | None = None,
         keep: Sequence[str] = (),
+        explain: int = 0,
     ) -> pa.Table:
         """Return predictions as a table.
 
@@ -242,14 +244,19 @@ class LoadedModel(ABC):
             As in `predict`.
         keep : sequence of str
             Columns of `data` (names and globs) to copy unchanged in front of the predictions.
+        explain : int
+            Number of the strongest contributions to each prediction to return, of `explain`.
 
         Returns
         -------
         pyarrow.Table
             One row per input row: the columns of `keep`, then ``prediction`` and one ``probability_LABEL`` per class;
-            with ``evaluate.intervals``, ``lower`` and ``upper``, or one boolean ``set_LABEL`` per class;
-            for clusters ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``. With
-            several targets, these columns for each: ``prediction_TARGET``, ``probability_TARGET_LABEL``.
+            with ``evaluate.intervals``, ``lower`` and ``upper``, or one boolean ``set_LABEL`` per class; for clusters
+            ``prediction`` and ``distance``, for embeddings ``embedding_0`` to ``embedding_{k-1}``. With several
+            targets, these columns for each: ``prediction_TARGET``, ``probability_TARGET_LABEL``. With `explain`, also
+            ``reason_1``, the input column that contributes most, ``reason_1_value``, its value as text,
+            ``reason_1_contribution``, and so on: to the predicted class of several, or to the quantile next to the
+            median.
 
         Raises
         ------
@@ -259,8 +266,14 @@ class LoadedModel(ABC):
         if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
             data = frame_to_arrow(data)  # a stream can be read once
         copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
-        prediction = self._predict(rows_to_predict(self, data, tables, as_of))
+        rows = rows_to_predict(self, data, tables, as_of)
+        prediction = self._predict(rows)
         table = prediction_table(prediction, self.goal, self.decision)
+        if explain:
+            found = self._explanation_of(rows, interactions=False)
+            reasons = reason_table(found, explain, rows.arrow, prediction, self.goal, self.decision)
+            names = [*table.column_names, *reasons.column_names]
+            table = pa.table([*table.columns, *reasons.columns], names=names)
         require_free_names(IdColumns(kept=tuple(copied.column_names)), table.column_names)
         names = [*copied.column_names, *table.column_names]
         return pa.table([*copied.columns, *table.columns], names=names)

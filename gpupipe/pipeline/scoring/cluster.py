@@ -52,6 +52,7 @@ def score_on_cluster(
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     adjust: Adjust = lambda source: source,
+    explain: int = 0,
 ) -> ScoreSummary:
     """Write the predictions of `data` into a folder of Parquet files, computed by the workers of a cluster.
 
@@ -60,7 +61,7 @@ def score_on_cluster(
 
     Parameters
     ----------
-    model, data, device, tables, as_of, allow_code, log, ids, keep, adjust
+    model, data, device, tables, as_of, allow_code, log, ids, keep, adjust, explain
         As in `score`; `data` and `tables` must be accessible to all workers under the same paths. Copied columns have
         the types that features are read with: decimals are float64, dates are timestamps.
     output : Path
@@ -96,7 +97,18 @@ def score_on_cluster(
     ):
         log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
         summary = score_on_workers(
-            loaded, data, directory.path, workers, tables, as_of, allow_code, note, ids=ids, keep=keep, adjust=adjust
+            loaded,
+            data,
+            directory.path,
+            workers,
+            tables,
+            as_of,
+            allow_code,
+            note,
+            ids=ids,
+            keep=keep,
+            adjust=adjust,
+            explain=explain,
         )
         for line in workers.take_warnings():
             note(line)
@@ -116,6 +128,7 @@ def score_on_workers(
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     adjust: Adjust = lambda source: source,
+    explain: int = 0,
 ) -> ScoreSummary:
     """Write the predictions of `data` into an empty folder, computed by `workers`; see `score_on_cluster`."""
     from gpupipe.partitions.scoring import SentModel, score_as_one, score_chunks
@@ -128,7 +141,9 @@ def score_on_workers(
     if model.features.derivation is not None:
         log("features of keys and texts need all rows at once: a single worker reads and scores them")
         sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code))
-        written = score_as_one(source, sent, folder, workers, tables, as_of, lambda names: choose(names).names)
+        written = score_as_one(
+            source, sent, folder, workers, tables, as_of, lambda names: choose(names).names, explain=explain
+        )
     else:
         texts = [name for name in (*known, *(ids or ())) if name not in model.inputs]
         declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
@@ -141,7 +156,7 @@ def score_on_workers(
         for warning in _enforce(model, found, workers, data):
             log(warning)
         sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, is_checked=True))
-        written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied)
+        written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied, explain=explain)
     for line in written.notes:
         log(line)
     columns = choose(written.copied)

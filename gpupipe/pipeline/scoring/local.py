@@ -42,6 +42,7 @@ def score(
     safe_csv: bool = False,
     untrusted: bool = False,
     limits: Mapping[str, Any] | None = None,
+    explain: int = 0,
 ) -> ScoreSummary:
     """Write the predictions of `data` to `output`, and return a summary.
 
@@ -79,6 +80,8 @@ def score(
         Run the model in a child process; the scores are the same. See `gpupipe.load_model`.
     limits : mapping, optional
         Limits of the child process.
+    explain : int
+        Number of the strongest contributions to write for each prediction; see `Model.predict_table`.
 
     Raises
     ------
@@ -103,8 +106,8 @@ def score(
     loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
     try_event_tables(loaded_model, tables, adjust)
     if data is None:
-        if on_error != "error" or keep or ids:
-            what = "--id, --keep and --on-error need an INPUT"
+        if on_error != "error" or keep or ids or explain:
+            what = "--id, --keep, --explain and --on-error need an INPUT"
             raise ConfigError(what, fix="remove them: without INPUT, the output starts with the entity keys")
         return _score_entities(loaded_model, output, tables or {}, as_of, note, started, safe_csv)
     source = adjust(loaded_model.source_of(data))
@@ -127,7 +130,7 @@ def score(
     # The rules were checked above, and the report is printed instead of its warnings.
     scorer = replace(loaded_model, rules=(), warns=False)
     with errors_in(label):
-        predicted = scorer.predict_table(screened.table, tables, as_of)
+        predicted = scorer.predict_table(screened.table, tables, as_of, explain=explain)
     for text in scorer.backend.take_notes():
         note(text)
     if screened.passed is not None:

@@ -1,0 +1,105 @@
+"""Command ``gpupipe explain RUN_OR_MODEL INPUT -o FILE``: contributions of columns to predictions."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpupipe.cli.options import allow_code_option, device_option, parse_tables, require_date
+from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+
+if TYPE_CHECKING:
+    from gpupipe.backends import Device
+
+
+@click.command
+@click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
+@click.argument("data", metavar="INPUT")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to write."
+)
+@click.option(
+    "--interactions", is_flag=True, help="Write the interaction of each pair of columns as well; models of trees only."
+)
+@click.option(
+    "--id",
+    "ids",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
+    "training data.",
+)
+@click.option("--no-id", is_flag=True, help="Copy no identifiers.")
+@click.option(
+    "--keep",
+    metavar="COLUMNS",
+    multiple=True,
+    help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
+)
+@source_option
+@click.option(
+    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
+)
+@click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
+)
+@click.option(
+    "--as-of", metavar="DATE", help="Explain as of this date, such as 2024-06-30, instead of the training cut-offs."
+)
+@device_option
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def command(
+    model: Path,
+    data: str,
+    output: Path,
+    interactions: bool,
+    ids: tuple[str, ...],
+    no_id: bool,
+    keep: tuple[str, ...],
+    source_options: tuple[str, ...],
+    tables: tuple[str, ...],
+    safe_csv: bool,
+    as_of: str | None,
+    device: Device,
+    allow_code: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write how much each column of INPUT (a file, glob, folder or URL) contributes to each prediction.
+
+    The output has one row for each row of INPUT, in the same order: the copied columns, the prediction, `base`,
+    `margin` and `contribution_COLUMN` for each input column. Base and contributions sum to the margin. With several
+    classes, quantiles or targets, each has its own columns.
+    """
+    if no_id and ids:
+        raise click.UsageError("--no-id cannot be combined with --id")
+    with use_command_line_terms():
+        import json
+
+        from gpupipe.io.settings import TableSource
+        from gpupipe.pipeline.explain.files import explain_file
+        from gpupipe.report.text import printable
+
+        adjust = partial(parse_source_options, source_options)
+        adjust(TableSource(path=data))  # report invalid options before the model is loaded
+
+        def say(text: str) -> None:
+            if not quiet:
+                click.echo(printable(rewrite_terms(text)), err=True)
+
+        require_date(as_of)
+        summary = explain_file(
+            model, data, output, device, parse_tables(tables), as_of, allow_code, say,
+            ids=() if no_id else ids or None, keep=keep, adjust=adjust, safe_csv=safe_csv, interactions=interactions,
+        )  # fmt: skip
+        for line in summary.lines():
+            say(line)
+        if as_json:
+            click.echo(json.dumps({"model": str(model), "input": data, **summary.to_json()}, indent=2))
