@@ -15,7 +15,7 @@ from gpupipe.tasks import CLASSIFICATION, TargetSpec, Task
 from gpupipe.typing import ArrayNamespace
 
 if TYPE_CHECKING:
-    from gpupipe.models.fitted.contributions.base import Explainer
+    from gpupipe.models.fitted.contributions.base import Explainer, Scale
     from gpupipe.tensors.receipt import Receipt
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
@@ -112,7 +112,7 @@ class FittedModel(ABC):
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return what explains the margins of rows on the host by the columns of the matrix.
 
-        By default, the outputs are explained by sampled permutations.
+        By default, the outputs are explained by predictions of rows mixed with the background rows.
 
         Parameters
         ----------
@@ -122,9 +122,10 @@ class FittedModel(ABC):
         """
         if (portable := self.portable()) is not self:
             return portable.explainer(background)
-        from gpupipe.models.fitted.contributions.sampled import SampledExplainer
+        from gpupipe.models.fitted.contributions.permutations import OutputExplainer, predicted_outputs
 
-        return SampledExplainer(self, background())
+        scale: Scale = "probability" if self.has_classes else "score"
+        return OutputExplainer(predicted_outputs(self), background(), scale, self.n_margins)
 
     def of_targets(self, targets: tuple[TargetSpec, ...]) -> FittedModel:
         """Return this model as one of several targets; it was trained on all of them as columns of one target."""

@@ -41,7 +41,8 @@ class Explanation:
     scale : {"log-odds", "probability", "score", "log of the value"}
         What a margin is. A score is a predicted value, or the score by which a ranking orders rows. Probabilities are
         explained before they are calibrated, and quantiles before they are sorted.
-    method : {"exact trees", "exact linear", "expected gradients", "sampled permutations", "weighted sum"}
+    method : {"exact trees", "exact linear", "exact subsets", "expected gradients", "sampled permutations", "weighted
+    sum"}
         How the contributions were computed.
     divided : mapping of str to tuple of str
         Features that are computed from several input columns, such as crosses: their contribution is divided equally

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from gpupipe.models import fit
-from gpupipe.models.fitted.contributions.background import draw_background
 from gpupipe.models.neural import architecture
 from gpupipe.models.neural.architecture import Kind
 from gpupipe.models.neural.fitted.contributions import expected_gradients
@@ -110,7 +109,7 @@ def test_quantiles_are_explained_before_they_are_sorted() -> None:
 def test_they_are_additive_for_networks_trained_on_real_tables(task: str, tables: dict[str, Data]) -> None:
     data = tables[task]
     model = fit(Mlp(epochs=12, width=32, depth=2), data.X, data.y, data.context)
-    background = draw_background(data.X, seed=0)
+    background = data.X[:100]
     with torch.inference_mode():  # as in a caller that only predicts
         found = expected_gradients(model.estimator, data.X_test, background)
     total = found.base + found.values.sum(axis=2)

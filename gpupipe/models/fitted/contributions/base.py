@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 # What a margin is. A score is a value of the target, or the score by which a ranking orders rows.
 Scale = Literal["log-odds", "probability", "score", "log of the value"]
-Method = Literal["exact trees", "exact linear", "expected gradients", "sampled permutations", "weighted sum"]
+Method = Literal[
+    "exact trees", "exact linear", "exact subsets", "expected gradients", "sampled permutations", "weighted sum"
+]
 
 
 @dataclass(frozen=True)

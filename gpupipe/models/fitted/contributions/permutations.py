@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale
+from gpupipe.models.fitted.contributions.base import Contributions, Explainer, Method, Scale, as_multiclass
 from gpupipe.units import MIB
 
 if TYPE_CHECKING:
@@ -239,32 +239,42 @@ def _players(groups: Sequence[Sequence[int]] | None, n_columns: int) -> HostArra
     return player
 
 
-class SampledExplainer(Explainer):
-    """Contributions to the outputs of any model, from its predictions of mixed rows; see `sampled_contributions`.
+class OutputExplainer(Explainer):
+    """Contributions to any outputs of rows, from those of mixed rows; see `sampled_contributions`.
 
     Parameters
     ----------
-    model : FittedModel
-        On the host.
+    outputs : callable
+        Returns the explained outputs, float64, shape (n, n_margins), of rows, float32, shape (n, d).
     background : array of float32, shape (n_background, d)
+    scale : Scale
+    n_margins : int
+        Number of margins; two classes may have one output, that of the second.
     """
 
-    method: Method = "sampled permutations"
+    def __init__(self, outputs: Predict, background: HostArray, scale: Scale, n_margins: int) -> None:
+        self._outputs, self._background, self._scale, self._n_margins = outputs, background, scale, n_margins
 
-    def __init__(self, model: FittedModel, background: HostArray) -> None:
-        self._model, self._background = model, background
+    @property
+    def method(self) -> Method:
+        """Exact for few columns, sampled for more."""
+        is_exact = self._background.shape[1] <= MOST_EXACT_PLAYERS
+        return "exact subsets" if is_exact else "sampled permutations"
 
     def contributions(self, X: HostArray) -> Contributions:
         """Return the contributions to the outputs of rows; see `Explainer`."""
         found = sampled_contributions(self._outputs, X, self._background)
-        scale: Scale = "probability" if self._model.has_classes else "score"
-        return Contributions(found.values, found.base, scale)
+        return as_multiclass(Contributions(found.values, found.base, self._scale), self._n_margins)
 
-    def _outputs(self, rows: HostArray) -> HostArray:
-        """Return the explained outputs of rows, float64, shape (n, n_margins)."""
-        import numpy as np
 
-        output = np.asarray(self._model.predict(rows).output, np.float64)
-        if self._model.task == "multiclass":
-            output = output[:, list(self._model.classes)]
+def predicted_outputs(model: FittedModel) -> Predict:
+    """Return the function from rows to the explained outputs of a model: probabilities, or values."""
+    import numpy as np
+
+    def outputs(rows: HostArray) -> HostArray:
+        output = np.asarray(model.predict(rows).output, np.float64)
+        if model.task == "multiclass":
+            output = output[:, list(model.classes)]
         return output if output.ndim > 1 else output[:, None]
+
+    return outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,8 @@ from gpupipe.models.neural.architecture import Architecture
 from gpupipe.models.neural.fitted.onnx_runtime import NAME, scores
 
 if TYPE_CHECKING:
-    from gpupipe.typing import Array
+    from gpupipe.models.fitted.contributions.base import Explainer, Scale
+    from gpupipe.typing import Array, HostArray
 
 WITHOUT_TORCH = "PyTorch is not installed: ONNX Runtime computes the network"
 
@@ -51,6 +53,21 @@ class FittedOnnx(FittedModel):
         for low in range(0, X.shape[0], step):
             score[low : low + step] = scores(self.estimator, X[low : low + step], n_outputs)
         return self._of_scores(score)
+
+    def explainer(self, background: Callable[[], HostArray]) -> Explainer:
+        """Return the contributions to the scores, from predictions of mixed rows: ONNX Runtime has no gradients."""
+        from gpupipe.models.fitted.contributions.permutations import OutputExplainer
+
+        import numpy as np
+
+        assert self.architecture is not None
+        session, n_outputs = self.estimator, self.architecture.n_outputs
+
+        def outputs(rows: HostArray) -> HostArray:
+            return np.asarray(scores(session, rows, n_outputs), np.float64)
+
+        scale: Scale = "log-odds" if self.has_classes else "score"
+        return OutputExplainer(outputs, background(), scale, self.n_margins)
 
     def importances(self) -> None:
         """Return None: networks have no importances."""
