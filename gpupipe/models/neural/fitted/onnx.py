@@ -56,9 +56,9 @@ class FittedOnnx(FittedModel):
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return the contributions to the scores, from predictions of mixed rows: ONNX Runtime has no gradients."""
-        from gpupipe.models.fitted.contributions.permutations import OutputExplainer
-
         import numpy as np
+
+        from gpupipe.models.fitted.contributions.permutations import OutputExplainer
 
         assert self.architecture is not None
         session, n_outputs = self.estimator, self.architecture.n_outputs
