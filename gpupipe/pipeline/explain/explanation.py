@@ -158,7 +158,7 @@ def strongest_columns(values: HostArray, n: int) -> HostArray:
 
 
 def join_explanations(parts: Sequence[Explanation]) -> Explanation:
-    """Return the explanation of the rows of all parts, which are of one model."""
+    """Return one explanation of the rows of all parts, which belong to the same model."""
     if len(parts) == 1:
         return parts[0]
     from dataclasses import replace

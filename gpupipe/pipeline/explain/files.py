@@ -15,6 +15,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
 from gpupipe.io.column_settings import ColumnSettings
 from gpupipe.io.input_files import input_files
+from gpupipe.io.isolation import try_files
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.raw_columns import stored_names
 from gpupipe.io.settings import TableSource
@@ -85,6 +86,7 @@ def explain_file(
     try_event_tables(loaded, tables, adjust)
     source = adjust(loaded.source_of(data))
     files = input_files(source)
+    try_files(source, files)
     found = stored_names(source, files)
     columns = choose_columns(ids, keep, loaded.manifest["reading"].get("id", ()), found)
     require_free_names(columns, output_names(loaded.goal, loaded.decision))

@@ -51,7 +51,7 @@ class Explainer(ABC):
     @property
     @abstractmethod
     def method(self) -> Method:
-        """How the contributions are computed."""
+        """The method that computes the contributions."""
 
     @abstractmethod
     def contributions(self, X: HostArray) -> Contributions:

@@ -110,7 +110,7 @@ def test_catboost_gives_the_values_of_catboost(task: Task, one_hot: int) -> None
 
 
 def test_a_statistic_of_several_columns_counts_for_all_of_them() -> None:
-    """CatBoost itself leaves out the numbers in a combination, so only the sums agree."""
+    """CatBoost itself ignores the numbers in a combination, so only the sums agree."""
     estimator, pool = catboost_of("binary", one_hot_max_size=1, max_ctr_complexity=3, iterations=60, depth=6)
     values, base = of_library(estimator.get_feature_importance(pool, type="ShapValues"))
     model = fitted(FittedCatBoost, estimator, "binary")
