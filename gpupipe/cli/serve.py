@@ -96,6 +96,23 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     help="Maximum number of rows of a request.",
 )
 @click.option(
+    "--explain",
+    type=click.Choice(["demand", "start", "off"]),
+    default=DEFAULTS.explain,
+    show_default=True,
+    help="When the explanations of POST /predict?explain=K are prepared: by the first request for one, before the "
+    "server is ready, or never.",
+)
+@click.option(
+    "--max-explain-rows",
+    "max_explained_rows",
+    type=click.IntRange(1),
+    metavar="ROWS",
+    default=DEFAULTS.max_explained_rows,
+    show_default=True,
+    help="Maximum number of rows of a request for explanations.",
+)
+@click.option(
     "--max-waiting",
     type=click.IntRange(1),
     default=DEFAULTS.max_waiting,

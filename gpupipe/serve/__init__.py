@@ -1,13 +1,16 @@
 """HTTP server of one model: starlette and uvicorn, with one model in each worker process.
 
-``settings``      `ServeSettings`: address, processes and limits
-``supervisor``    worker processes that share a socket; restarts dead ones
-``worker``        one process: event loop, signals, reload
-``protocol``      HTTP connections with time and header limits
-``application``   the ASGI application: guards, errors, metrics, routes
-``coalescer``     waiting requests predicted together
-``served_model``  a scorer with its outputs and documents
-``bodies``        request and response bodies of ``/predict``
-``inference``     Open Inference Protocol V2
-``metrics``       counters in memory shared by the workers
+``settings``           `ServeSettings`: address, processes and limits
+``supervisor``         worker processes that share a socket; restarts dead ones
+``worker``             one process: event loop, signals, reload
+``protocol``           HTTP connections with time and header limits
+``application``        the ASGI application: guards, errors, metrics, routes
+``slot``               the model in use, with its queues
+``coalescer``          waiting requests predicted together
+``explanation_queue``  waiting requests explained on a thread of their own
+``explanations``       the strongest columns of each row, as one more output
+``served_model``       a scorer with its outputs and documents
+``bodies``             request and response bodies of ``/predict``
+``inference``          Open Inference Protocol V2
+``metrics``            counters in memory shared by the workers
 """

@@ -13,13 +13,15 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from time import perf_counter
 from typing import Any
 
-from gpupipe.serve.bodies import read_rows, response_headers
+from gpupipe.serve.bodies import read_rows, require_rows, response_headers
 from gpupipe.serve.documents import Documents
+from gpupipe.serve.explanations import has_parameter, read_parameter
 from gpupipe.serve.inference import HEADER_LENGTH, encode_inference, read_inference
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import Headers, RequestProblem
-from gpupipe.serve.served_model import ModelSlot, ServedModel
+from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
+from gpupipe.serve.slot import ModelSlot
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -29,6 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 DRAINED = 4  # times the body limit: what is read of longer bodies, so that clients receive the error
 BUFFERED = 8  # times the body limit: bodies of all requests of a worker
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+PREDICTIONS = ("predict", "explain", "infer")
 OPEN = ("health", "page")  # endpoints without a token; the page has nothing of the model until it has the token
 CLIENT_GONE = 499
 RETRY = [(b"retry-after", b"1")]
@@ -77,12 +80,16 @@ class Application:
             return
         started = perf_counter()
         path = scope["path"]
-        endpoint = "predict" if path == "/predict" else self._endpoint(path)
+        query = scope["query_string"]
+        if path == "/predict":
+            endpoint = "explain" if query and has_parameter(query) else "predict"
+        else:
+            endpoint = self._endpoint(path)
         status = 200
         try:
             headers = dict(scope["headers"])
             self._check_access(endpoint, headers)
-            if endpoint == "predict" or endpoint == "infer":
+            if endpoint in PREDICTIONS:
                 status = await self._answer(endpoint, scope, headers, receive, send)
             else:
                 status = await self._documents.answer(scope, receive, send)
@@ -120,8 +127,11 @@ class Application:
     async def _answer(
         self, endpoint: str, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send
     ) -> int:
+        query = scope["query_string"]
         if endpoint == "infer":
             self._documents.require_model(scope["path"].removesuffix("/infer"))
+            if query and has_parameter(query):
+                raise RequestProblem("invalid_request", "explain: only /predict has explanations")
         if scope["method"] != "POST":
             raise RequestProblem("method_not_allowed", "expected the method POST", headers=[(b"allow", b"POST")])
         if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
@@ -139,7 +149,7 @@ class Application:
                 raise RequestProblem("too_many_requests", "too many requests are waiting", headers=RETRY)
             self.n_waiting += 1
             try:
-                content, content_type, further = await self._predict(endpoint, body, headers)
+                content, content_type, further = await self._predict(endpoint, body, headers, query)
             finally:
                 self.n_waiting -= 1
         finally:
@@ -154,7 +164,9 @@ class Application:
         await send({"type": "http.response.body", "body": content})
         return 200
 
-    async def _predict(self, endpoint: str, body: bytes, headers: dict[bytes, bytes]) -> tuple[bytes, bytes, Headers]:
+    async def _predict(
+        self, endpoint: str, body: bytes, headers: dict[bytes, bytes], query: bytes
+    ) -> tuple[bytes, bytes, Headers]:
         """Return the body of the answer, its type and further headers."""
         settings, metrics, slot = self.settings, self.metrics, self.slot  # one slot, even if a reload replaces it
         model = slot.model
@@ -163,13 +175,21 @@ class Application:
             request = read_inference(body, headers.get(HEADER_LENGTH), model, settings.max_rows)
             rows = request.rows
         else:
+            n_columns = read_parameter(query, model, settings) if endpoint == "explain" else 0
             given = read_rows(body, headers.get(b"content-type", b""), model, settings.max_rows)
             rows = given.rows
+            if n_columns:
+                require_rows(len(rows), settings.max_explained_rows, "request for explanations")
         columns, unseen, n_warnings = await slot.predict(rows, deadline, settings.max_batch)
-        metrics.count_rows(len(rows), unseen, n_warnings)
         if endpoint == "infer":
+            metrics.count_rows(len(rows), unseen, n_warnings)
             return encode_inference(request, model, columns)
-        return given.encode(model, columns), given.content_type, []
+        explanations = {}
+        if n_columns:
+            explanations = await slot.explain(rows, columns, n_columns, deadline)
+            metrics.count_explained(len(rows))
+        metrics.count_rows(len(rows), unseen, n_warnings)
+        return given.encode(model, columns, explanations), given.content_type, []
 
     async def _read_long(
         self, headers: dict[bytes, bytes], receive: Receive, first: bytes, has_more: bool

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.serve.bodies import require_rows, rows_of
+from gpupipe.serve.bodies import Explanations, require_rows, rows_of
 from gpupipe.serve.coalescer import Columns
+from gpupipe.serve.explanations import explained_outputs
 from gpupipe.serve.problems import RequestProblem
 from gpupipe.serve.served_model import Output, ServedModel
 
@@ -59,14 +60,29 @@ def read_arrow(body: bytes, inputs: Sequence[str], max_rows: int) -> list[Mappin
     return list(rows_of(columns))
 
 
-def encode_arrow(model: ServedModel, columns: Columns) -> bytes:
-    """Return the outputs as an Arrow IPC stream of one batch, with the types of ``gpupipe predict``."""
+def encode_arrow(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
+    """Return the outputs as an Arrow IPC stream of one batch, with the types of ``gpupipe predict``.
+
+    Explanations are structs without the values that were sent, which differ in type.
+    """
     arrays = [pa.array(values, _type(model, output)) for output, values in zip(model.outputs, columns, strict=True)]
     table = pa.table(dict(zip(model.output_names, arrays, strict=True)))
+    for explained in explained_outputs(model) if explanations else ():
+        prediction = explained.prediction
+        kind = _explanation_type(None if prediction < 0 else _type(model, model.outputs[prediction]))
+        table = table.append_column(explained.name, pa.array(explanations[explained.name], kind))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _explanation_type(label: pa.DataType | None) -> pa.DataType:
+    """Return the type of explanations; `label` is that of the classes, if any."""
+    column = pa.struct([("column", pa.string()), ("contribution", pa.float64())])
+    labels = [] if label is None else [("label", label)]
+    totals = [("base", pa.float64()), ("margin", pa.float64()), ("scale", pa.string())]
+    return pa.struct([*labels, *totals, ("columns", pa.list_(column)), ("others", pa.float64())])
 
 
 def _type(model: ServedModel, output: Output) -> pa.DataType:

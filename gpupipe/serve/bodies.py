@@ -12,7 +12,8 @@ JSON lines, one object per line        JSON lines, one object per line
 Arrow stream                           Arrow stream
 =====================================  =====================================================
 
-A cell is never an object, so a column that is itself named ``columns`` does not make a row ambiguous.
+A cell is never an object, so a column that is itself named ``columns`` does not make a row ambiguous. Explanations are
+further outputs: objects in JSON, structs in Arrow streams.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ ARROW = b"application/vnd.apache.arrow.stream"
 TYPES = (JSON, LINES, ARROW)
 
 Row = Mapping[str, Any]
-Encode = Callable[[ServedModel, Columns], bytes]
+Explanations = Mapping[str, list[dict[str, Any]]]  # further outputs, by name
+Encode = Callable[[ServedModel, Columns, Explanations], bytes]
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ def parse_json(body: bytes) -> Any:
         raise RequestProblem("not_json", f"the body is not valid JSON: {text}") from None
 
 
-def require_rows(n_rows: int, max_rows: int) -> None:
+def require_rows(n_rows: int, max_rows: int, kind: str = "request") -> None:
     """Raise RequestProblem if a request has too many rows."""
     if n_rows > max_rows:
-        raise RequestProblem("too_large", f"expected at most {max_rows:,} rows per request; found {n_rows:,}")
+        raise RequestProblem("too_large", f"expected at most {max_rows:,} rows per {kind}; found {n_rows:,}")
 
 
 def _json_rows(found: Any, max_rows: int) -> RequestRows:
@@ -163,24 +165,29 @@ def _name(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}.get(type(value), "a number")
 
 
-def _encode_object(model: ServedModel, columns: Columns) -> bytes:
-    return orjson.dumps(dict(zip(model.output_names, [column[0] for column in columns], strict=True)))
+def _encode_object(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
+    found = dict(zip(model.output_names, [column[0] for column in columns], strict=True))
+    if explanations:
+        found |= {name: each[0] for name, each in explanations.items()}
+    return orjson.dumps(found)
 
 
-def _objects(model: ServedModel, columns: Columns) -> list[dict[str, Any]]:
-    return list(map(dict, map(zip, repeat(model.output_names), zip(*columns, strict=True))))
+def _objects(model: ServedModel, columns: Columns, explanations: Explanations) -> list[dict[str, Any]]:
+    names = (*model.output_names, *explanations)
+    return list(map(dict, map(zip, repeat(names), zip(*columns, *explanations.values(), strict=True))))
 
 
-def _encode_list(model: ServedModel, columns: Columns) -> bytes:
-    return orjson.dumps(_objects(model, columns))
+def _encode_list(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
+    return orjson.dumps(_objects(model, columns, explanations))
 
 
-def _encode_lines(model: ServedModel, columns: Columns) -> bytes:
-    return b"".join([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in _objects(model, columns)])
+def _encode_lines(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
+    objects = _objects(model, columns, explanations)
+    return b"".join([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in objects])
 
 
-def _encode_columns(model: ServedModel, columns: Columns) -> bytes:
-    return orjson.dumps({"columns": dict(zip(model.output_names, columns, strict=True))})
+def _encode_columns(model: ServedModel, columns: Columns, explanations: Explanations) -> bytes:
+    return orjson.dumps({"columns": {**dict(zip(model.output_names, columns, strict=True)), **explanations}})
 
 
 def response_headers(content_type: bytes, length: int, further: Headers) -> Headers:

@@ -24,7 +24,7 @@ def main() -> int:
     configure_log()
     with socket.socket(fileno=listener_fd) as listener, socket.socket(fileno=parent_fd) as parent:
         try:
-            model = ServedModel.load(settings.model, settings.name, settings.allow_code)
+            model = ServedModel.load(settings.model, settings.name, settings.allow_code, settings.explain == "start")
         except GpupipeError as error:
             parts = {"what": error.what, "where": error.where, "fix": error.fix}
             found = {**parts, "exit_code": error.exit_code, "title": error.title}

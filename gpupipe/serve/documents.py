@@ -107,7 +107,8 @@ class Documents:
         return Response(page.content, media_type="text/html; charset=utf-8", headers=page.headers)
 
     async def _schema(self, request: Request) -> Response:
-        return _json(self._document("schema", describe_model))
+        settings = self._application.settings
+        return _json(self._document("schema", lambda model: describe_model(model, settings)))
 
     async def _openapi(self, request: Request) -> Response:
         has_token = self._application.has_token

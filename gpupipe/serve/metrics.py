@@ -2,7 +2,7 @@
 
 Each worker writes to its own slot of a file in memory, and any worker reads all slots. A restarted worker continues the
 counters of its slot, so they never fall. prometheus-client (checked: 0.25) has a mode for several processes too, with
-files on disk, a lock per increment and a file per process that ever ran; 13 counters do not need it.
+files on disk, a lock per increment and a file per process that ever ran; 14 counters do not need it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from itertools import accumulate
 
 from gpupipe.serve.problems import CODES
 
-ENDPOINTS = ("predict", "infer", "health", "model", "schema", "metrics", "openapi", "page", "other")
+ENDPOINTS = ("predict", "explain", "infer", "health", "model", "schema", "metrics", "openapi", "page", "other")
 STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 431, 499, 500, 503)
-TIMED = ("predict", "infer")
+TIMED = ("predict", "explain", "infer")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 MOST_COLUMNS = 2048
@@ -31,8 +31,8 @@ _DURATIONS = _REQUESTS + len(ENDPOINTS) * len(STATUSES)
 _DURATION = len(SECONDS) + 2  # buckets with +Inf, then the sum
 _ERRORS = _DURATIONS + len(TIMED) * _DURATION
 _BATCHES = _ERRORS + len(CODES)
-_ROWS, _WARNINGS, _LOADED, _REFUSED, _LOADED_AT, _WAITING, _CONNECTIONS, _READY, _CLOSED = (
-    _BATCHES + len(ROWS) + 2 + i for i in range(9)
+_ROWS, _EXPLAINED, _WARNINGS, _LOADED, _REFUSED, _LOADED_AT, _WAITING, _CONNECTIONS, _READY, _CLOSED = (
+    _BATCHES + len(ROWS) + 2 + i for i in range(10)
 )
 _UNSEEN = _CLOSED + 1
 _N_VALUES = _UNSEEN + MOST_COLUMNS
@@ -127,6 +127,10 @@ class Metrics:
             if (position := self._columns.get(name)) is not None:
                 self._values[_UNSEEN + position] += n
 
+    def count_explained(self, n_rows: int) -> None:
+        """Count explained rows."""
+        self._values[_EXPLAINED] += n_rows
+
     def count_closed(self) -> None:
         """Count a connection that was closed at a time limit or because there were too many."""
         self._values[_CLOSED] += 1
@@ -181,6 +185,7 @@ class Metrics:
         for code, at in self._error_at.items():
             yield f'gpupipe_errors_total{{code="{code}"}} {total[at]:.0f}'
         yield from _single("gpupipe_rows_total", "counter", "Rows predicted.", total[_ROWS])
+        yield from _single("gpupipe_explained_rows_total", "counter", "Rows explained.", total[_EXPLAINED])
         yield from _head("gpupipe_unseen_levels_total", "counter", "Cells with a level that training had not seen.")
         unseen: dict[str, float] = {}
         for slot, text in zip(self._slots, texts, strict=True):

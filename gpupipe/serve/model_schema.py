@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupipe.serve.explanations import explained_outputs, is_explainable
 from gpupipe.serve.served_model import ServedModel
+from gpupipe.serve.settings import ServeSettings
 from gpupipe.table.schema import Column
 
 MICROSECOND = 1_000_000
 
 
-def describe_model(model: ServedModel) -> dict[str, Any]:
-    """Return name, task, input columns with levels, ranges and rules, and outputs, as JSON values."""
+def describe_model(model: ServedModel, settings: ServeSettings) -> dict[str, Any]:
+    """Return name, task, input columns with levels, ranges and rules, outputs and explanations, as JSON values."""
     scorer = model.scorer
     goal = scorer.goal
     return {
@@ -37,6 +39,13 @@ def describe_model(model: ServedModel) -> dict[str, Any]:
             {"name": output.name, "type": output.type, **({"target": output.target} if output.target else {})}
             for output in model.outputs
         ],
+        "explanations": {
+            "names": [output.name for output in explained_outputs(model)],
+            "most_columns": len(scorer.inputs),
+            "most_rows": settings.max_explained_rows,
+        }
+        if is_explainable(model, settings)
+        else None,
     }
 
 

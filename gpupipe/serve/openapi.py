@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
+from gpupipe.models.fitted.contributions.base import Scale
 from gpupipe.rules import ColumnRules
 from gpupipe.serve.bodies import ARROW, LINES
+from gpupipe.serve.explanations import PARAMETER, ExplainedOutput, explained_outputs, is_explainable
 from gpupipe.serve.inference import BINARY, DATATYPES, NUMBERS, TEXT, datatype_of
 from gpupipe.serve.model_schema import describe_columns
 from gpupipe.serve.problems import CODES
@@ -82,6 +84,7 @@ def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
         output.name: {"enum": list(output.labels)} if output.labels else {"type": OUTPUT_TYPES[output.type]}
         for output in model.outputs
     }
+    explained = {output.name: _ref("Explanation") for output in _explained(model, settings)}
     many: Json = {"type": "array", "maxItems": settings.max_rows}
     return {
         "Row": row,
@@ -98,7 +101,7 @@ def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
                 }
             },
         },
-        "Prediction": {"type": "object", "required": list(outputs), "properties": outputs},
+        "Prediction": {"type": "object", "required": list(outputs), "properties": outputs | explained},
         "Predictions": {"type": "array", "items": _ref("Prediction")},
         "PredictionColumns": {
             "type": "object",
@@ -107,10 +110,13 @@ def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
                 "columns": {
                     "type": "object",
                     "required": list(outputs),
-                    "properties": {name: {"type": "array", "items": kind} for name, kind in outputs.items()},
+                    "properties": {
+                        name: {"type": "array", "items": kind} for name, kind in (outputs | explained).items()
+                    },
                 }
             },
         },
+        **({"Explanation": _explanation_schema(model)} if explained else {}),
         "Error": {
             "type": "object",
             "required": ["error", "code", "problems"],
@@ -134,6 +140,55 @@ def _schemas(model: ServedModel, settings: ServeSettings) -> Json:
         },
         "InferenceRequest": _inference_request(model),
         "InferenceResponse": _inference_response(model),
+    }
+
+
+def _explained(model: ServedModel, settings: ServeSettings) -> tuple[ExplainedOutput, ...]:
+    return explained_outputs(model) if is_explainable(model, settings) else ()
+
+
+def _explanation_schema(model: ServedModel) -> Json:
+    number: Json = {"type": "number"}
+    labels = [label for output in explained_outputs(model) for label in output.goal.labels]
+    return {
+        "type": "object",
+        "description": "base + the contributions of the columns + others = margin",
+        "required": ["base", "margin", "scale", "columns", "others"],
+        "properties": {
+            **(
+                {"label": {"enum": list(dict.fromkeys(labels)), "description": "Class of the margin."}}
+                if labels
+                else {}
+            ),
+            "base": {**number, "description": "Expected margin."},
+            "margin": {**number, "description": "The output that is explained, before calibration."},
+            "scale": {"enum": list(get_args(Scale)), "description": "What the margin is."},
+            "columns": {
+                "type": "array",
+                "description": "The columns with the largest absolute contributions, largest first.",
+                "items": {
+                    "type": "object",
+                    "required": ["column", "contribution"],
+                    "properties": {
+                        "column": {"type": "string"},
+                        "value": {"description": "The value that was sent."},
+                        "contribution": number,
+                    },
+                },
+            },
+            "others": {**number, "description": "Sum of the contributions of all other columns."},
+        },
+    }
+
+
+def _explain_parameter(model: ServedModel, settings: ServeSettings) -> Json:
+    most, rows = len(model.scorer.inputs), settings.max_explained_rows
+    text = f"Explain each prediction by this number of columns; a request then has at most {rows:,} rows."
+    return {
+        "name": PARAMETER,
+        "in": "query",
+        "description": text,
+        "schema": {"type": "integer", "minimum": 1, "maximum": most},
     }
 
 
@@ -201,6 +256,7 @@ def _predict(model: ServedModel, settings: ServeSettings, codes: Iterable[str]) 
         "summary": "Predict one row or several",
         "description": "The answer has the form of the request: an object for an object, a list for a list.",
         "operationId": "predict",
+        **({"parameters": [_explain_parameter(model, settings)]} if _explained(model, settings) else {}),
         "requestBody": {
             "required": True,
             "content": {
@@ -218,7 +274,7 @@ def _predict(model: ServedModel, settings: ServeSettings, codes: Iterable[str]) 
                     arrow: {"schema": {"type": "string"}},
                 },
             },
-            **_errors((*codes, *OF_BODIES)),
+            **_errors((*codes, *OF_BODIES, "not_explainable")),
         },
     }
 

@@ -40,6 +40,7 @@ CODES: Mapping[str, ErrorCode] = {
     "too_large": ErrorCode(413, "The body is too long, or has too many rows."),
     "unsupported_type": ErrorCode(415, "The type or encoding of the body is not supported."),
     "invalid_rows": ErrorCode(422, "Cells do not match the model's columns or rules."),
+    "not_explainable": ErrorCode(422, "The predictions of this model or server cannot be explained."),
     "too_many_requests": ErrorCode(429, "Too many requests are waiting."),
     "headers_too_large": ErrorCode(431, "The URL or the headers are too long."),
     "internal": ErrorCode(500, "An error of the server, which has logged it with this id."),

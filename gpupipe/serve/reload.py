@@ -70,10 +70,13 @@ class ModelWatch:
 
     async def _reload(self) -> bool:
         """Load and install the model; return False if another attempt may succeed."""
-        old = self._current()
+        old, settings = self._current(), self._settings
+        explains = settings.explain == "start" or old.scorer.has_explanations
         try:
             # In a thread, so that requests are answered in the meantime.
-            new = await asyncio.to_thread(ServedModel.load, self._settings.model, old.name, self._settings.allow_code)
+            new = await asyncio.to_thread(
+                ServedModel.load, settings.model, old.name, settings.allow_code, prepare_explanations=explains
+            )
             old.refuse_incompatible(new)
             self._install(new)
         except Exception as error:

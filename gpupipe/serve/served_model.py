@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpupipe.artifact.manifest import NAME as MANIFEST
-from gpupipe.errors import CellProblem, ConfigError, GpupipeError, RowError
+from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal, output_of_target
@@ -22,8 +21,6 @@ from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.coalescer import Coalescer, Columns
-from gpupipe.serve.problems import MOST_PROBLEMS, invalid_rows
-from gpupipe.table.row_encoder import Row, RowCells
 
 TRAINING = "training_summary.json"
 
@@ -77,7 +74,9 @@ class ServedModel:
     loaded_at: float = field(default_factory=time)
 
     @staticmethod
-    def load(path: str | Path, name: str = "", allow_code: bool = False) -> ServedModel:
+    def load(
+        path: str | Path, name: str = "", allow_code: bool = False, prepare_explanations: bool = False
+    ) -> ServedModel:
         """Load, check and warm up a model.
 
         Parameters
@@ -88,6 +87,8 @@ class ServedModel:
             Default: the name of its run.
         allow_code : bool
             Whether the Python code in the model may run.
+        prepare_explanations : bool
+            Whether the first explanation should take no longer than later ones.
 
         Raises
         ------
@@ -95,12 +96,16 @@ class ServedModel:
             If the model is missing, corrupt, or has an unsupported format.
         ConfigError
             If it predicts from further tables, or from code that is not allowed.
+        DataError, ConfigError
+            If explanations are to be prepared, and the model cannot be explained.
         """
         from gpupipe.pipeline.scorer.load import load_scorer
 
         identity = identify(path)  # before reading, so that a change in the meantime is noticed
         folder = model_folder(Path(path).resolve())  # the directory, even if the link is switched while it is read
         scorer = load_scorer(folder, allow_code=allow_code)
+        if prepare_explanations:
+            scorer.prepare_explanations()
         training = {}
         if TRAINING in scorer.manifest.get("files", {}):  # checked against its hash by `load_scorer`
             training = json.loads((folder / TRAINING).read_bytes())["columns"]
@@ -225,68 +230,3 @@ def _outputs_of(goal: Goal, decision: Decision) -> tuple[Output, ...]:
 def _label_type(labels: Sequence[Any]) -> OutputType:
     kind = np.array(labels).dtype.kind
     return {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}.get(kind, "text")  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, eq=False)
-class ModelSlot:
-    """A model with its queue. A reload replaces the slot, so no request sees half a change."""
-
-    model: ServedModel
-    queue: Coalescer
-
-    async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
-        """Return output columns of rows, the unseen levels by column, and the number of rule warnings.
-
-        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn.
-
-        Raises
-        ------
-        RequestProblem
-            If cells are wrong (status 422), or the deadline has passed (503).
-        """
-        scorer, queue = self.model.scorer, self.queue
-        n_rows = len(rows)
-        if n_rows <= max_rows:
-            try:
-                cells = scorer.encode(rows)
-            except RowError as error:
-                raise invalid_rows(error.problems) from None
-            columns, start, stop = await queue.submit(cells, deadline)
-            if start or stop != len(columns[0]):
-                columns = [column[start:stop] for column in columns]
-            return columns, cells.n_unseen, len(cells.warnings)
-        parts: list[Columns] = []
-        problems: list[CellProblem] = []
-        unseen: dict[str, int] = {}
-        n_warnings = 0
-        whole = self._encode_unique(rows)
-        for start in range(0, n_rows, max_rows):
-            rows_of_slice = slice(start, start + max_rows)
-            try:
-                cells = scorer.encode(rows[rows_of_slice]) if whole is None else whole[rows_of_slice]
-            except RowError as error:
-                problems += [CellProblem(p.row + start, p.column, p.value, p.rule) for p in error.problems]
-            if len(problems) >= MOST_PROBLEMS:
-                break
-            if problems:  # the remaining rows are only checked
-                await asyncio.sleep(0)
-                continue
-            answer = await queue.submit(cells, deadline)
-            parts.append([column[answer.start : answer.stop] for column in answer.columns])
-            n_warnings += len(cells.warnings)
-            for name, n in cells.n_unseen.items():
-                unseen[name] = unseen.get(name, 0) + n
-        if problems:
-            raise invalid_rows(problems)
-        n_warnings += 0 if whole is None else len(whole.warnings)
-        joined = [[value for part in columns for value in part] for columns in zip(*parts, strict=True)]
-        return joined, unseen, n_warnings
-
-    def _encode_unique(self, rows: Sequence[Row]) -> RowCells | None:
-        """Return all rows encoded at once, if a rule compares them with each other; else None."""
-        if not any(rule.rules.unique for rule in self.model.scorer.rules):
-            return None
-        try:
-            return self.model.scorer.encode(rows)
-        except RowError as error:
-            raise invalid_rows(error.problems) from None

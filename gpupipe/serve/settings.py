@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from gpupipe.units import MIB
 
@@ -31,6 +32,10 @@ class ServeSettings:
         Time that a request waits for others to be predicted with it.
     max_body_bytes, max_rows : int
         Limits of a request.
+    explain : {"demand", "start", "off"}
+        When explanations are prepared: by the first request for one, before the server is ready, or never.
+    max_explained_rows : int
+        Limit of a request for explanations.
     max_waiting, max_connections : int
         Limits of a worker: prediction requests received and not yet answered; open connections.
     read_seconds : float
@@ -59,6 +64,8 @@ class ServeSettings:
     batch_wait_seconds: float = 0.0
     max_body_bytes: int = 16 * MIB
     max_rows: int = 100_000
+    explain: Literal["demand", "start", "off"] = "demand"
+    max_explained_rows: int = 100
     max_waiting: int = 512
     max_connections: int = 1024
     read_seconds: float = 10.0

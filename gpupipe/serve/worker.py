@@ -18,8 +18,9 @@ from gpupipe.serve.application import Application
 from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.protocol import LimitedProtocol, Watchdog
 from gpupipe.serve.reload import ModelWatch
-from gpupipe.serve.served_model import ModelSlot, ServedModel
+from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import TOKEN, ServeSettings
+from gpupipe.serve.slot import ModelSlot
 
 LOAD_SECONDS = 0.5  # between updates of the gauges
 BACKLOG = 2048
@@ -82,8 +83,7 @@ async def _serve(
     def slot_of(served: ServedModel) -> ModelSlot:
         scorer = served.scorer
         metrics.set_model(served.name, served.version, scorer.goal.task, served.leveled_inputs, served.loaded_at)
-        queue = served.coalescer(settings.max_batch, settings.batch_wait_seconds, metrics.count_batch)
-        return ModelSlot(served, queue)
+        return ModelSlot.of(served, settings, metrics.count_batch)
 
     application = Application(slot_of(model), settings, metrics, os.environ.get(TOKEN, ""))
     protocol = type(

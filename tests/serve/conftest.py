@@ -85,7 +85,8 @@ class AppClient:
     def __init__(self, folder: Path, token: str = "", **settings: Any) -> None:
         from gpupipe.serve.application import Application
         from gpupipe.serve.metrics import Metrics, create_file
-        from gpupipe.serve.served_model import ModelSlot, ServedModel
+        from gpupipe.serve.served_model import ServedModel
+        from gpupipe.serve.slot import ModelSlot
 
         self.settings = replace(ServeSettings(str(folder)), **settings)
         self.runner = asyncio.Runner()
@@ -94,8 +95,7 @@ class AppClient:
             metrics = Metrics(create_file(1), 1, 0)
             served = ServedModel.load(folder)
             metrics.set_model(served.name, served.version, "binary", served.leveled_inputs, served.loaded_at)
-            queue = served.coalescer(self.settings.max_batch, self.settings.batch_wait_seconds, metrics.count_batch)
-            return Application(ModelSlot(served, queue), self.settings, metrics, token)
+            return Application(ModelSlot.of(served, self.settings, metrics.count_batch), self.settings, metrics, token)
 
         self.app = self.runner.run(start())
 
@@ -130,6 +130,7 @@ class AppClient:
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
+        path, _, query = path.partition("?")
         await self.app(
             {
                 "type": "http",
@@ -137,7 +138,7 @@ class AppClient:
                 "path": path,
                 "raw_path": path.encode(),
                 "root_path": "",
-                "query_string": b"",
+                "query_string": query.encode(),
                 "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             },
             receive,

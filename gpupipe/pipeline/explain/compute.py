@@ -9,15 +9,17 @@ import numpy as np
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.errors import ArtifactError, DataError
+from gpupipe.errors import ArtifactError, ConfigError, DataError
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.folding import Folding
 from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.parity.arrays import read_parity_arrays
 from gpupipe.typing import HostArray
 
 if TYPE_CHECKING:
+    from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.pipeline.model.model import Model
 
 BLOCK_BYTES = 1 << 26  # of contributions to matrix columns at once
@@ -41,6 +43,8 @@ class ModelExplainer:
     ------
     DataError
         If the task has no predictions to explain: clusters and embeddings.
+    ConfigError
+        If a library that explains the model is not installed.
     """
 
     def __init__(
@@ -52,13 +56,23 @@ class ModelExplainer:
                 fix="explain a model with a target",
             )
         self._folding, self._estimator = folding, estimator
-        self._explainer: Explainer = estimator.explainer(background)
+        try:
+            self._explainer: Explainer = estimator.explainer(background)
+        except ImportError as error:
+            what = f"explanations of this model require {error.name}"
+            raise ConfigError(what, fix=f"pip install {error.name}") from None
         self._outputs = output_names(goal, estimator)
 
     @staticmethod
     def of(model: Model) -> ModelExplainer:
         """Return the explanations of a loaded model."""
-        return ModelExplainer(model.goal, Folding.of(model.features), model.estimator, lambda: recorded_matrix(model))
+        return ModelExplainer.read(ArtifactReader(model.folder), model.goal, model.features, model.estimator)
+
+    @staticmethod
+    def read(reader: ArtifactReader, goal: Goal, features: FittedFeatures, estimator: FittedModel) -> ModelExplainer:
+        """Return the explanations of the parts of a model; its directory has the background rows."""
+        n_features = len(features.features)
+        return ModelExplainer(goal, Folding.of(features), estimator, lambda: recorded_matrix(reader, n_features))
 
     def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
@@ -108,23 +122,20 @@ def output_names(goal: Goal, estimator: FittedModel) -> tuple[str, ...]:
     return tuple(names)
 
 
-def recorded_matrix(model: Model) -> HostArray:
-    """Return the feature matrix of the recorded rows of the run, float32, shape (n, d).
+def recorded_matrix(reader: ArtifactReader, n_features: int) -> HostArray:
+    """Return the feature matrix of the recorded rows of the run, float32, shape (n, n_features).
 
     Raises
     ------
     ArtifactError
         If the model has no recorded rows, or they are malformed.
     """
-    from gpupipe.pipeline.parity.files import read_record
-
-    reader, where = ArtifactReader(model.folder), str(model.folder)
-    fix = "run its configuration again with this version of gpupipe"
+    where, fix = str(reader.folder), "run its configuration again with this version of gpupipe"
     if "parity.json" not in reader.names():
         raise ArtifactError("the model has no recorded rows to explain it by", where=where, fix=fix)
     with refuse_failures("cannot read the recorded rows", where, fix):
-        recorded = read_record(reader, ())
-        X = recorded.X[(recorded.trial.rows >= 0) & recorded.predicted]
-        if X.shape[1] != len(model.features.features) or not len(X):
-            raise ValueError(f"expected rows of {len(model.features.features)} features; found shape {X.shape}")
+        arrays = read_parity_arrays(reader)
+        X: HostArray = arrays["features"][(arrays["row"] >= 0) & arrays["predicted"]]
+        if X.shape[1] != n_features or not len(X):
+            raise ValueError(f"expected rows of {n_features} features; found shape {X.shape}")
     return np.ascontiguousarray(X)

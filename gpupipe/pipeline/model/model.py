@@ -150,6 +150,7 @@ class Model(LoadedModel):
         return Scorer.of(
             self.goal, self.features, self.estimator, self.decision, self.rules,
             engine=choose_engine(engine), manifest=self.manifest, open_model=lambda: self,
+            open_explainer=lambda: self.explainer,
         )  # fmt: skip
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,12 @@ import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.pipeline.model.format_1 import is_format_1, read_parity_rows
+from gpupipe.pipeline.parity.arrays import ARRAYS, DTYPES, read_parity_arrays
 from gpupipe.pipeline.parity.record import ParityRecord
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.typing import Array
 
-ROWS, ARRAYS = "parity_rows.json", "parity.npz"
-DTYPES = {
-    "row": "int64", "features": "float32", "predicted": "bool", "outputs": "float64", "label": "int32",
-    "target": "float64", "numbers": "float64",
-}  # fmt: skip
-MATRICES = ("features", "outputs", "numbers")
-OF_TARGETS = ("label", "target")  # with several targets, matrices
+ROWS = "parity_rows.json"
 NUMBER = pa.float64()
 TYPES = {str(kind): kind for kind in (NUMBER, pa.string(), pa.bool_(), pa.timestamp("us"))}
 
@@ -56,21 +51,13 @@ def read_record(reader: ArtifactReader, metrics: tuple[str, ...]) -> ParityRecor
     if is_format_1(reader):
         cases, inputs, arrays = read_parity_rows(reader)
     else:
-        rows, arrays = reader.json(ROWS), reader.arrays(ARRAYS)
+        rows, arrays = reader.json(ROWS), read_parity_arrays(reader)
         cases = rows["cases"]
-        _check_arrays(arrays, len(cases))
+        if len(cases) != len(arrays["row"]):
+            raise ValueError(f"expected {len(arrays['row'])} cases; found {len(cases)}")
         inputs = pa.table(dict(_inputs(rows["inputs"], arrays["numbers"])))
     trial = TrialRows(inputs, cases, arrays["row"], arrays["target"], metrics)
     return ParityRecord(trial, *(arrays[name] for name in ("features", "predicted", "outputs", "label")))
-
-
-def _check_arrays(arrays: Mapping[str, Array], n_rows: int) -> None:
-    for name, dtype in DTYPES.items():
-        array, ndim = arrays[name], 1 + (name in MATRICES)
-        is_shaped = array.ndim == ndim or (array.ndim == 2 and name in OF_TARGETS)
-        if array.dtype != dtype or not is_shaped or len(array) != n_rows:
-            found = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name}: expected {dtype} with {ndim} dimensions and {n_rows} rows; found {found}")
 
 
 def _inputs(described: list[dict[str, Any]], numbers: Array) -> Iterator[tuple[str, pa.Array]]:

@@ -19,6 +19,7 @@ from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.rules.model_rules import ServedRules
 
 if TYPE_CHECKING:
+    from gpupipe.pipeline.explain.compute import ModelExplainer
     from gpupipe.pipeline.model.model import Model
     from gpupipe_kernels.engines import HostEngine
 
@@ -83,9 +84,18 @@ def open_scorer(reader: ArtifactReader, allow_code: bool, engine: HostEngine) ->
 
         return load_model(reader.folder, "cpu", allow_code=allow_code)
 
+    def open_explainer() -> ModelExplainer:  # reads the files again, so that other scorers keep nothing for it
+        from gpupipe.pipeline.explain.compute import ModelExplainer
+
+        with refuse_failures("cannot read the model", str(reader.folder), "export it again"):
+            features = read_features(reader, read_kernels(reader, allow_code))
+            estimator = load_fitted(reader, manifest["estimator"])
+        return ModelExplainer.read(reader, goal, features, estimator)
+
     return Scorer.of(
-        goal, features, estimator, decision, rules, engine=engine, manifest=manifest, open_model=cache(open_whole)
-    )
+        goal, features, estimator, decision, rules, engine=engine, manifest=manifest, open_model=cache(open_whole),
+        open_explainer=open_explainer,
+    )  # fmt: skip
 
 
 def choose_engine(engine: HostEngine | None) -> HostEngine:

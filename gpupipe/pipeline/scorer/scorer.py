@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.errors import ConfigError, DataError, RowError
+from gpupipe.errors import ConfigError, DataError
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.pipeline.decision import Decision
@@ -28,6 +26,8 @@ from gpupipe.pipeline.model.prediction_arrays import (
 )
 from gpupipe.pipeline.scorer.derived_columns import derive_history, text_derivers
 from gpupipe.pipeline.scorer.rare_values import encode_by_table
+from gpupipe.pipeline.scorer.row_arguments import as_rows, of_first
+from gpupipe.pipeline.scorer.warm_up import warm_up
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.rules.row_rules import RowRules
 from gpupipe.table.row_encoder import Row, RowCells, RowEncoder
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from gpupipe.features.program.fitted import FittedFeatures
     from gpupipe.models.fitted.base import FittedModel
     from gpupipe.models.fitted.rows.estimator import RowEstimator
+    from gpupipe.pipeline.explain.compute import ModelExplainer
+    from gpupipe.pipeline.explain.explanation import Explanation
     from gpupipe.pipeline.model.model import Model
     from gpupipe_kernels.engines import HostEngine
-
-N_WARM_UP = 3  # calls; the first after them takes less than twice the time of later ones
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -102,6 +102,7 @@ class Scorer:
     manifest: Mapping[str, Any]
     derivation: Derivation | None = None
     open_model: Callable[[], Model] | None = None
+    open_explainer: Callable[[], ModelExplainer] | None = None
 
     @staticmethod
     def of(
@@ -114,10 +115,11 @@ class Scorer:
         engine: HostEngine,
         manifest: Mapping[str, Any] | None = None,
         open_model: Callable[[], Model] | None = None,
+        open_explainer: Callable[[], ModelExplainer] | None = None,
     ) -> Scorer:
         """Return the scorer of fitted features and an estimator, compiled and warmed up.
 
-        `open_model` returns the whole model, for `with_history`.
+        `open_model` returns the whole model, for `with_history`; `open_explainer` what `explain` needs.
 
         Raises
         ------
@@ -137,24 +139,10 @@ class Scorer:
             manifest=manifest or {},
             derivation=features.derivation,
             open_model=open_model,
+            open_explainer=open_explainer,
         )
-        scorer._warm_up()
+        warm_up(scorer)
         return scorer
-
-    def _warm_up(self) -> None:
-        """Load or compile all code, and bring it and the tables into the caches of the processor."""
-        where = str(self.manifest.get("model", {}).get("name", "model"))
-        with refuse_failures("the estimator failed on valid rows", where, "export the model again"):
-            # Arrays of one row are contiguous, those of several are not: two types to compile.
-            for n_rows in (1, 2):
-                cells = self.encoder.encode([dict.fromkeys(self.inputs)] * n_rows)
-                self.predict_cells(cells).check(n_rows, self.goal.n_classes, self.goal.n_outputs)
-        example = {column.source: _example_value(column) for column in self.columns}
-        with suppress(RowError):  # a rule may forbid the example
-            for _ in range(N_WARM_UP):
-                self.predict(example)
-                if self.goal.has_classes:
-                    self.predict_proba(example)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -220,7 +208,7 @@ class Scorer:
             If a row is not a dict.
         """
         if not isinstance(rows, Mapping):
-            return self.values(self.predict_cells(self.encode(_as_list(rows))))
+            return self.values(self.predict_cells(self.encode(as_rows(rows))))
         found = self.predict_cells(self.encode((rows,)))
         if found.probability is not None:
             return self.goal.labels[
@@ -244,9 +232,9 @@ class Scorer:
         """
         require_classes(self.goal)
         is_single = isinstance(rows, Mapping)
-        prediction = self.predict_cells(self.encode(_as_list(rows)))
+        prediction = self.predict_cells(self.encode(as_rows(rows)))
         if self.goal.targets:
-            return _of_first(probabilities_of(prediction, self.goal), is_single)
+            return of_first(probabilities_of(prediction, self.goal), is_single)
         found = prediction.output
         if found.ndim == 1:  # binary: the probability of class 1
             both = np.empty((len(found), 2))
@@ -269,7 +257,7 @@ class Scorer:
             As `predict`; DataError also if the model has no intervals.
         """
         require_intervals(self.goal, self.decision, "regression")
-        found = intervals_of(self.predict_cells(self.encode(_as_list(rows))), self.goal, self.decision)
+        found = intervals_of(self.predict_cells(self.encode(as_rows(rows))), self.goal, self.decision)
         return found[0] if isinstance(rows, Mapping) else found
 
     def predict_set(self, rows: Row | Sequence[Row]) -> Any:
@@ -286,8 +274,8 @@ class Scorer:
             As `predict`; DataError also if the model has no sets.
         """
         require_intervals(self.goal, self.decision, "classification")
-        found = sets_of(self.predict_cells(self.encode(_as_list(rows))), self.goal, self.decision)
-        return _of_first(found, isinstance(rows, Mapping))
+        found = sets_of(self.predict_cells(self.encode(as_rows(rows))), self.goal, self.decision)
+        return of_first(found, isinstance(rows, Mapping))
 
     def features(self, rows: Row | Sequence[Row]) -> Array:
         """Return the values that the estimator predicts from.
@@ -303,8 +291,42 @@ class Scorer:
             As `predict`.
         """
         is_single = isinstance(rows, Mapping)
-        found = self.program.run(self.encode(_as_list(rows)).records)
+        found = self.program.run(self.encode(as_rows(rows)).records)
         return found[0] if is_single else found
+
+    def explain(self, rows: Row | Sequence[Row]) -> Explanation:
+        """Return how much each input column contributes to the prediction of each row, as `gpupipe.Model.explain`.
+
+        The first call reads what explanations need; see `prepare_explanations`.
+
+        Returns
+        -------
+        Explanation
+            Its values equal those of `gpupipe.Model.explain` bit for bit, except for networks.
+
+        Raises
+        ------
+        RowError, DataError
+            As `predict`; DataError also if the model predicts clusters or an embedding.
+        ConfigError
+            If a library that explains the model is not installed.
+        """
+        return self.explain_cells(self.encode(as_rows(rows)))
+
+    def prepare_explanations(self) -> None:
+        """Read what `explain` needs and load its code, so that the first explanation takes no longer; raise as it."""
+        self.explain_cells(self.encoder.encode([dict.fromkeys(self.inputs)]))
+
+    @property
+    def has_explanations(self) -> bool:
+        """True once explanations are prepared."""
+        return "_explainer" in vars(self)
+
+    @cached_property
+    def _explainer(self) -> ModelExplainer:
+        if self.open_explainer is None:
+            raise DataError("the scorer was made from parts of a run", fix="explain rows with the scorer of its model")
+        return self.open_explainer()
 
     def with_history(
         self,
@@ -335,7 +357,7 @@ class Scorer:
         """
         if not self.history_inputs or self.open_model is None:
             raise ConfigError("the model derives no columns from a history", fix="pass the rows to predict")
-        found = derive_history(self.open_model(), self.inputs, _as_list(rows), tables, as_of)
+        found = derive_history(self.open_model(), self.inputs, as_rows(rows), tables, as_of)
         return found[0] if isinstance(rows, Mapping) else found
 
     def encode(self, rows: Sequence[Row]) -> RowCells:
@@ -360,6 +382,10 @@ class Scorer:
         found = self.estimator(self.program.run(cells.records))
         return self.decision.apply(found) if self.decision.calibrates else found
 
+    def explain_cells(self, cells: RowCells) -> Explanation:
+        """Return the explanation of encoded rows."""
+        return self._explainer.explain(self.program.run(cells.records))
+
     def values(self, prediction: Prediction) -> Array:
         """Return labels, values or clusters, shape (n,), or embeddings, shape (n, k), as `gpupipe.Model.predict`."""
         return prediction_values(prediction, self.goal, self.decision)
@@ -369,32 +395,5 @@ class Scorer:
         return no_predictions(self.goal)
 
 
-def _of_first(found: Any, is_single: bool) -> Any:
-    """Return the results of the first row only, if a single one was given; of several targets, those of each."""
-    if not is_single:
-        return found
-    return [each[0] for each in found] if isinstance(found, list) else found[0]
-
-
-def _example_value(column: Column) -> Any:
-    """Return a value that `column` may have."""
-    if column.kind == "datetime":
-        return datetime(2000, 1, 1)
-    if column.kind in ("numeric", "boolean"):
-        return 1.0 if column.kind == "numeric" else True
-    return next(iter(column.levels or ()), "a")
-
-
 def _compile_again(model: Model, engine: HostEngine) -> Scorer:
     return model.scorer(engine)
-
-
-def _as_list(rows: Row | Sequence[Row]) -> Sequence[Row]:
-    if isinstance(rows, Mapping):
-        return (rows,)
-    if not isinstance(rows, Sequence):
-        raise DataError(
-            f"expected a dict, or a list of dicts; got {type(rows).__name__}",
-            fix="use gpupipe.Model.predict for frames",
-        )
-    return rows

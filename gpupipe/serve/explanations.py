@@ -1,0 +1,177 @@
+"""Explanations of ``POST /predict?explain=K``: the strongest columns of each row, as one more output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import numpy as np
+
+from gpupipe.pipeline.explain.compute import EXPLAINED
+from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
+from gpupipe.pipeline.goal import Goal, output_of_target
+from gpupipe.serve.coalescer import Columns
+from gpupipe.serve.problems import RequestProblem
+from gpupipe.serve.served_model import ServedModel
+from gpupipe.serve.settings import ServeSettings
+from gpupipe.table.row_encoder import Row
+from gpupipe.typing import HostArray
+
+PARAMETER = "explain"
+
+
+class ExplainedOutput(NamedTuple):
+    """An output whose margin is explained.
+
+    Attributes
+    ----------
+    name : str
+        Name of the explanation among the outputs.
+    goal : Goal
+        That of its target.
+    prediction : int
+        Position of the predicted class among the outputs of the model, -1 if it is no class.
+    """
+
+    name: str
+    goal: Goal
+    prediction: int
+
+
+def has_parameter(query: bytes) -> bool:
+    """Return whether a query string asks for explanations."""
+    return PARAMETER.encode() in query and PARAMETER in parse_qs(query.decode("latin-1"), keep_blank_values=True)
+
+
+def read_parameter(query: bytes, model: ServedModel, settings: ServeSettings) -> int:
+    """Return the number of columns to show of each row.
+
+    Raises
+    ------
+    RequestProblem
+        If it is not an integer from 1 to the number of input columns, or the model or the server explains nothing.
+    """
+    require_explainable(model, settings)
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)[PARAMETER]
+    most = len(model.scorer.inputs)
+    value = given[0] if len(given) == 1 else ", ".join(given)
+    n_columns = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+    if not 1 <= n_columns <= most:
+        raise RequestProblem(
+            "invalid_request", f"{PARAMETER}: expected an integer from 1 to {most:,}; found {value[:40]!r}"
+        )
+    return n_columns
+
+
+def require_explainable(model: ServedModel, settings: ServeSettings) -> None:
+    """Raise RequestProblem if the server has no explanations, or the task of the model has none."""
+    if not is_explainable(model, settings):
+        is_off, task = settings.explain == "off", model.scorer.goal.task
+        what = "this server has no explanations" if is_off else f"a model of the task {task} has no explanations"
+        raise RequestProblem("not_explainable", what)
+
+
+def is_explainable(model: ServedModel, settings: ServeSettings) -> bool:
+    """Return whether the server has explanations, and the task of the model too."""
+    return settings.explain != "off" and model.scorer.goal.task in EXPLAINED
+
+
+def explained_outputs(model: ServedModel) -> tuple[ExplainedOutput, ...]:
+    """Return what is explained: the prediction, each quantile, or the prediction of each target."""
+    goal = model.scorer.goal
+    if goal.quantiles:
+        return tuple(ExplainedOutput(f"explanation_{name}", goal, -1) for name in goal.quantile_names)
+    found = []
+    for own in goal.each:
+        name = output_of_target("explanation", own) if goal.targets else "explanation"
+        of_target = (own.target or "") if goal.targets else ""
+        classes = (i for i, output in enumerate(model.outputs) if output.labels and output.target == of_target)
+        found.append(ExplainedOutput(name, own, next(classes, -1)))
+    return tuple(found)
+
+
+def explanation_columns(
+    model: ServedModel, rows: Sequence[Row], columns: Columns, found: Explanation, n_columns: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the explanations of rows as further outputs, by name.
+
+    Parameters
+    ----------
+    model : ServedModel
+    rows : sequence of mapping
+        As they were sent.
+    columns : Columns
+        The outputs of the rows.
+    found : Explanation
+    n_columns : int
+        Number of columns to show of each row.
+
+    Returns
+    -------
+    dict of str to list of dict
+        ``columns`` has the strongest ones, each with its contribution and the value that was sent, if it was. The
+        base, these contributions and ``others`` sum to the margin. ``label`` is the class that a margin belongs to: the
+        predicted one of several, the second one of two.
+    """
+    values = found.values.reshape(len(found), len(found.columns), -1)
+    base = np.reshape(found.base, -1)
+    explained, start = {}, 0
+    for output in explained_outputs(model):
+        labels, margins, n_margins = _labels_and_margins(output, columns, found.outputs[start:], len(rows))
+        positions = start + margins
+        own = values[np.arange(len(rows)), :, positions]
+        explained[output.name] = list(
+            _described(rows, labels, own, base[positions], found.columns, found.scale, n_columns)
+        )
+        start += n_margins
+    return explained
+
+
+def _labels_and_margins(
+    output: ExplainedOutput, columns: Columns, names: Sequence[str], n_rows: int
+) -> tuple[Sequence[Any], HostArray, int]:
+    """Return the label and the position of the margin of each row, and the number of margins of an output.
+
+    `names` are those of the margins from the first one of this output.
+    """
+    goal = output.goal
+    if goal.task != "multiclass":
+        label = goal.labels[1] if goal.task == "binary" else None
+        return [label] * n_rows, np.zeros(n_rows, np.int64), 1
+    # A margin of one of several targets has the name of its target; a class that never occurred has no margin.
+    prefix = "" if names[0] in {str(label) for label in goal.labels} else f"{goal.target}_"
+    place: dict[str, int] = {}
+    for label in goal.labels:
+        if len(place) < len(names) and names[len(place)] == f"{prefix}{label}":
+            place[str(label)] = len(place)
+    predicted = columns[output.prediction]
+    return predicted, np.array([place[str(label)] for label in predicted], np.int64), len(place)
+
+
+def _described(
+    rows: Sequence[Row], labels: Sequence[Any], values: HostArray, base: HostArray, names: Sequence[str], scale: str,
+    n_columns: int,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the explanation of each row; `values` are its contributions, float64, shape (n, len(names))."""
+    order = strongest_columns(values, n_columns)
+    others = values.copy()
+    np.put_along_axis(others, order, 0.0, axis=1)
+    totals = zip(base.tolist(), (base + values.sum(axis=1)).tolist(), others.sum(axis=1).tolist(), strict=True)
+    shown = zip(order.tolist(), np.take_along_axis(values, order, axis=1).tolist(), strict=True)
+    for row, label, (start, margin, other), (chosen, contributions) in zip(rows, labels, totals, shown, strict=True):
+        yield {
+            **({} if label is None else {"label": label}),
+            "base": start,
+            "margin": margin,
+            "scale": scale,
+            "columns": [
+                _column(row, names[j], contribution) for j, contribution in zip(chosen, contributions, strict=True)
+            ],
+            "others": other,
+        }
+
+
+def _column(row: Mapping[str, Any], name: str, contribution: float) -> dict[str, Any]:
+    value = {"value": row[name]} if name in row else {}  # a further table, or a history, is not in the row
+    return {"column": name, **value, "contribution": contribution}

@@ -1,0 +1,104 @@
+"""`ModelSlot`: the model that answers requests, with its queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpupipe.errors import CellProblem, RowError
+from gpupipe.serve.coalescer import Coalescer, Columns
+from gpupipe.serve.explanation_queue import ExplanationQueue
+from gpupipe.serve.explanations import explained_outputs, explanation_columns
+from gpupipe.serve.problems import MOST_PROBLEMS, invalid_rows
+from gpupipe.serve.served_model import ServedModel
+from gpupipe.serve.settings import ServeSettings
+from gpupipe.table.row_encoder import Row, RowCells
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSlot:
+    """A model with its queues. A reload replaces the slot, so no request sees half a change."""
+
+    model: ServedModel
+    queue: Coalescer
+    explanations: ExplanationQueue
+
+    @staticmethod
+    def of(model: ServedModel, settings: ServeSettings, on_batch: Callable[[int], None]) -> ModelSlot:
+        """Return the slot of a model; `on_batch` is called with the number of rows of each batch."""
+        queue = model.coalescer(settings.max_batch, settings.batch_wait_seconds, on_batch)
+        return ModelSlot(model, queue, ExplanationQueue(model.scorer.explain_cells))
+
+    async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
+        """Return output columns of rows, the unseen levels by column, and the number of rule warnings.
+
+        Rows are encoded and predicted in slices of `max_rows`, between which other requests have their turn.
+
+        Raises
+        ------
+        RequestProblem
+            If cells are wrong (status 422), or the deadline has passed (503).
+        """
+        scorer, queue = self.model.scorer, self.queue
+        n_rows = len(rows)
+        if n_rows <= max_rows:
+            try:
+                cells = scorer.encode(rows)
+            except RowError as error:
+                raise invalid_rows(error.problems) from None
+            columns, start, stop = await queue.submit(cells, deadline)
+            if start or stop != len(columns[0]):
+                columns = [column[start:stop] for column in columns]
+            return columns, cells.n_unseen, len(cells.warnings)
+        parts: list[Columns] = []
+        problems: list[CellProblem] = []
+        unseen: dict[str, int] = {}
+        n_warnings = 0
+        whole = self._encode_unique(rows)
+        for start in range(0, n_rows, max_rows):
+            rows_of_slice = slice(start, start + max_rows)
+            try:
+                cells = scorer.encode(rows[rows_of_slice]) if whole is None else whole[rows_of_slice]
+            except RowError as error:
+                problems += [CellProblem(p.row + start, p.column, p.value, p.rule) for p in error.problems]
+            if len(problems) >= MOST_PROBLEMS:
+                break
+            if problems:  # the remaining rows are only checked
+                await asyncio.sleep(0)
+                continue
+            answer = await queue.submit(cells, deadline)
+            parts.append([column[answer.start : answer.stop] for column in answer.columns])
+            n_warnings += len(cells.warnings)
+            for name, n in cells.n_unseen.items():
+                unseen[name] = unseen.get(name, 0) + n
+        if problems:
+            raise invalid_rows(problems)
+        n_warnings += 0 if whole is None else len(whole.warnings)
+        joined = [[value for part in columns for value in part] for columns in zip(*parts, strict=True)]
+        return joined, unseen, n_warnings
+
+    async def explain(
+        self, rows: Sequence[Row], columns: Columns, n_columns: int, deadline: float
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the explanations of predicted rows as further outputs; see `explanation_columns`.
+
+        Raises
+        ------
+        RequestProblem
+            If the model cannot be explained (status 422), or the deadline has passed (503).
+        """
+        if not rows:
+            return {output.name: [] for output in explained_outputs(self.model)}
+        found = await self.explanations.explain(self.model.scorer.encode(rows), deadline)
+        return explanation_columns(self.model, rows, columns, found, n_columns)
+
+    def _encode_unique(self, rows: Sequence[Row]) -> RowCells | None:
+        """Return all rows encoded at once, if a rule compares them with each other; else None."""
+        if not any(rule.rules.unique for rule in self.model.scorer.rules):
+            return None
+        try:
+            return self.model.scorer.encode(rows)
+        except RowError as error:
+            raise invalid_rows(error.problems) from None
