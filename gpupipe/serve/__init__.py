@@ -7,7 +7,7 @@
 ``application``        the ASGI application: guards, errors, metrics, routes
 ``slot``               the model in use, with its queues
 ``coalescer``          waiting requests predicted together
-``explanation_queue``  waiting requests explained on a thread of their own
+``explanation_queue``  waiting requests explained on a separate thread
 ``explanations``       the strongest columns of each row, as one more output
 ``served_model``       a scorer with its outputs and documents
 ``bodies``             request and response bodies of ``/predict``

@@ -1,4 +1,4 @@
-"""Queue of rows to explain. A thread of its own explains them, so that predictions do not wait.
+"""Queue of rows to explain. A separate thread explains them, so that predictions do not wait.
 
 The explanation of a row takes from 0.3 ms, for trees in compiled code without the interpreter lock, to a second.
 """

@@ -31,7 +31,7 @@ class ExplainedOutput(NamedTuple):
     goal : Goal
         That of its target.
     prediction : int
-        Position of the predicted class among the outputs of the model, -1 if it is no class.
+        Position of the predicted class among the outputs of the model, -1 if the output is a number.
     """
 
     name: str

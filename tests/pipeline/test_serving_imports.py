@@ -56,6 +56,17 @@ scorer = load_scorer(sys.argv[1])
 print(json.dumps([scorer.engine, scorer.predict_proba(json.loads(sys.argv[2])).tolist()]))
 """
 
+EXPLAIN = """
+import json
+from gpupipe import ConfigError, load_scorer
+
+try:
+    found = load_scorer(sys.argv[1]).explain(json.loads(sys.argv[2]))
+    print(json.dumps([found.columns, found.values.tolist(), found.base]))
+except ConfigError as error:
+    print(json.dumps(error.fix))
+"""
+
 
 def execute(script: str, *arguments: str) -> Any:
     """Return what a script prints as JSON, in a process without the absent packages."""
@@ -104,3 +115,15 @@ def test_rows_are_predicted_without_the_libraries_of_training(run: Run) -> None:
     frame = pd.DataFrame(rows).astype({"signup_ts": "datetime64[us]"})
     assert engine == "numpy"
     assert probability == replace(run.model, warns=False).predict_proba(frame).tolist()
+
+
+def test_rows_are_explained_without_the_libraries_of_training(run: Run) -> None:
+    """Linear models are; trees need Numba, and that is the message."""
+    rows = [{name: None for name in run.model.inputs} | {"tenure": 12, "Contract": "One year"}]
+    found = execute(EXPLAIN, str(run.path), json.dumps(rows))
+    if run.model.estimator.library == "xgboost":
+        assert found == "pip install numba"
+        return
+    frame = pd.DataFrame(rows).astype({"signup_ts": "datetime64[us]"})
+    expected = run.model.explain(frame)
+    assert found == [list(expected.columns), expected.values.tolist(), expected.base]

@@ -82,8 +82,10 @@ def test_a_server_survives_dead_workers_and_bad_models_and_takes_good_ones(
         return int(re.search(rf'reloads_total{{result="{name}"}} (\d+)', ask(port, "/metrics"))[1])  # type: ignore[index]
 
     expected = model.scorer().predict_proba(rows[2])[1]
-    with served(link, "--workers", "2", "--reload-interval", "50ms") as (process, port):
+    with served(link, "--workers", "2", "--reload-interval", "50ms", "--explain", "start") as (process, port):
         assert ask(port, "/predict", rows[2])["probability_yes"] == expected
+        explained = model.explain([rows[2]])
+        assert ask(port, "/predict?explain=5", rows[2])["explanation"]["margin"] == explained.margins[0]
         client = triton.InferenceServerClient(f"127.0.0.1:{port}")
         inputs = []
         for tensor in client.get_model_metadata("leavers")["inputs"]:

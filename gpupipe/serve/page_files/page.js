@@ -1,5 +1,6 @@
 "use strict";
 const MOST_OPTIONS = 300;  // levels in a select; more are suggestions of a text field
+const SHOWN_COLUMNS = 8;  // of an explanation
 const TASKS = {
   binary: "Binary classification", multiclass: "Classification", regression: "Regression",
   quantile: "Quantile regression", ranking: "Ranking", multioutput: "Prediction", clustering: "Clustering", embedding: "Embedding",
@@ -47,6 +48,7 @@ function show() {
     TASKS[schema.task] ?? schema.task, ...what,
     ` · ${schema.columns.length} columns · version ${schema.version}`);
   for (const column of schema.columns) $("fields").append(field(column));
+  $("explain-choice").hidden = !schema.explanations;
   const links = [
     ["/schema", "columns, levels, ranges, rules"], ["/openapi.json", "OpenAPI 3.1"],
     ["/metrics", "Prometheus"], [`/v2/models/${encodeURIComponent(schema.name)}`, "Open Inference Protocol V2"],
@@ -155,10 +157,14 @@ function row() {
   return Object.fromEntries([...fields].map(([name, entry]) => [name, value(entry)]));
 }
 
+function path() {
+  return $("explain").checked ? `/predict?explain=${Math.min(SHOWN_COLUMNS, schema.explanations.most_columns)}` : "/predict";
+}
+
 function showCommand() {
   const quoted = JSON.stringify(row()).replaceAll("'", "'\\''");
   const bearer = token ? ` \\\n  -H "Authorization: Bearer $GPUPIPE_TOKEN"` : "";
-  $("curl").textContent = `curl ${location.origin}/predict \\\n  -H 'Content-Type: application/json'${bearer} \\\n  -d '${quoted}'`;
+  $("curl").textContent = `curl '${location.origin}${path()}' \\\n  -H 'Content-Type: application/json'${bearer} \\\n  -d '${quoted}'`;
 }
 
 function mark(name, text) {
@@ -173,7 +179,7 @@ async function predict() {
   const number = ++latest;
   let answer, isOk = false;
   try {
-    const response = await fetch("/predict", {
+    const response = await fetch(path(), {
       method: "POST", headers: {"Content-Type": "application/json", ...headers()}, body: JSON.stringify(row()),
     });
     answer = await response.json();
@@ -198,7 +204,35 @@ function showAnswer(answer) {
     };
     const own = Object.fromEntries(outputs.map(({name}) => [plain(name), answer[name]]));
     return [...(target === undefined ? [] : [element("h3", {textContent: target})]), ...answerParts(own, task)];
-  }));
+  }), ...(schema.explanations?.names ?? []).filter((name) => answer[name]).map((name) => explanationPart(name, answer[name])));
+}
+
+function signed(number, plus = "+") {
+  return (number < 0 ? "−" : plus) + Math.abs(number).toLocaleString("en", {maximumSignificantDigits: 3});
+}
+
+function explanationPart(name, {label, base, margin, scale, columns, others}) {
+  const of = name.slice("explanation_".length);  // a target or a quantile
+  const what = scale === "score" && schema.task !== "ranking" ? "prediction" : scale;
+  const title = ["Contributions to the", what, ...[of, label ?? ""].filter((part) => part !== "").flatMap((part) => ["of", part])].join(" ");
+  const terms = columns.map(({column, value, contribution}) => [
+    value === undefined ? column : `${column} = ${value === null ? "null" : value}`, contribution]);
+  if (columns.length < schema.columns.length) terms.push(["other columns", others]);
+  const largest = Math.max(...terms.map(([, contribution]) => Math.abs(contribution))) || 1;
+  const items = terms.map(([text, contribution]) => {
+    const bar = element("div", {className: contribution < 0 ? "lower" : ""});
+    const width = 50 * Math.abs(contribution) / largest;
+    bar.style.width = `${width}%`;
+    bar.style.left = `${contribution < 0 ? 50 - width : 50}%`;
+    return element("li", {}, term(text, signed(contribution)), element("div", {className: "track", ariaHidden: "true"}, bar));
+  });
+  return element("section", {className: "explanation"}, element("h3", {textContent: title}), element("ol", {},
+    element("li", {}, term("base, the expected value", signed(base, ""))), ...items,
+    element("li", {className: "total"}, term("margin of this row", signed(margin, "")))));
+}
+
+function term(text, number) {
+  return element("div", {className: "term"}, element("span", {textContent: text}), element("span", {textContent: number}));
 }
 
 function answerParts(answer, task) {
@@ -240,6 +274,10 @@ function showProblems(answer) {
 
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
+  predict();
+});
+$("explain").addEventListener("change", () => {
+  showCommand();
   predict();
 });
 $("reset").addEventListener("click", () => {
