@@ -207,28 +207,33 @@ function showAnswer(answer) {
   }), ...(schema.explanations?.names ?? []).filter((name) => answer[name]).map((name) => explanationPart(name, answer[name])));
 }
 
-function signed(number, plus = "+") {
-  return (number < 0 ? "−" : plus) + Math.abs(number).toLocaleString("en", {maximumSignificantDigits: 3});
+function signed(number, decimals, plus = "+") {
+  const text = Math.abs(number).toLocaleString("en", {minimumFractionDigits: decimals, maximumFractionDigits: decimals});
+  if (!/[1-9]/.test(text)) return text;
+  return (number < 0 ? "−" : plus) + text;
 }
 
 function explanationPart(name, {label, base, margin, scale, columns, others}) {
   const of = name.slice("explanation_".length);  // a target or a quantile
   const what = scale === "score" && schema.task !== "ranking" ? "prediction" : scale;
-  const title = ["Contributions to the", what, ...[of, label ?? ""].filter((part) => part !== "").flatMap((part) => ["of", part])].join(" ");
+  const whose = [of, label ?? ""].filter((part) => part !== "").join(" = ");
+  const title = `Contributions to the ${what}${whose === "" ? "" : ` of ${whose}`}`;
   const terms = columns.map(({column, value, contribution}) => [
     value === undefined ? column : `${column} = ${value === null ? "null" : value}`, contribution]);
   if (columns.length < schema.columns.length) terms.push(["other columns", others]);
   const largest = Math.max(...terms.map(([, contribution]) => Math.abs(contribution))) || 1;
+  // All numbers have the same decimals, so that their sum can be checked: the largest contribution has three digits.
+  const decimals = Math.min(12, Math.max(0, 2 - Math.floor(Math.log10(largest))));
   const items = terms.map(([text, contribution]) => {
     const bar = element("div", {className: contribution < 0 ? "lower" : ""});
     const width = 50 * Math.abs(contribution) / largest;
     bar.style.width = `${width}%`;
     bar.style.left = `${contribution < 0 ? 50 - width : 50}%`;
-    return element("li", {}, term(text, signed(contribution)), element("div", {className: "track", ariaHidden: "true"}, bar));
+    return element("li", {}, term(text, signed(contribution, decimals)), element("div", {className: "track", ariaHidden: "true"}, bar));
   });
   return element("section", {className: "explanation"}, element("h3", {textContent: title}), element("ol", {},
-    element("li", {}, term("base, the expected value", signed(base, ""))), ...items,
-    element("li", {className: "total"}, term("margin of this row", signed(margin, "")))));
+    element("li", {}, term("base, the expected value", signed(base, decimals, ""))), ...items,
+    element("li", {className: "total"}, term("margin of this row", signed(margin, decimals, "")))));
 }
 
 function term(text, number) {
