@@ -112,7 +112,7 @@ class FittedEnsemble(FittedModel):
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return the weighted sum of the explanations of all models; see `EnsembleExplainer`."""
-        from gpupipe.models.fitted.contributions.combined import EnsembleExplainer
+        from gpupipe.models.fitted.contributions.several_models import EnsembleExplainer
 
         portable = self.portable()
         assert isinstance(portable, FittedEnsemble)

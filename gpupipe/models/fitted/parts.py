@@ -76,7 +76,7 @@ class FittedParts(FittedModel):
 
     def explainer(self, background: Callable[[], HostArray]) -> Explainer:
         """Return the margins of all models, one after the other."""
-        from gpupipe.models.fitted.contributions.combined import PartsExplainer
+        from gpupipe.models.fitted.contributions.several_models import PartsExplainer
 
         return PartsExplainer([model.explainer(background) for model in self.portable().models])
 

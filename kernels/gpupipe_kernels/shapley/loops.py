@@ -133,7 +133,7 @@ def add_values(
     points, weights : array of float64, shape (n_orders, most_points)
         Those of the quadrature of each number of points.
     tables, sides, follows, factors, sums, numbers, path
-        Memory; see `gpupipe_kernels.shapley.values.Scratch`.
+        Memory; see `gpupipe_kernels.shapley.values.TreeShapley`.
     phi : array of float64, shape (ceil(n / n_lanes), n_outputs, n_players, n_lanes)
     """
     for lane in range(follows.shape[1]):
@@ -202,7 +202,7 @@ def add_interactions(
     X, nodes, trees, words, values, steps, starts, orders, points, weights
         As in `add_values`.
     tables, sides, follows, factors, sums, numbers, path
-        Memory; see `gpupipe_kernels.shapley.values.Scratch`.
+        Memory; see `gpupipe_kernels.shapley.values.TreeShapley`.
     replaced : array of int64, shape (deepest + 1,)
         Memory, initially 0: the number of edges below that replace the factor of an edge.
     phi : array of float64, shape (ceil(n / n_lanes), n_outputs, n_players, n_players, n_lanes)

@@ -25,7 +25,7 @@ from gpupipe.models import MODELS, FitContext, fit
 from gpupipe.models.fitted.base import FittedModel, class_probability, logistic
 from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.contributions.base import Contributions
-from gpupipe.models.fitted.contributions.combined import to_outputs
+from gpupipe.models.fitted.contributions.several_models import to_outputs
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import FittedLinear
