@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     "--explain",
     metavar="K",
     type=click.IntRange(min=1),
-    default=0,
     help="Add the K columns that contribute most to each prediction: `reason_1`, `reason_1_value`, "
     "`reason_1_contribution`, and so on.",
 )
@@ -96,7 +95,7 @@ def command(
     ids: tuple[str, ...],
     no_id: bool,
     keep: tuple[str, ...],
-    explain: int,
+    explain: int | None,
     source_options: tuple[str, ...],
     on_error: Literal["error", "reject", "null"],
     tables: tuple[str, ...],
@@ -156,7 +155,7 @@ def command(
             summary = score(
                 model, data, output, device, further, as_of, allow_code, say,
                 ids=chosen, keep=keep, adjust=adjust, on_error=on_error, safe_csv=safe_csv,
-                untrusted=untrusted, limits=model_limits, explain=explain,
+                untrusted=untrusted, limits=model_limits, explain=explain or 0,
             )  # fmt: skip
         else:
             from gpupipe.config.cluster import settings_of
@@ -164,7 +163,7 @@ def command(
 
             summary = score_on_cluster(
                 model, data, output, settings_of(cluster), device, further, as_of, allow_code, say,
-                ids=chosen, keep=keep, adjust=adjust, explain=explain,
+                ids=chosen, keep=keep, adjust=adjust, explain=explain or 0,
             )  # fmt: skip
         for line in summary.lines():
             say(line)

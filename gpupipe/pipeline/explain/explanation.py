@@ -63,8 +63,8 @@ class Explanation:
     >>> found = run.model.explain({"rooms": 4, "area": 50})
     >>> found.columns, found.method
     (('rooms', 'area'), 'exact linear')
-    >>> found.strongest(1)
-    [[('rooms', -3.7)]]
+    >>> [(name, round(value, 1)) for name, value in found.strongest(1)[0]]
+    [('rooms', -3.7)]
     >>> bool(abs(found.margins[0] - run.model.predict({"rooms": 4, "area": 50})[0]) < 1e-6)
     True
     >>> folder.cleanup()
@@ -124,10 +124,7 @@ class Explanation:
         """
         values = self._of(output)
         order = strongest_columns(values, n)
-        return [
-            [(self.columns[j], round(float(row[j]), 12)) for j in chosen]
-            for row, chosen in zip(values, order, strict=True)
-        ]
+        return [[(self.columns[j], float(row[j])) for j in chosen] for row, chosen in zip(values, order, strict=True)]
 
     def _of(self, output: str | None) -> HostArray:
         if not self.outputs:
