@@ -117,6 +117,32 @@ def count(codes: Array, counts: Array) -> None:
 
 
 @host_block
+def bin_values(x: Array, edges: Array, low: float, high: float, counts: Array) -> None:
+    """Search the edges of all values of a tile together, one bisection after the other, without branches."""
+    size = 1
+    while size <= edges.size:
+        size *= 2
+    padded = np.empty(size, edges.dtype)
+    for k in range(size):
+        padded[k] = edges[min(k, edges.size - 1)] if edges.size else low
+    bins = np.empty(TILE, np.uint32)
+    for start in range(0, x.size, TILE):
+        tile = x[start : min(start + TILE, x.size)]
+        for i in range(tile.size):
+            bins[i] = uint32(0)
+        half = size // 2
+        while half > 0:
+            step = uint32(half)
+            for i in range(tile.size):
+                at = bins[i]
+                bins[i] = at + (step if padded[at + step - uint32(1)] <= tile[i] else uint32(0))
+            half //= 2
+        for i in range(tile.size):
+            is_valid: Any = (tile[i] >= low) & (tile[i] <= high)
+            counts[min(bins[i], edges.size) * is_valid + is_valid] += 1
+
+
+@host_block
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
     for i in range(out.size):
         out[i] = fold_of(start + i, seed, n_folds)
