@@ -117,7 +117,8 @@ def merge_cells(reference: Array, current: Array, is_ordered: bool) -> tuple[Arr
             group[is_small] = group[int(np.argmin(np.where(is_small, np.inf, expected)))]
     kept = np.unique(group, return_inverse=True)[1]
     merged = np.zeros((2, int(kept.max()) + 1))
-    np.add.at(merged, (slice(None), kept), both)
+    for row, counts in zip(merged, both, strict=True):
+        np.add.at(row, kept, counts)
     return merged[0], merged[1]
 
 

@@ -5,10 +5,9 @@ Counts add up over chunks, partitions and workers in any order. Cells are conver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +88,7 @@ class CellCounter:
         Raises
         ------
         SchemaError
-            If a column is missing or its values are of another kind; as in a prediction, the message lists them.
+            If a column is missing or has values of another kind; as in a prediction, the message lists them.
         """
         cells = np.zeros(self.n_cells, np.int64)
 
@@ -135,7 +134,7 @@ class CellCounter:
 
 
 def _arrays(column: Column, values: pa.ChunkedArray) -> Iterator[Array]:
-    """Yield the values of a numeric or datetime column as stored in an encoded table, but for numbers out of range."""
+    """Yield the values of a numeric or datetime column in the dtype of an encoded table."""
     if column.kind == "datetime":
         write = enforce(column, values).write
         assert write is not None
@@ -156,7 +155,8 @@ def counted_columns(references: Sequence[DriftColumn], schema: Schema) -> list[C
     ValueError
         If a column has no such place, or cells of another form.
     """
-    known: Mapping[str, Column] = {column.source: column for column in schema if not column.derived}
+    known = {column.source: column for column in schema if not column.derived and column.hash_of is not None}
+    known |= {column.name: column for column in schema if not column.derived and column.hash_of is None}
     found = []
     for reference in references:
         column = known.get(reference.name)

@@ -28,7 +28,8 @@ def write_reference(writer: ArtifactWriter, reference: DriftReference) -> None:
     document = {
         "columns": [_describe(column, arrays) for column in reference.columns],
         "scores": [_describe(column, arrays) for column in reference.scores],
-        "metrics": {name: [each.value, each.n_rows] for name, each in dict(reference.metrics).items()},
+        "metrics": {name: [each.value, each.n_rows] for name, each in reference.metrics.items()},
+        "time": reference.time,
     }
     writer.json(NAME, document, compact=True)
     writer.arrays(ARRAYS, {key: np.concatenate(parts) for key, parts in arrays.items()})
@@ -58,8 +59,8 @@ def read_reference(reader: ArtifactReader) -> DriftReference | None:
     if NAME not in reader.names():
         return None
     document, rest = reader.json(NAME), _Rest(reader.arrays(ARRAYS))
-    if set(document) != {"columns", "scores", "metrics"}:
-        raise ValueError("expected columns, scores and metrics")
+    if set(document) != {"columns", "scores", "metrics", "time"} or not isinstance(document["time"], str):
+        raise ValueError("expected columns, scores, metrics and time")
     columns, scores = (tuple(_read_columns(document[key], rest)) for key in ("columns", "scores"))
     rest.check_empty()
     metrics = {}
@@ -67,7 +68,7 @@ def read_reference(reader: ArtifactReader) -> DriftReference | None:
         if type(value) not in (int, float) or not math.isfinite(value) or type(n_rows) is not int or n_rows < 1:
             raise ValueError(f"metric {name!r:.40}: expected a finite number and a number of rows")
         metrics[name] = MetricReference(float(value), n_rows)
-    return DriftReference(columns, scores, metrics)
+    return DriftReference(columns, scores, metrics, document["time"])
 
 
 class _Rest:
@@ -81,11 +82,12 @@ class _Rest:
 
     def take(self, key: str, n: int) -> Array:
         """Return the next `n` elements of an array."""
-        array = self.arrays[key]
+        array: Array = self.arrays[key]
         if len(array) < n:
             raise ValueError(f"array {key}: expected {n} more elements; found {len(array)}")
         self.arrays[key] = array[n:]
-        return array[:n]
+        taken: Array = array[:n]
+        return taken
 
     def check_empty(self) -> None:
         """Raise ValueError if elements are left."""

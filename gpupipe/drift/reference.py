@@ -8,8 +8,8 @@ levels that are not named, and one for each of the most frequent levels. Texts h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class DriftColumn:
     levels : tuple of str, optional
         Categories and booleans: the named levels, the most frequent first.
     is_hashed : bool
-        True if the model knows no levels, so that unseen levels count as other levels.
+        True if the model has no vocabulary, so that unseen levels count as other levels.
     """
 
     name: str
@@ -91,11 +91,14 @@ class DriftReference:
     scores : tuple of DriftColumn
         Outputs of models for rows that they were not trained on.
     metrics : mapping of str to MetricReference
+    time : str
+        The column that the run was split by in time; ``""`` without one.
     """
 
     columns: tuple[DriftColumn, ...]
     scores: tuple[DriftColumn, ...] = ()
-    metrics: Mapping[str, MetricReference] = ()  # type: ignore[assignment]
+    metrics: Mapping[str, MetricReference] = field(default_factory=dict)
+    time: str = ""
 
     def __repr__(self) -> str:
         return f"DriftReference({len(self.columns)} columns, {len(self.scores)} scores)"
@@ -122,7 +125,7 @@ def number_edges(quantiles: Sequence[float], storage: str) -> Array:
     return single if len(single) == len(double) else double
 
 
-def _edges(quantiles: Array, dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _edges(quantiles: Array, dtype: np.dtype[Any]) -> Array:
     low, high = (dtype.type(quantiles[at]) for at in (0, -1))
     if low > quantiles[0]:
         low = np.nextafter(low, dtype.type(-np.inf))

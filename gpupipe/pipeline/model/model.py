@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -43,6 +44,7 @@ from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.drift.report import DriftReport
     from gpupipe.pipeline.scorer.scorer import Scorer
     from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
@@ -119,6 +121,60 @@ class Model(LoadedModel):
         from gpupipe.pipeline.parity.replay import verify_model
 
         return verify_model(self)
+
+    def drift(
+        self,
+        data: Any,
+        by: str | None = None,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+    ) -> DriftReport:
+        """Compare rows with the training rows, without these: the model has bins and levels of each column.
+
+        Every row is counted, in one pass over chunks, so files may be larger than memory. At most 50,000 evenly spaced
+        rows are predicted to compare the scores, or all rows if features are computed from the history of a row. If the
+        rows have the target, metrics are compared as well.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        by : str, optional
+            ``"hour"``, ``"day"``, ``"week"`` or ``"month"``: evaluate each period by itself too, to find since when
+            rows have drifted. The time column is that of the split of the run, or the only one of the inputs;
+            ``"day:COLUMN"`` names another.
+
+        Returns
+        -------
+        DriftReport
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; ConfigError also if `by` names no unit or no column.
+        ArtifactError
+            If an earlier version wrote the model, without bins and levels.
+        LimitError
+            If there are more than 400 periods.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from gpupipe import Pipeline
+        >>> frame = pd.DataFrame({"age": [i % 60 for i in range(1000)], "left": [i % 60 > 30 for i in range(1000)]})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> run = Pipeline(frame, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
+        >>> run.model.drift(frame).severity
+        'none'
+        >>> found = run.model.drift(frame[["age"]] + 20)
+        >>> found.severity, found.columns[0].change
+        ('high', 'median 29.53 → 49.53, 33.0% above the training range')
+        >>> folder.cleanup()
+        """
+        from gpupipe.pipeline.drift.detection import detect_drift
+
+        return detect_drift(self, data, by, tables, as_of)
 
     def scorer(self, engine: HostEngine | None = None) -> Scorer:
         """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.

@@ -56,7 +56,7 @@ def count(codes: Array, counts: Array) -> None:
     _launch(loops.count, len(codes), as_numba(codes), as_numba(counts))
 
 
-def bin(x: Array, edges: Array, counts: Array) -> None:  # noqa: A001 - the name in the interface
+def bin(x: Array, edges: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     limits = valid_range(x.dtype)
     _launch(loops.bin_values, len(x), as_numba(x), as_numba(edges), limits[0], limits[1], as_numba(counts))

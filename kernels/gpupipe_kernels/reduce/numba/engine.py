@@ -31,8 +31,8 @@ def warm() -> None:
     for dtype in (np.float32, np.float64):
         brackets, found = np.zeros((1, 2), dtype), np.zeros((1, 2), np.int64)
         sweep(np.zeros(1, dtype), 0.0, np.zeros((2, LANES)), brackets, np.empty((1, 1), dtype), found)
-    for dtype in (np.float32, np.float64, np.int64):
-        bin(np.zeros(1, dtype), np.zeros(1, dtype), np.zeros(3, np.int64))
+    for name in ("float32", "float64", "int64"):
+        bin(np.zeros(1, name), np.zeros(1, name), np.zeros(3, np.int64))
     for storage in (np.int8, np.int16, np.int32):
         count(np.zeros(8, storage), np.zeros(2 * FEW_CODES, np.int64))
     count(np.zeros(8, np.int8), np.zeros(1, np.int64))
@@ -55,7 +55,7 @@ def count(codes: Array, counts: Array) -> None:
     loops.count(read_only(codes), counts)
 
 
-def bin(x: Array, edges: Array, counts: Array) -> None:  # noqa: A001 - the name in the interface
+def bin(x: Array, edges: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     loops.bin_values(read_only(x), read_only(edges), *valid_range(x.dtype), counts)
 

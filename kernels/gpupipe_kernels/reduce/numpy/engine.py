@@ -96,7 +96,7 @@ def _count_few(codes: Array, counts: Array) -> None:
         left -= found
 
 
-def bin(x: Array, edges: Array, counts: Array) -> None:  # noqa: A001 - the name in the interface
+def bin(x: Array, edges: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     low, high = valid_range(x.dtype)
     for start in range(0, len(x), BLOCK_ROWS):

@@ -1,0 +1,146 @@
+"""A table to compare as a stream of chunks: files larger than memory, or slices of a frame.
+
+The types of the columns need not agree between chunks, because each chunk is converted to the frozen schema by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.chunks.chunk import SourceChunk
+from gpupipe.io.chunks.chunk_reader import read_chunk
+from gpupipe.io.chunks.row_boundaries import align_to_rows, scan_rows
+from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
+from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.files import SourceFile, mask
+from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import TableSource
+from gpupipe.units import MIB
+
+CHUNK_BYTES = 128 * MIB  # of text, or as Arrow holds it; a larger row group is a chunk of its own
+SLICE_CELLS = 2**24  # of a frame in memory: 128 MiB
+
+
+@dataclass(frozen=True)
+class ReadRows:
+    """Rows of a chunk, and notes about them."""
+
+    table: pa.Table
+    notes: Notes
+
+
+class ChunkStream:
+    """Chunks of the files of a source, read when they are needed.
+
+    Parameters
+    ----------
+    source : TableSource
+        Without steps that need all rows.
+    files : sequence of SourceFile
+    names : sequence of str
+        The columns to read.
+
+    Attributes
+    ----------
+    notes : Notes
+        Repairs and drops, complete after the last chunk.
+    partitions : HivePartitions
+        Partition columns of the files.
+    """
+
+    def __init__(self, source: TableSource, files: Sequence[SourceFile], names: Sequence[str]) -> None:
+        self.source, self.files, self.names = source, tuple(files), tuple(names)
+        self.partitions = HivePartitions(files)
+        self.notes = Notes()
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Yield the rows of each chunk, in order.
+
+        Raises
+        ------
+        DataError
+            If a file is unreadable, or there are no rows.
+        SchemaError
+            If a file lacks a column.
+        """
+        n_rows = 0
+        for file in self.splittable():
+            n_file = 0
+            for table in self._tables(file):
+                n_file += table.num_rows
+                yield table
+            n_rows += n_file
+            self.note_file(file, n_file)
+        self.require_rows(n_rows)
+
+    def splittable(self) -> list[SplittableFile]:
+        """Return the files with the places where they can be split."""
+        return find_splittable_files(self.source.model_copy(update={"columns": self.names}), self.files)
+
+    def note_file(self, file: SplittableFile, n_rows: int) -> None:
+        """Note a file without rows."""
+        if not n_rows:
+            self.notes.add(f"no rows in {mask(file.file.path)}")
+
+    def require_rows(self, n_rows: int) -> None:
+        """Raise DataError if there are no rows."""
+        if not n_rows:
+            raise DataError("there are no rows", where=mask(self.source.label), fix="check that this is the right file")
+
+    def read(self, chunk: SourceChunk) -> ReadRows | None:
+        """Return the rows of a chunk; None if its text can only be read with the rows before it.
+
+        Raises
+        ------
+        DataError, SchemaError
+            As for iteration.
+        """
+        wanted = ColumnFilter(self.source, self.names)
+        table, facts = read_chunk(chunk, self.source, wanted)
+        if facts.failed:
+            return None
+        if facts.n_rows:
+            wanted.pick(facts.seen)
+            table = wanted.select(self.partitions.add_columns(table, chunk.file, wanted), mask(chunk.file.path))
+        return ReadRows(table, facts.notes)
+
+    def _tables(self, file: SplittableFile) -> Iterator[pa.Table]:
+        n_read = 0
+        for chunk in split_file(file):
+            read = self.read(chunk)
+            if read is None:  # go on with the whole file
+                read = self.read(SourceChunk(file.file))
+                assert read is not None
+                self.notes.include(read.notes)
+                if read.table.num_rows > n_read:
+                    yield read.table.slice(n_read)
+                return
+            self.notes.include(read.notes)
+            n_read += read.table.num_rows
+            if read.table.num_rows:
+                yield read.table
+
+
+def split_file(file: SplittableFile) -> list[SourceChunk]:
+    """Return the chunks of a file; text is split at row ends, which are searched for."""
+    if not file.is_text:
+        return file.chunks(CHUNK_BYTES)
+    spans = file.split_text(CHUNK_BYTES)
+    if len(spans) < 2:
+        return [SourceChunk(file.file)]
+    found = align_to_rows(spans, [scan_rows(file.file.path, span, file.quote, file.delimiter) for span in spans])
+    if found is None or len(found.spans) < 2:
+        return [SourceChunk(file.file)]
+    return [SourceChunk(file.file, span=span, lines_are_rows=found.lines_are_rows) for span in found.spans]
+
+
+def slices(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield slices of a table in memory, so that temporary arrays stay small."""
+    n_rows = max(1, SLICE_CELLS // max(1, table.num_columns))
+    for start in range(0, table.num_rows, n_rows):
+        yield table.slice(start, n_rows)
