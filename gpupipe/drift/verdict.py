@@ -104,12 +104,8 @@ def overall_verdict(columns: Sequence[ColumnDrift], scores: Sequence[ColumnDrift
     total = sum(column.weight for column in counted)
     psi = sum(column.weight * column.psi for column in counted if column.is_significant) / total if total else 0.0
     is_any_high = any(column.severity == "high" and column.weight > 0 for column in counted)
-    parts: list[Severity] = [
-        worst(score.severity for score in scores),
-        severity_of(psi),
-        "moderate" if is_any_high else "none",
-    ]
-    return Verdict(worst(parts), psi)
+    least: Severity = "moderate" if is_any_high else "none"
+    return Verdict(worst([*(score.severity for score in scores), severity_of(psi), least]), psi)
 
 
 def drifted_since(periods: Sequence[PeriodDrift]) -> str | None:

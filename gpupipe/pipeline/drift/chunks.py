@@ -51,12 +51,14 @@ class ChunkStream:
         Repairs and drops, complete after the last chunk.
     partitions : HivePartitions
         Partition columns of the files.
+    n_bytes : int
+        Approximate size of all rows in memory, known from the first chunk on.
     """
 
     def __init__(self, source: TableSource, files: Sequence[SourceFile], names: Sequence[str]) -> None:
         self.source, self.files, self.names = source, tuple(files), tuple(names)
         self.partitions = HivePartitions(files)
-        self.notes = Notes()
+        self.notes, self.n_bytes = Notes(), 0
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield the rows of each chunk, in order.
@@ -68,8 +70,9 @@ class ChunkStream:
         SchemaError
             If a file lacks a column.
         """
-        n_rows = 0
-        for file in self.splittable():
+        n_rows, files = 0, self.splittable()
+        self.n_bytes = sum(file.n_bytes for file in files)
+        for file in files:
             n_file = 0
             for table in self._tables(file):
                 n_file += table.num_rows

@@ -119,7 +119,7 @@ def scan_rows(
     sample, n_rows = EvenSample(2**62 if is_whole else sample_rows(len(opened.names))), 0
     for table in opened.chunks:
         if counter is None:
-            counter = CellCounter(columns, model.backend, opened.n_rows or table.num_rows)
+            counter = CellCounter(columns, model.backend, opened.estimate_rows(table))
             period = opened.period(table, model)
         with rows_counted_after(n_rows):
             counts = counts.merge(count_chunk(counter, table, period))
@@ -157,6 +157,12 @@ class OpenedRows:
     notes: Callable[[], tuple[str, ...]] = tuple
     by: tuple[Any, str] | None = None
     n_rows: int = 0
+
+    def estimate_rows(self, first: pa.Table) -> int:
+        """Return the number of rows, estimated from the first chunk and the size of the files if unknown."""
+        if not isinstance(self.chunks, ChunkStream):
+            return self.n_rows
+        return max(first.num_rows, first.num_rows * self.chunks.n_bytes // max(1, first.nbytes))
 
     def period(self, first: pa.Table, model: Model) -> PeriodColumn | None:
         """Return the column of the periods, with its time format; None without periods."""

@@ -106,9 +106,10 @@ def compare_metrics(
 ) -> list[MetricDrift]:
     """Return the metrics of the run on labelled rows, in the order of `recorded`.
 
-    The standard error of a metric is that of stratified bootstrap samples (Efron and Tibshirani, "An Introduction to the
-    Bootstrap", 1993) of at most 10,000 rows; it is proportional to the square root of the number of rows. That of the
-    recorded metric follows from its number of rows in the same way, as both errors are equal without a change.
+    The standard error of a metric is that of bootstrap samples, stratified by class (Efron and Tibshirani, "An
+    Introduction to the Bootstrap", 1993), of at most 10,000 rows; it is proportional to the square root of the number
+    of rows. That of the recorded metric follows from its number of rows in the same way, as both errors are equal
+    without a change.
     """
     names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if _is_known(name, goal)]
     n = len(rows.y)

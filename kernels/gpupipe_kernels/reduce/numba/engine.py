@@ -24,6 +24,7 @@ from gpupipe_kernels.typing import Array
 NO_BLOCKS = {name: np.empty((0, 0), name.removeprefix("made_")) for name in BLOCKS}
 MOST_CELLS = 2**31 - 1  # their numbers are int32
 NO_Y = np.empty(0)
+UNITS = np.empty(0), np.empty(0, np.float32)
 
 
 def warm() -> None:
@@ -57,7 +58,7 @@ def count(codes: Array, counts: Array) -> None:
 
 def bin(x: Array, edges: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    loops.bin_values(read_only(x), read_only(edges), *valid_range(x.dtype), counts)
+    loops.bin_values(read_only(x), read_only(edges), *valid_range(x.dtype), UNITS[x.dtype == np.float32], counts)
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
