@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.drift.counting import CellCounter
+from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.reference import DriftColumn, DriftReference
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
 from gpupipe.drift.verdict import Verdict, compare_columns, drifted_since, overall_verdict, worst_first
 from gpupipe.models import Prediction
 from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
-from gpupipe.pipeline.drift.labelled import compare_metrics, labelled_rows
+from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.pipeline.drift.scores import count_scores, score_columns
 from gpupipe.pipeline.model.part_checks import read_importances

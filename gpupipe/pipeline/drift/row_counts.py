@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from gpupipe.drift.counting import CellCounter
+from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, require_few
 from gpupipe.typing import Array
 

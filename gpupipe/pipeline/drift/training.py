@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.counting import BIN_WORK
+from gpupipe.drift.cell_counter import BIN_WORK
 from gpupipe.drift.reference import (
     EDGE_SHARES,
     DriftColumn,

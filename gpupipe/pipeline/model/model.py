@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
 from gpupipe.backends.out_of_memory import map_row_ranges
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.models import FittedModel, Prediction, load_fitted, predict_loaded
 from gpupipe.models.fitted.device import matrix_on_host
@@ -34,6 +30,7 @@ from gpupipe.pipeline.model.part_checks import (
     read_goal,
     read_importances,
 )
+from gpupipe.pipeline.model.pickles import read_files, restore_model
 from gpupipe.pipeline.model.prediction_arrays import no_predictions
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
 from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
@@ -210,9 +207,9 @@ class Model(LoadedModel):
         return self.features.transform(table, self.backend, self.engine), report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = _read_files(self.folder, self.manifest)
+        files = read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return _unpickle, (files, self.device, bool(self.manifest.get("kernels")), changed)
+        return restore_model, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
@@ -387,35 +384,3 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         rules=rules,
         events=events,
     )
-
-
-def _read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files of a model directory, by name.
-
-    Raises
-    ------
-    ArtifactError
-        If they do not match `manifest`.
-    """
-    reader = ArtifactReader(folder)
-    if reader.manifest != manifest:
-        raise ArtifactError(
-            "cannot pickle the model: its directory has changed since it was loaded",
-            where=str(folder),
-            fix="load the model again",
-        )
-    return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
-
-
-def _unpickle(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    """Return the model of these files, in a temporary directory that is removed with the model."""
-    folder = Path(mkdtemp(prefix="gpupipe-model-"))
-    try:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
-    except BaseException:
-        rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(model, rmtree, folder, ignore_errors=True)
-    return model
