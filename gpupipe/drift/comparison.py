@@ -109,7 +109,7 @@ def merge_cells(reference: Array, current: Array, is_ordered: bool) -> tuple[Arr
             held += expected[i]
             if held >= LEAST_EXPECTED:
                 at, held = at + 1, 0.0
-        if held < LEAST_EXPECTED and at > first:  # the cells after the last complete one join it
+        if held < LEAST_EXPECTED and at > 0:  # the cells after the last complete one join it
             group[group == at] = at - 1
     else:
         group = np.where(is_small, 0, 1 + np.cumsum(~is_small))

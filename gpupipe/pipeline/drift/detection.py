@@ -22,7 +22,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import plain_arrow, read_arrow
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.drift.chunks import ChunkStream, slices
+from gpupipe.pipeline.drift.chunks import ChunkStream, read_ahead, slices
 from gpupipe.pipeline.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
 from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
 from gpupipe.pipeline.drift.sample import EvenSample, sample_rows
@@ -117,7 +117,7 @@ def scan_rows(
     counts, counter, period = PeriodCounts(), None, None
     is_whole = model.features.derivation is not None  # a history must not lose rows
     sample, n_rows = EvenSample(2**62 if is_whole else sample_rows(len(opened.names))), 0
-    for table in opened.chunks:
+    for table in read_ahead(opened.chunks):
         if counter is None:
             counter = CellCounter(columns, model.backend, opened.estimate_rows(table))
             period = opened.period(table, model)
@@ -127,6 +127,7 @@ def scan_rows(
             require_few(len(counts.periods), period.unit)
         sample.add(table)
         n_rows += table.num_rows
+        del table  # before the next chunk is read
     if not n_rows:
         raise DataError("there are no rows", where=opened.label, fix="check that this is the right table")
     return ScannedRows(counts, sample.tables(), period, tables, as_of, opened.notes())
