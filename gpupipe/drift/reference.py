@@ -19,6 +19,7 @@ ColumnForm = Literal["ordered", "levels", "presence"]
 
 N_BINS = 62  # in the training range; with one bin on each side, 64
 MOST_LEVELS = 62  # with a cell of unseen and one of other levels, 64
+FEWEST_NAMED = 25  # rows of a named level if there are more levels than names
 MOST_LETTERS = 64  # of a level; longer ones count as other levels, so that the size of a column is bounded
 EDGE_SHARES = tuple(np.linspace(0.0, 1.0, N_BINS + 1).tolist())
 NULL_CELL, UNSEEN_CELL, OTHER_CELL, FIRST_LEVEL_CELL = range(4)
@@ -151,6 +152,9 @@ def level_cells(
     (Good, "The population frequencies of species and the estimation of population parameters", Biometrika 40, 1953).
     These rows do not count in the cells of their levels.
 
+    If there are more than 62 levels, those of fewer than 25 rows are not named: the most frequent of many rare levels
+    are so partly by chance, and would have fewer rows in any other table.
+
     Parameters
     ----------
     levels : sequence of str
@@ -161,7 +165,9 @@ def level_cells(
         As in `DriftColumn`.
     """
     counts = np.asarray(counts, np.int64)
-    order = [int(i) for i in np.argsort(-counts, kind="stable") if counts[i] and len(levels[i]) <= MOST_LETTERS]
+    fewest = 1 if np.count_nonzero(counts) <= MOST_LEVELS else FEWEST_NAMED
+    ranked = np.argsort(-counts, kind="stable").tolist()
+    order = [i for i in ranked if counts[i] >= fewest and len(levels[i]) <= MOST_LETTERS]
     named = order[:MOST_LEVELS]
     rows = counts.copy()
     n_unseen = 0 if is_hashed else int((counts == 1).sum())

@@ -16,7 +16,7 @@ from gpupipe.drift.severity import SEVERITIES, Severity, severity_of, worst
 from gpupipe.drift.words import describe_change
 from gpupipe.typing import Array
 
-FAMILY_LEVEL = 0.01  # probability that any column of a table without drift is significant
+FAMILY_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,15 @@ class Verdict:
 
 
 def compare_columns(
-    columns: Sequence[DriftColumn], current: Mapping[str, Array], weights: Mapping[str, float] | None = None
+    columns: Sequence[DriftColumn],
+    current: Mapping[str, Array],
+    weights: Mapping[str, float] | None = None,
+    level: float = FAMILY_LEVEL,
 ) -> list[ColumnDrift]:
     """Return the drift of each column.
 
     A column drifts if a change is significant and large. Its distribution, its share of nulls and its share of unseen
-    levels are tested, each at a level of 1 % for all tests together, after Holm. The severity is that of the PSI of the
+    levels are tested, at a level for all tests together, after Holm. The severity is that of the PSI of the
     significant changes, less the PSI expected without drift.
 
     Parameters
@@ -50,13 +53,15 @@ def compare_columns(
         Other rows per cell, by column.
     weights : mapping of str to float, optional
         Weight of each column in the verdict; None: each counts as much as any other.
+    level : float
+        Probability that any column of a table without drift is significant.
     """
     tests = [_tests(column, current[column.name]) for column in columns]
     p_values = holm(np.array([test.p_value for each in tests for test in each]))
     found, at = [], 0
     for column, each in zip(columns, tests, strict=True):
         adjusted, at = p_values[at : at + len(each)], at + len(each)
-        significant = [test.psi for test, p in zip(each, adjusted, strict=True) if p <= FAMILY_LEVEL]
+        significant = [test.psi for test, p in zip(each, adjusted, strict=True) if p <= level]
         weight = 1.0 if weights is None else max(0.0, weights.get(column.name, 0.0))
         drift = _describe(column, current[column.name], weight)
         found.append(

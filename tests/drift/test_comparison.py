@@ -10,7 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2_contingency, hypergeom, norm, wasserstein_distance
 
 from gpupipe.drift import comparison
-from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, number_edges
+from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
 from gpupipe.drift.severity import LEAST_PSI, severity_of
 from gpupipe.drift.verdict import compare_columns
 
@@ -118,6 +118,20 @@ def test_hundreds_of_columns_of_few_rows_do_not_alarm_by_chance() -> None:
         columns.append(DriftColumn(f"c{i}", own.kind, own.counts, own.edges))
         current[f"c{i}"] = binned(rng.lognormal(0, 2, 150), own.edges)
     assert sum(each.severity != "none" for each in compare_columns(columns, current)) <= 1
+
+
+@pytest.mark.parametrize(("n_levels", "n", "m"), [(400, 3_000, 300), (400, 40_000, 40_000), (3_000, 9_000, 9_000)])
+def test_levels_that_were_frequent_by_chance_do_not_alarm(n_levels: int, n: int, m: int) -> None:
+    rng, names = np.random.default_rng(0), [f"level {i}" for i in range(n_levels)]
+    for _ in range(20):
+        then, now = (np.bincount(rng.integers(0, n_levels, rows), minlength=n_levels) for rows in (n, m))
+        levels, cells = level_cells(names, then, 0)
+        seen = then > 0
+        rows = {names[i]: int(now[i]) for i in range(n_levels) if seen[i]}
+        own = [rows.pop(level) for level in levels]
+        counts = np.array([0, now[~seen].sum(), sum(rows.values()), *own])
+        (found,) = compare_columns([DriftColumn("x", "categorical", cells, levels=levels)], {"x": counts})
+        assert found.severity == "none"
 
 
 def test_a_large_table_does_not_alarm_by_itself() -> None:

@@ -17,6 +17,7 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.drift import files
 from gpupipe.drift.reference import (
     EDGE_SHARES,
+    FEWEST_NAMED,
     MOST_LEVELS,
     N_BINS,
     DriftColumn,
@@ -61,7 +62,8 @@ def test_levels_are_counted_as_good_and_turing_expect(rows: list[int], is_hashed
     named, cells = level_cells(levels, np.array([counted[level] for level in levels]), 3, is_hashed)
     once = 0 if is_hashed else sum(n == 1 for n in counted.values())
     assert cells[:2].tolist() == [3, once]
-    assert len(named) == min(len(levels), MOST_LEVELS)
+    is_named = [n for n in counted.values() if len(levels) <= MOST_LEVELS or n >= FEWEST_NAMED]
+    assert len(named) == min(len(is_named), MOST_LEVELS)
     assert sorted((counted[level] for level in named), reverse=True) == [counted[level] for level in named]
     assert cells[3:].tolist() == [n if n > 1 or is_hashed else 0 for n in (counted[level] for level in named)]
     assert cells.sum() == len(rows) + 3

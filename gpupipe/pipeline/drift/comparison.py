@@ -12,7 +12,7 @@ import pyarrow as pa
 from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.reference import DriftColumn, DriftReference
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
-from gpupipe.drift.verdict import Verdict, compare_columns, drifted_since, overall_verdict, worst_first
+from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
 from gpupipe.models import Prediction
 from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
 from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
@@ -109,12 +109,13 @@ def _by_period(
     assert by is not None
     keys = np.concatenate([by.keys(part) for part in scanned.sample])
     found: PeriodResults = {}
+    level = FAMILY_LEVEL / len(scanned.counts.periods)  # for all periods together
     for number, counted in sorted(scanned.counts.periods.items()):
         if number == NO_PERIOD:
             continue
-        columns = compare_columns(reference.columns, counter.by_column(counted.cells), weights)
+        columns = compare_columns(reference.columns, counter.by_column(counted.cells), weights, level)
         rows = table.filter(pa.array(keys == number))
-        scores = compare_columns(reference.scores, _score_counts(reference.scores, rows))
+        scores = compare_columns(reference.scores, _score_counts(reference.scores, rows), level=level)
         each = {f"column {c.name}": c for c in columns} | {f"score {c.name}": c for c in scores}
         found[number] = (counted.n_rows, each, overall_verdict(columns, scores))
     return found
