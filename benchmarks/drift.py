@@ -6,7 +6,7 @@ The table has float32 columns of normal, lognormal and integer values, one in te
 shifted by 0.3 standard deviations. It is written to a new folder in row groups of 65,536 rows, and removed afterwards.
 The model is a ridge regression of 20,000 rows of the same distribution without a shift.
 
-Each measurement is a process of its own: the bare read decodes every row group with pyarrow and drops it.
+Each measurement is a separate process: the bare read decodes every row group with pyarrow and drops it.
 """
 
 from __future__ import annotations

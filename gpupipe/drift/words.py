@@ -68,7 +68,7 @@ def _shift(column: DriftColumn, counts: Array) -> str:
     if abs(now[2] - then[2]) * 10 >= then[1] - then[0]:
         return f"median {format_value(then[2], column.kind)} → {format_value(now[2], column.kind)}"
     ends = [f"{format_value(each[0], column.kind)} to {format_value(each[1], column.kind)}" for each in (then, now)]
-    return f"80 % of values {ends[0]} → {ends[1]}" if ends[0] != ends[1] else ""
+    return f"80% of values {ends[0]} → {ends[1]}" if ends[0] != ends[1] else ""
 
 
 def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[float]:

@@ -23,7 +23,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.units import MIB
 
-CHUNK_BYTES = 128 * MIB  # of text, or as Arrow holds it; a larger row group is a chunk of its own
+CHUNK_BYTES = 128 * MIB  # of text, or as Arrow holds it; a larger row group is one chunk
 SLICE_CELLS = 2**24  # of a frame in memory: 128 MiB
 
 
@@ -118,7 +118,7 @@ class ChunkStream:
         n_read = 0
         for chunk in split_file(file):
             read = self.read(chunk)
-            if read is None:  # go on with the whole file
+            if read is None:  # continue with the whole file
                 read = self.read(SourceChunk(file.file))
                 assert read is not None
                 self.notes.include(read.notes)
