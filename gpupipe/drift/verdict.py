@@ -10,7 +10,7 @@ import numpy as np
 from gpupipe.drift.comparison import CellTest, compare_cells, compare_shares, holm
 from gpupipe.drift.comparison import jensen_shannon_distance as jensen_shannon
 from gpupipe.drift.comparison import wasserstein_distance as wasserstein
-from gpupipe.drift.reference import NULL_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.drift.reference import NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
 from gpupipe.drift.report import ColumnDrift, PeriodDrift
 from gpupipe.drift.severity import SEVERITIES, Severity, severity_of, worst
 from gpupipe.drift.words import describe_change
@@ -76,11 +76,21 @@ def compare_columns(
 def _tests(column: DriftColumn, counts: Array) -> list[CellTest]:
     reference, n, m = column.counts, column.n_rows, int(counts.sum())
     found = [compare_shares(int(reference[NULL_CELL]), n, int(counts[NULL_CELL]), m)]
-    if column.form != "presence":
-        found.append(compare_cells(reference, counts, column.form == "ordered"))
-    if column.form == "levels" and not column.is_hashed:
-        found.append(compare_shares(int(reference[UNSEEN_CELL]), n, int(counts[UNSEEN_CELL]), m))
+    if column.form == "ordered":
+        found.append(compare_cells(reference, counts, is_ordered=True))
+    elif column.form == "levels":
+        # Fewer unseen levels than expected, as in the training rows themselves, are no change.
+        found.append(compare_cells(_without_unseen(reference), _without_unseen(counts), is_ordered=False))
+        if counts[UNSEEN_CELL] * n > reference[UNSEEN_CELL] * m:
+            found.append(compare_shares(int(reference[UNSEEN_CELL]), n, int(counts[UNSEEN_CELL]), m))
     return found
+
+
+def _without_unseen(counts: Array) -> Array:
+    """Return the counts with unseen levels among the other levels that are not named."""
+    merged = np.delete(counts, UNSEEN_CELL)
+    merged[OTHER_CELL - 1] += counts[UNSEEN_CELL]
+    return merged
 
 
 def _describe(column: DriftColumn, counts: Array, weight: float) -> ColumnDrift:

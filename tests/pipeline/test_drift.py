@@ -141,6 +141,10 @@ def test_a_drift_is_dated_and_described(model: Model) -> None:
     assert report.lines()[-1] == report.verdict and repr(report.severity)[1:-1] in report._repr_html_()
 
 
+def test_the_columns_of_the_training_table_have_not_drifted(model: Model) -> None:
+    assert model.drift(customers(4_000, 0)).drifted == ()
+
+
 def test_a_column_that_became_null_is_high(model: Model) -> None:
     report = model.drift(customers(500, 4).assign(x=None).drop(columns="y"))
     assert named(report, "x").severity == "high" and report.reaches("moderate")
@@ -244,6 +248,15 @@ def test_features_of_a_history_are_scored_on_all_rows(tmp_path: Path) -> None:
     report = model.drift(frame, by="week")
     assert report.n_scored == n and named(report, "amount").severity == "none"
     assert not report.has_importances and report.notes
+
+
+def test_calibrations_of_folds_are_no_reference(tmp_path: Path) -> None:
+    pipeline = Pipeline(
+        customers(600, 0), target="y", models=["logistic_regression"], device="cpu", report={"enabled": False},
+        split={"cv": 3}, evaluate={"calibrate": "isotonic", "importance": False},
+    )  # fmt: skip
+    report = pipeline.run(tmp_path / "run", quiet=True).model.drift(customers(2_000, 1))
+    assert [score.name for score in report.scores] == ["prediction"] and report.severity == "none"
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 30))

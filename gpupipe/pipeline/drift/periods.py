@@ -115,7 +115,9 @@ def choose_period_column(by: str, recorded: str, inputs: Sequence[Column], found
     if name:
         hint = did_you_mean(name, found) or f"use one of the columns {', '.join(found[:20])}"
         raise ConfigError(f"no column {name!r} in the table", where="by", fix=hint, names=[name])
-    what = f"several time columns: {', '.join(times)}" if times else "no time column of the table is an input of the model"
+    what = (
+        f"several time columns: {', '.join(times)}" if times else "no time column of the table is an input of the model"
+    )
     raise ConfigError(what, where="by", fix=f"name it: {unit}:{times[0] if times else 'COLUMN'}")
 
 

@@ -45,6 +45,10 @@ def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> Drif
     """
     held_out = outcome.held_out
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), job.goal, held_out.decision)
+    if held_out.folds is not None and outcome.decision.calibrates:
+        # Each fold has a calibration of its rows only, so the probabilities are not those of the exported one.
+        names = [name for name in predicted.column_names if not name.startswith("probability_")]
+        predicted = predicted.select(names)
     metrics = {}
     if held_out.truth is not None:
         n_rows = len(held_out.truth)
