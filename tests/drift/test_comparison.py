@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,19 +13,19 @@ from scipy.stats import chi2_contingency, hypergeom, norm, wasserstein_distance
 
 from gpupipe.drift import comparison
 from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
-from gpupipe.drift.severity import LEAST_PSI, severity_of
+from gpupipe.drift.severity import LEAST_PSI, Severity, severity_of
 from gpupipe.drift.verdict import compare_columns
 
 COUNTS = st.lists(st.integers(0, 400), min_size=2, max_size=30)
 
 
-def binned(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
+def binned(x: Any, edges: Any) -> Any:
     """Return the counts of the cells of numbers without nulls."""
     inner = np.histogram(x, edges)[0]
     return np.array([0, (x < edges[0]).sum(), *inner, (x >= edges[-1]).sum()])
 
 
-def column(x: np.ndarray) -> DriftColumn:
+def column(x: Any) -> DriftColumn:
     edges = number_edges(np.quantile(x, EDGE_SHARES).tolist(), "float64")
     return DriftColumn("x", "numeric", binned(x, edges), edges)
 
@@ -90,7 +92,8 @@ def test_adjusted_probabilities_are_those_of_holms_definition(values: list[float
 def test_limits_are_the_divergences_of_normal_distributions() -> None:
     """The PSI of two normal distributions d standard deviations apart is d**2: an independent integral agrees."""
     x = np.linspace(-12, 12, 200_001)
-    for severity, distance in (("low", 0.2), ("high", 0.5)):
+    ends: list[tuple[Severity, float]] = [("low", 0.2), ("high", 0.5)]
+    for severity, distance in ends:
         p, q = norm.pdf(x), norm.pdf(x, distance)
         assert np.trapezoid((q - p) * np.log(q / p), x) == pytest.approx(LEAST_PSI[severity], rel=1e-4)
     assert [severity_of(psi) for psi in (0.039, 0.04, 0.1, 0.25)] == ["none", "low", "moderate", "high"]

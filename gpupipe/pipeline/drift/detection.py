@@ -163,7 +163,7 @@ class OpenedRows:
         """Return the number of rows, estimated from the first chunk and the size of the files if unknown."""
         if not isinstance(self.chunks, ChunkStream):
             return self.n_rows
-        return max(first.num_rows, first.num_rows * self.chunks.n_bytes // max(1, first.nbytes))
+        return int(max(first.num_rows, first.num_rows * self.chunks.n_bytes // max(1, first.nbytes)))
 
     def period(self, first: pa.Table, model: Model) -> PeriodColumn | None:
         """Return the column of the periods, with its time format; None without periods."""

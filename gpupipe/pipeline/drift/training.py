@@ -22,6 +22,7 @@ from gpupipe.drift.reference import (
 )
 from gpupipe.features.program.expressions import NumericExpr, Producer
 from gpupipe.features.statistics.training import Statistics, make_statistics
+from gpupipe.pipeline.decision import calibrates
 from gpupipe.pipeline.drift.scores import score_references
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import LeaderboardResult
@@ -45,7 +46,7 @@ def collect_reference(job: Job, outcome: LeaderboardResult, rows: Array) -> Drif
     """
     held_out = outcome.held_out
     predicted = prediction_table(held_out.predicted.mapped(job.backend.to_host), job.goal, held_out.decision)
-    if held_out.folds is not None and outcome.decision.calibrates:
+    if held_out.folds is not None and any(calibrates(job.config.evaluate, task) for task in job.goal.tasks):
         # Each fold has a calibration of its rows only, so the probabilities are not those of the exported one.
         names = [name for name in predicted.column_names if not name.startswith("probability_")]
         predicted = predicted.select(names)

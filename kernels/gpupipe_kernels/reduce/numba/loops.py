@@ -126,7 +126,7 @@ def _grid_cell(value: Any, first: Any, scale: Any, least: Any, most: Any) -> Any
 
 
 @host_step
-def _fill_grid(edges: Array, skipped: int, grid: Array, below: Array) -> int:
+def _fill_grid(edges: Array, skipped: int, grid: Array, below: Array) -> Any:
     """Lay the grid over the edges without some at either end; return the largest number of edges in a cell.
 
     `below` receives the number of edges in the cells before each cell.
