@@ -88,11 +88,11 @@ def train(folder: Path, n_columns: int) -> Path:
 def measure(*command: str) -> dict[str, Any]:
     """Return wall seconds, processor seconds and peak memory of a process, and what it printed."""
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    text = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{command[0]} ended with exit code {process.returncode}")
     return {

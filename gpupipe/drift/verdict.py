@@ -79,7 +79,7 @@ def _tests(column: DriftColumn, counts: Array) -> list[CellTest]:
     if column.form == "ordered":
         found.append(compare_cells(reference, counts, is_ordered=True))
     elif column.form == "levels":
-        # Fewer unseen levels than expected, as in the training rows themselves, are no change.
+        # Fewer unseen levels than expected, as in the training rows themselves, do not count.
         found.append(compare_cells(_without_unseen(reference), _without_unseen(counts), is_ordered=False))
         if counts[UNSEEN_CELL] * n > reference[UNSEEN_CELL] * m:
             found.append(compare_shares(int(reference[UNSEEN_CELL]), n, int(counts[UNSEEN_CELL]), m))

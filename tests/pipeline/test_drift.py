@@ -250,7 +250,7 @@ def test_features_of_a_history_are_scored_on_all_rows(tmp_path: Path) -> None:
     assert not report.has_importances and report.notes
 
 
-def test_calibrations_of_folds_are_no_reference(tmp_path: Path) -> None:
+def test_calibrated_probabilities_of_folds_are_not_compared(tmp_path: Path) -> None:
     pipeline = Pipeline(
         customers(600, 0), target="y", models=["logistic_regression"], device="cpu", report={"enabled": False},
         split={"cv": 3}, evaluate={"calibrate": "isotonic", "importance": False},
