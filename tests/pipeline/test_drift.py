@@ -21,6 +21,7 @@ from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.backends import choose
 from gpupipe.drift.report import DriftReport
 from gpupipe.errors import ArtifactError, ConfigError, DataError, LimitError, SchemaError
+from gpupipe.io.chunks import chunk_reader
 from gpupipe.pipeline.drift import chunks, cluster
 from gpupipe.pipeline.drift.comparison import compare
 from gpupipe.pipeline.drift.detection import input_columns, load_reference
@@ -81,11 +82,11 @@ def named(report: DriftReport, name: str) -> Any:
 
 def test_the_reference_has_the_training_rows_of_the_exported_model(model: Model) -> None:
     """The training rows are those that the run has not predicted."""
-    reference = {column.name: column for column in load_reference(model).columns}
+    reference: dict[str, Any] = {column.name: column for column in load_reference(model).columns}
     tested = pd.read_parquet(model.folder.parent / "predictions.parquet")["row"]
-    frame = customers(4_000, 0).drop(index=tested)
+    frame = customers(4_000, 0).drop(index=tested.tolist())
     x = frame["x"].astype("float64")
-    edges = reference["x"].edges.astype("float64")
+    edges = reference["x"].edges.astype("float64").tolist()
     expected = pd.cut(x, edges, right=False).value_counts(sort=False).tolist()
     assert reference["x"].counts.tolist() == [x.isna().sum(), 0, *expected, 0]
     assert max(expected) <= 2 * min(expected)
@@ -216,7 +217,7 @@ def test_text_that_cannot_be_read_in_chunks_is_counted_once(model: Model, tmp_pa
     frame = customers(3_000, 9)
     expected = plain(model.drift(frame))
     frame.to_csv(tmp_path / "new.csv", index=False)
-    read = chunks.read_chunk
+    read = chunk_reader.read_chunk
     calls: list[Any] = []
 
     def fails(chunk: Any, *given: Any) -> Any:
