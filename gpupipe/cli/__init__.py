@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Train, evaluate and export models as a configuration describes.",
     "predict": "Score a table with a trained model.",
     "explain": "Write how much each column contributes to each prediction.",
+    "drift": "Compare a table with the training rows of a model.",
     "serve": "Serve predictions of a model over HTTP.",
     "export": "Copy a trained model into a separate folder and verify it.",
     "verify": "Check that a model predicts on this machine what it predicted in training.",

@@ -28,6 +28,7 @@ from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.directions import measure_directions
+from gpupipe.pipeline.drift.training import collect_reference
 from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
@@ -62,6 +63,7 @@ from gpupipe.report.data import Direction
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
+from gpupipe.typing import Array
 
 if TYPE_CHECKING:
     from gpupipe.partitions.workers import Workers
@@ -155,6 +157,7 @@ class _Execution(JobBuilder, RunSteps):
         self._job: Job
         self._selection: Selection
         self._split_record: SplitRecord
+        self._champion_rows: Array
         self._training: CandidateTraining
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
@@ -227,6 +230,7 @@ class _Execution(JobBuilder, RunSteps):
     def explain(self) -> None:
         job = self._job
         result, self._tuned = self._selection.result(), self._selection.tuned
+        self._champion_rows = self._selection.champion_rows
         self._outcome = outcome = replace(result, champion=result.champion.drop_unread_features())
         del self._selection  # with the matrices of the other candidates
         for note in undefined_notes(job.goal.each[0].task, outcome.leaderboard[0].metrics):
@@ -253,7 +257,7 @@ class _Execution(JobBuilder, RunSteps):
             parity = export_model(
                 folder / "model", outcome.champion, job.goal, outcome.decision, job.config, best.metrics, trial,
                 job.backend, job.rules.served, job.table.schema, self._importances, job.metrics[0],
-                find_identifiers(job.config, job.files),
+                find_identifiers(job.config, job.files), collect_reference(job, outcome, self._champion_rows),
             )  # fmt: skip
             if parity is not None:
                 stage.note(f"reloaded on the CPU, the model gives the same output: {parity.summary}")

@@ -92,6 +92,11 @@ class Selection(ABC):
         """Return the masks of the rows of a fold, by their name in a `TrainingRound`."""
         return {"train": fold.train, "test": fold.test}
 
+    @property
+    def champion_rows(self) -> Array:
+        """The rows that the exported model is trained on, bool, shape (n_rows,)."""
+        return self.folds[0].train
+
     def entries_of(self, step: TrainingRound) -> Sequence[ModelEntry]:
         """Return the candidates that a round trains."""
         return [self.best] if step.is_refit else self.entries
@@ -310,6 +315,10 @@ class _CrossValidation(Selection):
 
     def masks(self, fold: Fold) -> dict[str, Array]:
         return {**super().masks(fold), "all": self._final}
+
+    @property
+    def champion_rows(self) -> Array:
+        return self._final
 
     def evaluate(self, step: Evaluation) -> None:
         job, folds = self.job, self.folds

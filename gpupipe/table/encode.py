@@ -186,15 +186,7 @@ def is_time(kind: pa.DataType) -> bool:
 def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
     """Return the plan of a known column for `values`; raise SchemaError if they do not match its kind."""
     if column.kind == "numeric":
-        if is_time(values.type) and not column.dtype.startswith(
-            TIMES
-        ):  # microseconds since 1970 would be accepted as numbers
-            raise SchemaError(
-                f"expected numbers in column {column.name!r}; found times",
-                fix="convert it to numbers",
-                names=[column.name],
-            )
-        numbers = as_numbers(column.name, values)
+        numbers = numbers_of(column, values)
         return EncodePlan(column, lambda out: write_numbers(numbers, out))
     if column.kind == "datetime":
         times = as_times(column.name, values, column.time_format)
@@ -206,6 +198,15 @@ def enforce(column: Column, values: pa.ChunkedArray) -> EncodePlan:
     if pa.types.is_floating(values.type):  # NaN is not a text either
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
     return EncodePlan(column, None, values)
+
+
+def numbers_of(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return `values` of a known numeric column as Arrow numbers; raise SchemaError if they are not numbers."""
+    if is_time(values.type) and not column.dtype.startswith(TIMES):
+        # Microseconds since 1970 would be accepted as numbers.
+        what = f"expected numbers in column {column.name!r}; found times"
+        raise SchemaError(what, fix="convert it to numbers", names=[column.name])
+    return as_numbers(column.name, values)
 
 
 def _write_levels(column: Column, values: pa.ChunkedArray, out: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.reduce.engine import BLOCK_ROWS, FLOAT32_MAX, LANES, CellLayout
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.reduce.numba import loops
@@ -37,7 +38,7 @@ INF = math.inf
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once() -> Iterator[None]:
     """Compile ahead, and check that no test triggers compilation for other types."""
-    compiled = (loops.sweep, loops.count_few, loops.count, loops.fold, loops.tally)
+    compiled = (loops.sweep, loops.count_few, loops.count, loops.bin_values, loops.fold, loops.tally)
     numba_engine.warm()
     before = [len(loop.signatures) for loop in compiled]
     yield
@@ -81,6 +82,24 @@ def test_sums_are_those_of_exact_arithmetic(engine: Any, n: int, dtype: str) -> 
     assert (n_added, n_null) == (len(near), int(np.isnan(x).sum()))
     assert sums[0].sum() == pytest.approx(math.fsum(near), rel=1e-12)
     assert sums[1].sum() == pytest.approx(math.fsum(value * value for value in near), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 62, 63, 64, 130])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_bins_are_those_of_comparisons(engine: Any, dtype: str, n_edges: int) -> None:
+    x = numbers(3 * TILE + 5, dtype if dtype == "float32" else "float64", seed=n_edges)
+    if dtype == "int64":
+        x = np.where(np.abs(x) <= 2.0**60, x, float(NAT)).astype(np.int64)  # the extremes of the dtype stay
+        x[:3] = NAT, NAT + 1, -(NAT + 1)
+        valid = x != NAT
+    else:
+        valid = np.abs(x.astype(np.float64)) <= 2.0**125
+    edges = np.unique(np.random.default_rng(n_edges).choice(x[valid], n_edges))
+    counts = np.ones(len(edges) + 2, np.int64)
+    engine.bin(x, edges, counts)
+    places = (edges[None, :] <= x[valid][:, None]).sum(axis=1)
+    expected = [np.count_nonzero(~valid), *(np.count_nonzero(places == i) for i in range(len(edges) + 1))]
+    assert (counts - 1).tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

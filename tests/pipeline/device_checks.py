@@ -19,10 +19,13 @@ from benchmarks.device.parity import stages_elsewhere
 from gpupipe.backends import DeviceOptions
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.config import Config, parse_config
+from gpupipe.datasets.churn import customers
+from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.errors import DeviceError
 from gpupipe.io.formats.registry import load_generator
 from gpupipe.pipeline import run as module
 from gpupipe.pipeline.checkpoints.run_checkpoints import RESUMED
+from gpupipe.pipeline.drift.detection import input_columns, load_reference
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.model.model import load_model
 from gpupipe.pipeline.result import Run
@@ -169,6 +172,19 @@ SMALL: dict[str, Any] = {
     "features": [{"standardize": "@numeric"}],
     "report": {"enabled": False},
 }  # fmt: skip
+
+
+def test_drift_has_the_counts_of_the_host(on_device: tuple[Run, list[str]], tmp_path: Path) -> None:
+    here = run_on(CpuBackend(), configured("auto", ["logistic_regression"]), tmp_path / "here").model
+    there, device = load_model(on_device[0].path, "cpu"), WithEstimators()
+    references = [load_reference(each) for each in (there, here)]
+    for first, second in zip(*(each.columns for each in references), strict=True):
+        np.testing.assert_array_equal(first.counts, second.counts)
+        assert first.levels == second.levels and (first.edges is None or np.array_equal(first.edges, second.edges))
+    rows = customers(50, 3)
+    columns = input_columns(references[0], there)
+    on_host, found = (CellCounter(columns, backend, 50).count(rows) for backend in (CpuBackend(), device))
+    np.testing.assert_array_equal(found, on_host)
 
 
 def test_a_model_without_a_device_version_falls_back_with_a_note(tmp_path: Path) -> None:

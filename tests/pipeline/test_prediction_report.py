@@ -78,7 +78,7 @@ def test_batches_and_parts_are_counted_together(
 ) -> None:
     model.predict(odd)
     whole = model.last_prediction_report
-    monkeypatch.setattr("gpupipe.pipeline.model.model.BATCH_ROWS", 64)
+    monkeypatch.setattr("gpupipe.pipeline.model.batches.BATCH_ROWS", 64)
     model.predict(odd)
     assert model.last_prediction_report == whole
 

@@ -127,7 +127,8 @@ def _read(
         table = convert_numbers(table, numbers, source.csv)
         for name, profile in profile_texts(table, texts).items():
             notes.add_profile(name, profile)
-    unusable = tuple(name for name in wanted.seen if name not in table.column_names and wanted.is_wanted(name))
+    known = frozenset(table.column_names)  # pyarrow makes a list of all names at each access
+    unusable = tuple(name for name in wanted.seen if name not in known and wanted.is_wanted(name))
     if chunk.file.format != "generator":  # generated columns are plain
         table = clean_table(table, chunk.file, wanted, notes)
     columns_of_table = zip(table.column_names, table.columns, strict=True)

@@ -5,7 +5,8 @@ The types of the columns need not agree between chunks, because each chunk is co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.units import MIB
 
-CHUNK_BYTES = 128 * MIB  # of text, or as Arrow holds it; a larger row group is a chunk by itself
+CHUNK_BYTES = 128 * MIB  # of text, or as Arrow holds it; a larger row group is one chunk
 SLICE_CELLS = 2**24  # of a frame in memory: 128 MiB
 
 
@@ -73,12 +74,13 @@ class ChunkStream:
         n_rows, files = 0, self.splittable()
         self.n_bytes = sum(file.n_bytes for file in files)
         for file in files:
-            n_file = 0
-            for table in self._tables(file):
-                n_file += table.num_rows
-                yield table
-            n_rows += n_file
-            self.note_file(file, n_file)
+            before = n_rows
+            for rows in self._tables(file):
+                n_rows += rows.num_rows
+                held = [rows]
+                del rows
+                yield held.pop()
+            self.note_file(file, n_rows - before)
         self.require_rows(n_rows)
 
     def splittable(self) -> list[SplittableFile]:
@@ -125,8 +127,10 @@ class ChunkStream:
                 return
             self.notes.include(read.notes)
             n_read += read.table.num_rows
-            if read.table.num_rows:
-                yield read.table
+            rows = [read.table]
+            del read  # so that only the caller holds the rows
+            if rows[0].num_rows:
+                yield rows.pop()
 
 
 def split_file(file: SplittableFile) -> list[SourceChunk]:
@@ -140,6 +144,16 @@ def split_file(file: SplittableFile) -> list[SourceChunk]:
     if found is None or len(found.spans) < 2:
         return [SourceChunk(file.file)]
     return [SourceChunk(file.file, span=span, lines_are_rows=found.lines_are_rows) for span in found.spans]
+
+
+def read_ahead(chunks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the chunks; another thread reads the next one while the caller counts one."""
+    source = iter(chunks)
+    with ThreadPoolExecutor(1, thread_name_prefix="gpupipe-chunks") as reader:
+        following = reader.submit(next, source, None)
+        while (held := [following.result()])[0] is not None:
+            following = reader.submit(next, source, None)
+            yield held.pop()
 
 
 def slices(table: pa.Table, most_rows: int = SLICE_CELLS) -> Iterator[pa.Table]:

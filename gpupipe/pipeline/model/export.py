@@ -12,6 +12,8 @@ from typing import Any
 from gpupipe.artifact import ArtifactWriter
 from gpupipe.backends.base import Backend
 from gpupipe.config import Config
+from gpupipe.drift.files import write_reference
+from gpupipe.drift.reference import DriftReference
 from gpupipe.metrics import ColumnImportance
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.goal import Goal
@@ -55,6 +57,7 @@ def export_model(
     importances: Sequence[ColumnImportance] = (),
     importance_metric: str = "",
     ids: Sequence[str] = (),
+    drift: DriftReference | None = None,
 ) -> Verification | None:
     """Write the model directory and verify it on the CPU.
 
@@ -85,6 +88,8 @@ def export_model(
         The metric of `importances`.
     ids : sequence of str
         Identifier columns of the training table.
+    drift : DriftReference, optional
+        Distributions of the training rows and of the scores, for `Model.drift`.
 
     Returns
     -------
@@ -100,6 +105,8 @@ def export_model(
     writer = ArtifactWriter(folder)
     write_features(writer, trained.features)
     kernels = write_kernels(writer, trained.features.program.calls)
+    if drift is not None:
+        write_reference(writer, drift)
     description = trained.model.save(folder)
     for name in description["files"]:
         writer.file(name)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from gpupipe.artifact import ArtifactReader
-from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.backends import choose
 from gpupipe.backends.base import Backend
-from gpupipe.backends.out_of_memory import map_row_ranges
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ConfigError
 from gpupipe.features.program.fitted import FittedFeatures
-from gpupipe.models import FittedModel, Prediction, load_fitted, predict_loaded
-from gpupipe.models.fitted.device import matrix_on_host
-from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
+from gpupipe.models import FittedModel, Prediction, load_fitted
+from gpupipe.pipeline.explain.explanation import Explanation
+from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.feature_files import read_features
 from gpupipe.pipeline.model.folder import model_folder
@@ -35,23 +30,20 @@ from gpupipe.pipeline.model.part_checks import (
     read_goal,
     read_importances,
 )
-from gpupipe.pipeline.model.prediction_arrays import no_predictions
-from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
-from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
+from gpupipe.pipeline.model.pickles import read_files, restore_model
+from gpupipe.pipeline.model.prediction_report import PredictionReport
+from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.model.user_code import read_kernels
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.rules.model_rules import ServedRules
-from gpupipe.table.blocks import Table
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
+    from gpupipe.drift.report import DriftReport
     from gpupipe.pipeline.explain.compute import ModelExplainer
     from gpupipe.pipeline.scorer.scorer import Scorer
     from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
-
-
-EXPLAINED_ROWS = 65_536  # rows whose feature matrix is in memory at once in an explanation
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -126,6 +118,60 @@ class Model(LoadedModel):
 
         return verify_model(self)
 
+    def drift(
+        self,
+        data: Any,
+        by: str | None = None,
+        tables: Mapping[str, Any] | None = None,
+        as_of: str | date | datetime | None = None,
+    ) -> DriftReport:
+        """Compare rows with the training rows, without these: the model has bins and levels of each column.
+
+        Every row is counted, in one pass over chunks, so files may be larger than memory. At most 50,000 evenly spaced
+        rows are predicted to compare the scores, or all rows if features are computed from the history of a row. If the
+        rows have the target, metrics are compared as well.
+
+        Parameters
+        ----------
+        data, tables, as_of
+            As in `predict`.
+        by : str, optional
+            ``"hour"``, ``"day"``, ``"week"`` or ``"month"``: evaluate each period by itself too, to find since when
+            rows have drifted. The time column is that of the split of the run, or the only one of the inputs;
+            ``"day:COLUMN"`` names another.
+
+        Returns
+        -------
+        DriftReport
+
+        Raises
+        ------
+        SchemaError, ConfigError, DataError
+            As `predict`; ConfigError also if `by` names no unit or no column.
+        ArtifactError
+            If an earlier version wrote the model, without bins and levels.
+        LimitError
+            If there are more than 400 periods.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> from gpupipe import Pipeline
+        >>> frame = pd.DataFrame({"age": [i % 60 for i in range(1000)], "left": [i % 60 > 30 for i in range(1000)]})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> run = Pipeline(frame, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
+        >>> run.model.drift(frame).severity
+        'none'
+        >>> found = run.model.drift(frame[["age"]] + 20)
+        >>> found.severity, found.columns[0].change
+        ('high', 'median 29.29 → 49.41, 32.0% above the training range')
+        >>> folder.cleanup()
+        """
+        from gpupipe.pipeline.drift.detection import detect_drift
+
+        return detect_drift(self, data, by, tables, as_of)
+
     def scorer(self, engine: HostEngine | None = None) -> Scorer:
         """Return the model compiled for single rows: from a dict of raw values to the answer in microseconds.
 
@@ -164,55 +210,16 @@ class Model(LoadedModel):
         return ModelExplainer.of(self)
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
-        def explain(start: int, stop: int) -> Explanation:
-            import numpy as np
-
-            table, _ = encode_rows(self, rows.between(start, stop))
-            X = matrix_on_host(self.features.transform(table, self.backend, self.engine), self.backend)
-            return self.explainer.explain(np.asarray(X), interactions=interactions)
-
-        n_rows = rows.arrow.num_rows
-        if self.features.derivation is not None or n_rows == 0:  # a history must stay in one batch
-            return explain(0, n_rows)
-        return join_explanations(map_row_ranges(explain, n_rows, self.backend, "explain", EXPLAINED_ROWS))
+        return explain_rows(self, rows, interactions=interactions)
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         table, report = encode_rows(self, rows)
         return self.features.transform(table, self.backend, self.engine), report
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = _read_files(self.folder, self.manifest)
+        files = read_files(self.folder, self.manifest)
         changed = {"rules": self.rules, "engine": self.engine, "warns": self.warns}
-        return _unpickle, (files, self.device, bool(self.manifest.get("kernels")), changed)
-
-
-def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
-    """Return the rows encoded for the features of `model`, and the report on their values."""
-    table = model.features.encode(rows.arrow, model.backend, rows.events, rows.as_of)
-    return table, report_rows(table, rows.arrow, model.features.training, model.backend, model.inputs)
-
-
-def predict_rows(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-    """Return the calibrated prediction of rows, computed in batches, and the report on their values."""
-    if model.features.derivation is not None:  # a history must stay in one batch
-        return _predict_batch(model, rows)
-    n_rows = rows.arrow.num_rows
-    parts = map_row_ranges(
-        lambda a, b: _predict_batch(model, rows.between(a, b)), n_rows, model.backend, "predict", BATCH_ROWS
-    )
-    return join_predictions([prediction for prediction, _ in parts]), merge_reports([report for _, report in parts])
-
-
-def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
-    table, report = encode_rows(model, rows)  # checks the columns even if there are no rows
-    if rows.arrow.num_rows == 0:
-        return no_predictions(model.goal), report
-    X = model.features.transform(table, model.backend, model.engine)
-    X = matrix_on_host(X, model.backend)  # the estimator runs on the host
-    parts = map_row_ranges(
-        lambda a, b: predict_loaded(model.estimator, X[a:b], str(model.folder)), X.shape[0], model.backend, "predict"
-    )
-    return model.decision.apply(join_predictions(parts)), report
+        return restore_model, (files, self.device, bool(self.manifest.get("kernels")), changed)
 
 
 @overload
@@ -358,35 +365,3 @@ def open_model(reader: ArtifactReader, backend: Backend, allow_code: bool) -> Mo
         rules=rules,
         events=events,
     )
-
-
-def _read_files(folder: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the files of a model directory, by name.
-
-    Raises
-    ------
-    ArtifactError
-        If they do not match `manifest`.
-    """
-    reader = ArtifactReader(folder)
-    if reader.manifest != manifest:
-        raise ArtifactError(
-            "cannot pickle the model: its directory has changed since it was loaded",
-            where=str(folder),
-            fix="load the model again",
-        )
-    return {MANIFEST: reader.manifest_bytes, **{name: reader.read(name) for name in reader.names()}}
-
-
-def _unpickle(files: Mapping[str, bytes], device: str, allow_code: bool, changed: Mapping[str, Any]) -> Model:
-    """Return the model of these files, in a temporary directory that is removed with the model."""
-    folder = Path(mkdtemp(prefix="gpupipe-model-"))
-    try:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        model = replace(load_model(folder, device, allow_code=allow_code), **changed)
-    except BaseException:
-        rmtree(folder, ignore_errors=True)
-        raise
-    weakref.finalize(model, rmtree, folder, ignore_errors=True)
-    return model

@@ -135,7 +135,7 @@ def score_on_workers(
     from gpupipe.partitions.source_chunks import read_chunks
 
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
-    data, tables = _absolute(data), {name: _absolute(path) for name, path in (tables or {}).items()}
+    data, tables = absolute_path(data), {name: absolute_path(path) for name, path in (tables or {}).items()}
     try_event_tables(model, tables, adjust)
     source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, model=model)
     if model.features.derivation is not None:
@@ -197,7 +197,7 @@ def _open(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool 
     return replace(model, rules=()) if is_checked else model
 
 
-def _absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Return a path that does not depend on the current folder of a worker."""
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 

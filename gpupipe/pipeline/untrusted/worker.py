@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupipe.children import serve
-from gpupipe.pipeline.model.model import Model, encode_rows, load_model, predict_rows
+from gpupipe.pipeline.model.batches import encode_rows, predict_rows
+from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table

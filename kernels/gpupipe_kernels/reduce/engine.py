@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from gpupipe_kernels.program.opcodes import NAT
 from gpupipe_kernels.typing import Array
 
 BLOCK_ROWS = 65_536  # rows and temporaries fit into the cache; shorter blocks lose time to the interpreter lock
@@ -16,6 +19,7 @@ CODES = ("int8", "int16", "int32")
 BLOCKS = (*CODES, *(f"made_{dtype}" for dtype in CODES))  # those of a table, and those computed from it
 LANES = 256  # parallel running sums: value i of a block is added to sum i % LANES
 FLOAT32_MAX = 3.4028234663852886e38
+LARGEST = 2.0**125  # larger numbers are nulls, as in an encoded table: see `gpupipe.table.schema`
 
 
 class CellLayout(NamedTuple):
@@ -40,6 +44,15 @@ class CellLayout(NamedTuple):
     size: int
     y: Array | None = None
     largest: float = 0.0
+
+
+def valid_range(dtype: Any) -> Array:
+    """Return the smallest and the largest value of a column that is not null, in the dtype of the column, shape (2,).
+
+    NaN, infinities and numbers that are too large for float32 arithmetic are null, and so is NAT among int64 times.
+    """
+    dtype = np.dtype(dtype)
+    return np.array([NAT + 1, -(NAT + 1)] if dtype.kind == "i" else [-LARGEST, LARGEST], dtype)
 
 
 def seed_bits(seed: int) -> int:
@@ -79,6 +92,18 @@ class ReductionEngine(Protocol):
 
     def count(self, codes: Array, counts: Array) -> None:
         """Add the number of rows of each code to `counts`, int64, shape (n_codes,)."""
+
+    def bin(self, x: Array, edges: Array, counts: Array) -> None:
+        """Add the number of values in each bin to `counts`.
+
+        Parameters
+        ----------
+        x : array of float32, float64 or int64 (times), shape (n,)
+        edges : array of the dtype of `x`, shape (k,)
+            Ascending, without nulls. A value is in bin i if i edges are not greater than it.
+        counts : array of int64, shape (k + 2,)
+            Receives the number of nulls (see `valid_range`), then that of each bin.
+        """
 
     def fold(self, start: int, seed: int, n_folds: int, out: Array) -> None:
         """Write the folds of the rows from `start` on to `out`, int8: a hash of seed and row, in 1..n_folds."""

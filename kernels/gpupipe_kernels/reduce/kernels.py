@@ -10,7 +10,7 @@ from numba import cuda
 from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from gpupipe_kernels.reduce.cuda import loops
-from gpupipe_kernels.reduce.engine import FLOAT32_MAX, LANES, CellLayout
+from gpupipe_kernels.reduce.engine import FLOAT32_MAX, LANES, LARGEST, CellLayout
 from gpupipe_kernels.reduce.numba import engine as numba_engine
 from gpupipe_kernels.typing import HostArray
 
@@ -59,6 +59,34 @@ def _counts_gpu(codes: Any, size: int) -> Any:
 def _counts_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
     size = SIZES[n % len(SIZES)]
     return (rng.beta(1, 3, n) * size).astype(np.int32), size
+
+
+def _bins_in_python(x: HostArray, edges: HostArray, n_counts: int) -> HostArray:
+    counts = np.zeros(n_counts, np.int64)
+    for value in x.tolist():
+        counts[1 + sum(edge <= value for edge in edges.tolist()) if abs(value) <= LARGEST else 0] += 1
+    return counts
+
+
+def _bins_cpu(x: HostArray, edges: HostArray, n_counts: int) -> HostArray:
+    counts = np.zeros(n_counts, np.int64)
+    numba_engine.bin(x, edges, counts)
+    return counts
+
+
+def _bins_gpu(x: Any, edges: Any, n_counts: int) -> Any:
+    counts = cuda.to_device(np.zeros(n_counts, np.int64))
+    cuda_engine.bin(x, edges, counts)
+    return counts
+
+
+def _bins_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
+    edges = np.unique(rng.lognormal(0.0, 2.0, n % 65).astype(np.float32))
+    x = np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(0.0, 3.0, n)).astype(np.float32)
+    if len(edges):
+        x[rng.random(n) < 0.1] = edges[-1]
+    x[rng.random(n) < 0.05] = np.inf
+    return x, edges, len(edges) + 2
 
 
 def _totals_of_numpy(cell: HostArray, y: HostArray, largest: float, size: int) -> HostArray:
@@ -132,6 +160,12 @@ KERNELS = (
         "reduce_count", "number of rows per code", (Argument("codes", "int32"), *_scalars("size")),
         (Argument("counts", "int64", ("size",)),), "an ordinary code", 0.0, 0.0,
         _counts_of_numpy, _counts_cpu, _counts_gpu, _counts_sample, (loops.count,),
+    ),
+    KernelDeclaration(
+        "reduce_bin", "number of nulls, and of values between consecutive edges",
+        (Argument("x", "float32"), Argument("edges", "float32", ("edges",)), *_scalars("n_counts")),
+        (Argument("counts", "int64", ("n_counts",)),), "counted first; values that exceed 2**125 are nulls", 0.0, 0.0,
+        _bins_in_python, _bins_cpu, _bins_gpu, _bins_sample, (loops.bin_values,),
     ),
     KernelDeclaration(
         "reduce_total", "sum of a number over the rows of each cell",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gpupipe_kernels.launch import DeviceLoop, as_numba
 from gpupipe_kernels.reduce.cuda import loops
-from gpupipe_kernels.reduce.engine import CellLayout, seed_bits
+from gpupipe_kernels.reduce.engine import CellLayout, seed_bits, valid_range
 from gpupipe_kernels.typing import Array
 
 ROOM = 4 * loops.MOST_BLOCKS  # numbers
@@ -54,6 +54,12 @@ def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
 def count(codes: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     _launch(loops.count, len(codes), as_numba(codes), as_numba(counts))
+
+
+def bin(x: Array, edges: Array, counts: Array) -> None:
+    """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
+    limits = valid_range(x.dtype)
+    _launch(loops.bin_values, len(x), as_numba(x), as_numba(edges), limits[0], limits[1], as_numba(counts))
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:

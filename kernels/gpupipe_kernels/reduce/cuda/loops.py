@@ -96,6 +96,37 @@ def _reduce_count(codes: Array, counts: Array) -> None:
             cuda.atomic.add(counts, code, few[code])
 
 
+def _reduce_bin(x: Array, edges: Array, low: float, high: float, counts: Array) -> None:
+    few = cuda.shared.array(FEW_CODES, int32)
+    t = cuda.threadIdx.x
+    is_few = counts.size <= FEW_CODES
+    if is_few:
+        for at in range(t, counts.size, THREADS):
+            few[at] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        value = x[i]
+        at = 0
+        if value >= low and value <= high:
+            least, most = 0, edges.size
+            while least < most:
+                middle = (least + most) // 2
+                if edges[middle] <= value:
+                    least = middle + 1
+                else:
+                    most = middle
+            at = least + 1
+        if is_few:
+            cuda.atomic.add(few, at, 1)
+        else:
+            cuda.atomic.add(counts, at, 1)
+    cuda.syncthreads()
+    if is_few:
+        for at in range(t, counts.size, THREADS):
+            if few[at]:
+                cuda.atomic.add(counts, at, few[at])
+
+
 def _reduce_total(cell: Array, y: Array, scale: float, rest_scale: float, coarse: Array, fine: Array) -> None:
     """Sum ``y * scale`` as integers: the integer part, and the remainder in units of ``1 / rest_scale``."""
     few_coarse = cuda.shared.array(FEW_CELLS, int64)
@@ -128,10 +159,12 @@ def _reduce_fold(start: int, bits: int, n_folds: int, out: Array) -> None:
         out[i] = fold_of(start + i, bits, n_folds)
 
 
-I8, I32, I64, F64 = "int8[::1]", "int32[::1]", "int64[::1]", "float64[::1]"
+I8, I32, I64 = "int8[::1]", "int32[::1]", "int64[::1]"
+F32, F64 = "float32[::1]", "float64[::1]"
 
 add_up = DeviceLoop(_reduce_add_up, F64, "float64", F64)
 join = DeviceLoop(_reduce_join, F64, "int64", F64)
 count = DeviceLoop(_reduce_count, I32, I64)
 total = DeviceLoop(_reduce_total, I32, F64, "float64", "float64", I64, I64)
+bin_values = DeviceLoop(_reduce_bin, F32, F32, "float32", "float32", I64)
 fold = DeviceLoop(_reduce_fold, "int64", "int64", "int64", I8)

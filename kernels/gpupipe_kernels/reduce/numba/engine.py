@@ -14,6 +14,7 @@ from gpupipe_kernels.reduce.engine import (
     LANES,
     CellLayout,
     seed_bits,
+    valid_range,
 )
 from gpupipe_kernels.reduce.numba import loops
 from gpupipe_kernels.reduce.numpy import engine as numpy_engine
@@ -23,6 +24,7 @@ from gpupipe_kernels.typing import Array
 NO_BLOCKS = {name: np.empty((0, 0), name.removeprefix("made_")) for name in BLOCKS}
 MOST_CELLS = 2**31 - 1  # their numbers are int32
 NO_Y = np.empty(0)
+UNITS = np.empty(0), np.empty(0, np.float32)
 
 
 def warm() -> None:
@@ -30,6 +32,8 @@ def warm() -> None:
     for dtype in (np.float32, np.float64):
         brackets, found = np.zeros((1, 2), dtype), np.zeros((1, 2), np.int64)
         sweep(np.zeros(1, dtype), 0.0, np.zeros((2, LANES)), brackets, np.empty((1, 1), dtype), found)
+    for name in ("float32", "float64", "int64"):
+        bin(np.zeros(1, name), np.zeros(1, name), np.zeros(3, np.int64))
     for storage in (np.int8, np.int16, np.int32):
         count(np.zeros(8, storage), np.zeros(2 * FEW_CODES, np.int64))
     count(np.zeros(8, np.int8), np.zeros(1, np.int64))
@@ -50,6 +54,11 @@ def count(codes: Array, counts: Array) -> None:
         loops.count_few(read_only(codes[:whole]).view(np.uint64), counts)
         codes = codes[whole:]
     loops.count(read_only(codes), counts)
+
+
+def bin(x: Array, edges: Array, counts: Array) -> None:
+    """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
+    loops.bin_values(read_only(x), read_only(edges), *valid_range(x.dtype), UNITS[x.dtype == np.float32], counts)
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:

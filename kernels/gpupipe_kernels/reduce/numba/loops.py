@@ -13,6 +13,9 @@ from gpupipe_kernels.reduce.formulas import fold_of
 from gpupipe_kernels.typing import Array
 
 TILE = 1_024  # rows whose flags or cells fit into the L1 cache
+GRID_CELLS = 2_048  # fits into the L1 cache with a tile
+NARROWEST = 1e-30  # of a grid, so that no number overflows
+TABLES = 4
 ONES = uint64(0x0101010101010101)
 SEVENS = uint64(0x7F7F7F7F7F7F7F7F)
 EVEN_BYTES = uint64(0x00FF00FF00FF00FF)
@@ -114,6 +117,83 @@ def count_few(words: Array, counts: Array) -> None:
 def count(codes: Array, counts: Array) -> None:
     for i in range(codes.size):
         counts[uint32(codes[i])] += 1
+
+
+@formula
+def _grid_cell(value: Any, first: Any, scale: Any, least: Any, most: Any) -> Any:
+    """Return the cell of a value in a grid of equal cells; it never descends as the value ascends."""
+    return np.int32(min(max((value - first) * scale, least), most))
+
+
+@host_step
+def _fill_grid(edges: Array, skipped: int, grid: Array, below: Array) -> Any:
+    """Lay the grid over the edges without some at either end; return the largest number of edges in a cell.
+
+    `below` receives the number of edges in the cells before each cell.
+    """
+    grid[0] = edges[skipped]
+    width = float64(edges[edges.size - 1 - skipped]) - float64(grid[0])
+    grid[1] = GRID_CELLS / width if width > NARROWEST else 0.0
+    below[:] = uint32(0)
+    for k in range(edges.size):
+        below[_grid_cell(edges[k], grid[0], grid[1], grid[2], grid[3]) + 1] += uint32(1)
+    largest = uint32(0)
+    for cell in range(GRID_CELLS):
+        largest = max(largest, below[cell + 1])
+        below[cell + 1] += below[cell]
+    return int64(largest)
+
+
+@host_block
+def bin_values(x: Array, edges: Array, low: Any, high: Any, unit: Array, counts: Array) -> None:
+    """Count values in bins: a grid tells the edges below the cell of a value, and bisections find the others in it.
+
+    All values of a tile go through a step together, without branches. `unit` has the float type of the grid.
+    """
+    grid, below = np.zeros(4, unit.dtype), np.zeros(GRID_CELLS + 1, np.uint32)
+    grid[3] = GRID_CELLS - 1
+    half = int64(0)
+    if edges.size:
+        chosen, fewest = 0, _fill_grid(edges, 0, grid, below)
+        skipped = 1
+        while fewest > skipped and 2 * skipped + 1 < edges.size:  # of long tails, a cell at either end has some edges
+            largest = _fill_grid(edges, skipped, grid, below)
+            if largest < fewest:
+                chosen, fewest = skipped, largest
+            skipped *= 2
+        fewest = _fill_grid(edges, chosen, grid, below)
+        half = int64(1)
+        while 2 * half <= fewest:
+            half *= 2
+    padded = np.empty(edges.size + 2 * half + 1, edges.dtype)
+    for k in range(padded.size):
+        padded[k] = edges[min(k, edges.size - 1)] if edges.size else low
+    bins, tables = np.empty(TILE, np.uint32), np.zeros((TABLES, counts.size), np.int64)
+    n_edges = uint32(edges.size)
+    for start in range(0, x.size, TILE):
+        tile = x[start : min(start + TILE, x.size)]
+        for i in range(tile.size):
+            value = tile[i] if (tile[i] >= low) & (tile[i] <= high) else low
+            bins[i] = below[_grid_cell(value, grid[0], grid[1], grid[2], grid[3])]
+        step = half
+        while step > 0:
+            ahead = uint32(step)
+            for i in range(tile.size):
+                at = bins[i]
+                bins[i] = at + (ahead if padded[at + ahead - uint32(1)] <= tile[i] else uint32(0))
+            step //= 2
+        for i in range(tile.size):
+            is_valid: Any = (tile[i] >= low) & (tile[i] <= high)
+            bins[i] = (min(bins[i], n_edges) + uint32(1)) * uint32(is_valid)
+        whole = tile.size - tile.size % TABLES
+        for i in range(0, whole, TABLES):  # the next value often is in the same bin, which would wait for the last
+            for table in range(TABLES):
+                tables[table, bins[i + table]] += 1
+        for i in range(whole, tile.size):
+            tables[0, bins[i]] += 1
+    for table in range(TABLES):
+        for at in range(counts.size):
+            counts[at] += tables[table, at]
 
 
 @host_block

@@ -15,6 +15,7 @@ from gpupipe_kernels.reduce.engine import (
     LANES,
     CellLayout,
     seed_bits,
+    valid_range,
 )
 from gpupipe_kernels.typing import Array
 
@@ -93,6 +94,18 @@ def _count_few(codes: Array, counts: Array) -> None:
         found = int(np.count_nonzero(np.equal(codes, code, out=equal)))
         counts[code] += found
         left -= found
+
+
+def bin(x: Array, edges: Array, counts: Array) -> None:
+    """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
+    low, high = valid_range(x.dtype)
+    for start in range(0, len(x), BLOCK_ROWS):
+        block = x[start : start + BLOCK_ROWS]
+        with np.errstate(invalid="ignore"):
+            valid = (block >= low) & (block <= high)
+        bins = np.searchsorted(edges, block, side="right") + 1
+        bins *= valid  # nulls are counted first
+        counts += np.bincount(bins, minlength=len(counts))
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:

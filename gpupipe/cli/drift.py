@@ -1,0 +1,115 @@
+"""Command ``gpupipe drift RUN_OR_MODEL INPUT``: a table compared with the training rows of a model."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpupipe.cli.options import allow_code_option, device_option
+from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+from gpupipe.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpupipe.backends import Device
+    from gpupipe.drift.severity import Severity
+
+
+@click.command
+@click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
+@click.argument("data", metavar="INPUT")
+@click.option(
+    "--by",
+    metavar="hour|day|week|month[:COLUMN]",
+    help="Evaluate each period by itself too, and report since when the rows have drifted. COLUMN: the time of the "
+    "rows. Default: the column that the run was split by in time, or the only time among the inputs of the model.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["low", "moderate", "high"]),
+    help="Exit with code 5 if the verdict is at least this severe.",
+)
+@source_option
+@click.option(
+    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
+)
+@click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
+@device_option
+@click.option(
+    "--cluster",
+    metavar="local|ADDRESS|FILE",
+    help="Count on Dask workers: started on this machine (local), or those of a scheduler (address or file).",
+)
+@allow_code_option
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document, with all counts.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def command(
+    model: Path,
+    data: str,
+    by: str | None,
+    fail_on: Severity | None,
+    source_options: tuple[str, ...],
+    tables: tuple[str, ...],
+    as_of: str | None,
+    device: Device,
+    cluster: str | None,
+    allow_code: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare INPUT (a file, glob, folder or URL) with the training rows of the model of a run or model directory.
+
+    The training data is not needed: the model has bins and levels of each column. INPUT may be larger than memory. If
+    it has the target, metrics are compared too.
+
+    \b
+    Exit codes:
+      0  the verdict is less severe than --fail-on, or --fail-on is not given
+      5  the verdict is as severe, or INPUT or the model cannot be read
+    """
+    with use_command_line_terms():
+        if cluster is not None and (tables or as_of):
+            raise ConfigError("--cluster cannot be combined with --table and --as-of", fix="remove --cluster")
+        import json
+
+        from gpupipe.io.settings import TableSource
+        from gpupipe.pipeline.drift.periods import parse_by
+        from gpupipe.pipeline.jsonfile import plain
+
+        adjust = partial(parse_source_options, source_options)
+        adjust(TableSource(path=data))  # report invalid options before the model is loaded
+        if by is not None:
+            parse_by(by)
+        if cluster is None:
+            from gpupipe.pipeline.drift.detection import detect_drift
+            from gpupipe.pipeline.model.model import load_model
+
+            loaded = load_model(model, device, allow_code=allow_code)
+            found = detect_drift(loaded, data, by, dict(map(_named, tables)), as_of, adjust)
+        else:
+            from gpupipe.config.cluster import settings_of
+            from gpupipe.pipeline.drift.cluster import detect_on_cluster
+
+            found = detect_on_cluster(model, data, settings_of(cluster), by, device, allow_code, _log(quiet), adjust)
+    code = DataError.exit_code if fail_on is not None and found.reaches(fail_on) else 0
+    if as_json:
+        document = {"model": str(model), "input": data, "exit_code": code, **found.to_json()}
+        click.echo(json.dumps(plain(document), indent=2))
+    elif not quiet:
+        click.echo(rewrite_terms("\n".join(found.lines())))
+    return code
+
+
+def _log(quiet: bool) -> Callable[[str], None]:
+    return (lambda text: None) if quiet else (lambda text: click.echo(text, err=True))
+
+
+def _named(table: str) -> tuple[str, str]:
+    name, equals, path = table.partition("=")
+    if not (name and equals and path):
+        raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
+    return name, path

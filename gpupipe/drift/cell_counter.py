@@ -1,0 +1,169 @@
+"""Counts of rows in the cells of a reference, column by column: integers, which are the same on every device.
+
+Counts add up over chunks, partitions and workers in any order. Cells are converted as in a prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.errors import SchemaError
+from gpupipe.table.encode import encode_served, enforce, numbers_of, plain_values
+from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
+from gpupipe.typing import Array
+
+BIN_WORK = 16  # a compiled search for a bin saves as much as compiled sums of this many values do
+
+
+@dataclass(frozen=True)
+class CountedColumn:
+    """Input column with its cells, and its place in the schema of the model.
+
+    Attributes
+    ----------
+    reference : DriftColumn
+    column : Column, optional
+        None for a raw column, whose nulls are counted.
+    """
+
+    reference: DriftColumn
+    column: Column | None
+
+    @cached_property
+    def cell_of_code(self) -> Array:
+        """Cell of each code of a column with levels, int64, shape (n_codes,)."""
+        named, column = self.reference.levels or (), self.counted
+        levels = ("false", "true") if column.kind == "boolean" else column.levels or ()
+        known = {level: FIRST_LEVEL_CELL + i for i, level in enumerate(named)}
+        other = UNSEEN_CELL if column.kind == "boolean" else OTHER_CELL
+        cells = np.full(FIRST_LEVEL + len(levels), OTHER_CELL if self.reference.is_hashed else UNSEEN_CELL, np.int64)
+        cells[NULL] = NULL_CELL
+        cells[FIRST_LEVEL:] = [known.get(level, other) for level in levels]
+        return cells
+
+    @cached_property
+    def counted(self) -> Column:
+        """The column to encode: with the named levels instead of buckets."""
+        assert self.column is not None
+        if not self.reference.is_hashed:
+            return self.column
+        named = self.reference.levels
+        return replace(self.column, name=self.column.source, hash_of=None, n_buckets=0, levels=named, storage="int8")
+
+
+class CellCounter:
+    """Counter of the rows of tables in the cells of columns.
+
+    Parameters
+    ----------
+    columns : sequence of CountedColumn
+    backend : Backend
+        Counts on its device.
+    n_rows : int
+        Expected number of rows, which decides whether compiled loops pay.
+    """
+
+    def __init__(self, columns: Sequence[CountedColumn], backend: Backend, n_rows: int) -> None:
+        self.columns, self.backend = tuple(columns), backend
+        self.engine = backend.reductions(BIN_WORK * n_rows * max(1, len(columns)))
+        ends = np.cumsum([0, *(len(each.reference.counts) for each in columns)]).tolist()
+        self.spans = {each.reference.name: slice(*ends[i : i + 2]) for i, each in enumerate(columns)}
+        self.n_cells = int(ends[-1])
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that are encoded."""
+        return Schema(tuple(each.column for each in self.columns if each.column is not None))
+
+    def count(self, table: pa.Table) -> Array:
+        """Return the counts of all cells, int64, shape (n_cells,).
+
+        Raises
+        ------
+        SchemaError
+            If a column is missing or has values of another kind; as in a prediction, the message lists them.
+        """
+        cells = np.zeros(self.n_cells, np.int64)
+
+        def add(each: CountedColumn) -> None:
+            values = plain_values(table, each.reference.name)
+            cells[self.spans[each.reference.name]] += self._count(each, values)
+
+        try:
+            self.backend.map(add, self.columns)
+        except SchemaError:
+            encode_served(table, self.backend.host, self.schema)  # raises the error that lists all columns
+            raise
+        return cells
+
+    def by_column(self, cells: Array) -> dict[str, Array]:
+        """Return the counts of each column, by name."""
+        return {name: cells[span] for name, span in self.spans.items()}
+
+    def _count(self, each: CountedColumn, values: pa.ChunkedArray) -> Array:
+        column, form = each.column, each.reference.form
+        if column is None or form == "presence":
+            text = values if column is None else enforce(column, values).text
+            return np.array([text.null_count, len(text) - text.null_count])
+        if form == "ordered":
+            return self._bin(each.reference, _arrays(column, values), column.storage)
+        write = enforce(each.counted, values).write
+        assert write is not None
+        codes = np.empty(len(values), each.counted.storage)
+        write(codes)
+        counts = self.backend.xp.zeros(len(each.cell_of_code), np.int64)
+        self.engine.count(self.backend.to_device(codes), counts)
+        found = np.zeros(len(each.reference.counts), np.int64)
+        np.add.at(found, each.cell_of_code, self.backend.to_host(counts))
+        return found
+
+    def _bin(self, reference: DriftColumn, arrays: Iterator[Array], storage: str) -> Array:
+        assert reference.edges is not None
+        edges = self.backend.to_device(reference.edges.astype(storage))
+        counts = self.backend.xp.zeros(len(reference.edges) + 2, np.int64)
+        for x in arrays:
+            self.engine.bin(self.backend.to_device(x), edges, counts)
+        return self.backend.to_host(counts)
+
+
+def _arrays(column: Column, values: pa.ChunkedArray) -> Iterator[Array]:
+    """Yield the values of a numeric or datetime column in the dtype of an encoded table."""
+    if column.kind == "datetime":
+        write = enforce(column, values).write
+        assert write is not None
+        times = np.empty(len(values), column.storage)
+        write(times)
+        yield times
+        return
+    for chunk in numbers_of(column, values).chunks:
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield chunk.to_numpy(zero_copy_only=False).astype(column.storage, copy=False)
+
+
+def counted_columns(references: Sequence[DriftColumn], schema: Schema) -> list[CountedColumn]:
+    """Return the columns of a reference with their places in the schema of the model.
+
+    Raises
+    ------
+    ValueError
+        If a column has no such place, or cells of another form.
+    """
+    known = {column.source: column for column in schema if not column.derived and column.hash_of is not None}
+    known |= {column.name: column for column in schema if not column.derived and column.hash_of is None}
+    found = []
+    for reference in references:
+        column = known.get(reference.name)
+        kind = "raw" if column is None else column.kind
+        if kind != reference.kind:
+            raise ValueError(f"column {reference.name!r:.40} is {kind} in the schema and {reference.kind} in the bins")
+        if column is not None and (column.hash_of is not None) != reference.is_hashed:
+            raise ValueError(f"column {reference.name!r:.40} is hashed in only one of the schema and the bins")
+        found.append(CountedColumn(reference, column))
+    return found

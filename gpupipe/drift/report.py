@@ -1,0 +1,277 @@
+"""Drift report: each column and score relative to the training rows, the verdict, and the metrics of labelled rows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from gpupipe.drift.reference import FIRST_LEVEL_CELL
+from gpupipe.drift.severity import LEAST_PSI, SEVERITIES, Severity
+from gpupipe.report.text import number, printable
+
+N_LINES = 15  # columns named on the console
+NAME_LETTERS = 28
+RESERVED_CELLS = ("null", "unseen", "other levels")
+
+
+@dataclass(frozen=True)
+class PeriodDrift:
+    """Drift of one period, of a column or of the whole table.
+
+    Attributes
+    ----------
+    period : str
+        Its first day or hour: ``2024-06-30``.
+    n_rows : int
+    psi : float
+        Of a column; of the table, the weighted mean.
+    severity : Severity
+    """
+
+    period: str
+    n_rows: int
+    psi: float
+    severity: Severity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnDrift:
+    """Drift of one input column or score.
+
+    Attributes
+    ----------
+    name, kind : str
+        A raw column is read unencoded by ops over keys and texts.
+    weight : float
+        Its importance; 1 for all columns of a model without importances.
+    severity : Severity
+        ``"none"`` unless a change is significant and large.
+    is_significant : bool
+    psi : float
+        Population stability index less the value expected without drift, at least 0: the largest of the distribution,
+        the share of nulls and the share of unseen levels.
+    p_value : float
+        Adjusted for the number of tests.
+    jensen_shannon : float
+        Jensen-Shannon distance, base 2, in [0, 1].
+    wasserstein : float, optional
+        Wasserstein-1 distance in standard deviations of the training rows; None without an order or without a spread.
+    change : str
+        The largest changes in words.
+    reference, current : tuple of int
+        Training rows, and rows of the table, in each cell. The cells are nulls; then, for numbers and times, values
+        below the first edge, between edges, and from the last edge on; for categories, unseen levels, other levels and
+        each of `levels`; for texts, values.
+    edges : tuple of float or int, optional
+        Numbers, or microseconds since 1970-01-01 UTC.
+    levels : tuple of str, optional
+    since : str, optional
+        The first period of the current unbroken run of drifted periods.
+    periods : tuple of PeriodDrift
+    """
+
+    name: str
+    kind: str
+    weight: float = 1.0
+    severity: Severity = "none"
+    is_significant: bool = False
+    psi: float = 0.0
+    p_value: float = 1.0
+    jensen_shannon: float = 0.0
+    wasserstein: float | None = None
+    change: str = ""
+    reference: tuple[int, ...] = ()
+    current: tuple[int, ...] = ()
+    edges: tuple[float, ...] | None = None
+    levels: tuple[str, ...] | None = None
+    since: str | None = None
+    periods: tuple[PeriodDrift, ...] = ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Name of each cell."""
+        if self.edges is not None:
+            bounds = [number(float(edge)) for edge in self.edges]
+            inner = [f"[{low}, {high})" for low, high in pairwise(bounds)]
+            return ("null", *([f"< {bounds[0]}", *inner, f">= {bounds[-1]}"] if bounds else ["value"]))
+        if self.levels is not None:
+            return (*RESERVED_CELLS[:FIRST_LEVEL_CELL], *self.levels)
+        return ("null", "value")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the drift as JSON values."""
+        values = asdict(self)
+        edges, levels = self.edges, self.levels
+        return {
+            **values, "reference": list(self.reference), "current": list(self.current), "cells": list(self.cells),
+            "edges": None if edges is None else list(edges), "levels": None if levels is None else list(levels),
+            "periods": [asdict(period) for period in self.periods],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MetricDrift:
+    """Metric of the labelled rows, relative to that of the run.
+
+    Attributes
+    ----------
+    name : str
+    recorded : float
+        On the test rows of the run.
+    value, low, high : float
+        On the labelled rows, with its 95 % interval.
+    is_worse : bool
+        True if it is worse than recorded by more than the sampling errors of both explain, at a level of 5 %.
+    """
+
+    name: str
+    recorded: float
+    value: float
+    low: float
+    high: float
+    is_worse: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DriftReport:
+    """Comparison of a table with the training rows of a model, as returned by `gpupipe.Model.drift`.
+
+    Attributes
+    ----------
+    severity : Severity
+        The verdict; see `gpupipe.drift.verdict.overall_verdict`.
+    weighted_psi : float
+        Mean PSI of the input columns, weighted by importance.
+    n_rows, n_scored, n_labelled : int
+        Rows of the table, and those of them that were predicted and that have a target.
+    columns, scores : tuple of ColumnDrift
+        The worst first.
+    metrics : tuple of MetricDrift
+        Empty if the table has no target.
+    unit : str
+        ``"hour"``, ``"day"``, ``"week"`` or ``"month"``; ``""`` without periods.
+    periods : tuple of PeriodDrift
+        The verdict on each period.
+    since : str, optional
+        The first period of the current unbroken run of drifted periods.
+    has_importances : bool
+        False if all columns weigh the same because the run measured no importances.
+    notes : tuple of str
+    """
+
+    severity: Severity
+    weighted_psi: float
+    n_rows: int
+    n_scored: int = 0
+    n_labelled: int = 0
+    columns: tuple[ColumnDrift, ...] = ()
+    scores: tuple[ColumnDrift, ...] = ()
+    metrics: tuple[MetricDrift, ...] = ()
+    unit: str = ""
+    periods: tuple[PeriodDrift, ...] = ()
+    since: str | None = None
+    has_importances: bool = True
+    notes: tuple[str, ...] = ()
+
+    def reaches(self, severity: Severity) -> bool:
+        """Return whether the verdict is at least `severity`."""
+        return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
+
+    @property
+    def drifted(self) -> tuple[ColumnDrift, ...]:
+        """The columns with a severity, the worst first."""
+        return tuple(column for column in self.columns if column.severity != "none")
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line."""
+        since = f" since {self.since}" if self.since else ""
+        drifted = f"{len(self.drifted)} of {len(self.columns)} columns"
+        worst = next((score for score in self.scores if score.severity != "none"), None)
+        scores = "scores unchanged" if worst is None else f"score {worst.name} {worst.severity}"
+        if not self.scores:
+            scores = "scores not compared"
+        return f"drift {self.severity}{since}: {drifted} drifted, {scores}"
+
+    def lines(self, limit: int = N_LINES) -> list[str]:
+        """Return the report as lines of text, the worst columns first.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of columns to name.
+        """
+        rows = f"{self.n_rows:,} rows"
+        scored = f", {self.n_scored:,} of them predicted" if self.n_scored else ""
+        lines = [f"{rows}{scored}, compared with the training rows of the model"]
+        shown = [*(("score", each) for each in self.scores), *(("column", each) for each in self.drifted[:limit])]
+        if shown:
+            width = min(NAME_LETTERS, max(len(each.name) for _, each in shown))
+            lines += [_line(what, each, width) for what, each in shown]
+        if (more := len(self.drifted) - limit) > 0:
+            lines.append(f"and {more} more columns")
+        if len(self.periods) > 1:
+            lines.append(f"by {self.unit}: {_runs(self.periods)}")
+        lines += [_metric_line(metric) for metric in self.metrics]
+        lines += [f"note: {note}" for note in self.notes]
+        return [*(printable(line) for line in lines), printable(self.verdict)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON values, with the counts of every cell and period."""
+        return {
+            "severity": self.severity, "verdict": self.verdict, "since": self.since,
+            "weighted_psi": self.weighted_psi, "limits": dict(LEAST_PSI), "n_rows": self.n_rows,
+            "n_scored": self.n_scored, "n_labelled": self.n_labelled, "has_importances": self.has_importances,
+            "columns": [column.to_json() for column in self.columns],
+            "scores": [score.to_json() for score in self.scores],
+            "metrics": [asdict(metric) for metric in self.metrics],
+            "unit": self.unit, "periods": [asdict(period) for period in self.periods], "notes": list(self.notes),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"DriftReport({self.n_rows:,} rows: {self.verdict})"
+
+    def _repr_html_(self) -> str:
+        head = ("column", "kind", "severity", "PSI", "Jensen-Shannon", "Wasserstein", "since", "change")
+        rows = [
+            (
+                each.name, each.kind, each.severity, number(each.psi), number(each.jensen_shannon),
+                "" if each.wasserstein is None else number(each.wasserstein), each.since or "", each.change,
+            )
+            for each in (*self.scores, *self.columns)
+        ]  # fmt: skip
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        metrics = "".join(f"<p>{html.escape(_metric_line(metric))}</p>" for metric in self.metrics)
+        return (
+            f"<p><b>{html.escape(self.verdict)}</b></p>{metrics}"
+            f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{body}</table>"
+        )
+
+
+def _line(what: str, each: ColumnDrift, width: int) -> str:
+    name = each.name if len(each.name) <= width else f"{each.name[: width - 1]}…"
+    since = f", since {each.since}" if each.since else ""
+    return f"{what:<6} {name:<{width}}  {each.severity:<8}  PSI {each.psi:<6.3f}  {each.change}{since}"
+
+
+def _metric_line(metric: MetricDrift) -> str:
+    against = "worse than" if metric.is_worse else "in line with"
+    interval = f"[{number(metric.low)}, {number(metric.high)}]"
+    return f"{metric.name} {number(metric.value)} {interval}, {against} {number(metric.recorded)} of the run"
+
+
+def _runs(periods: Sequence[PeriodDrift]) -> str:
+    """Return consecutive periods of the same severity as text, the last six runs."""
+    runs: list[list[PeriodDrift]] = []
+    for period in periods:
+        if runs and runs[-1][0].severity == period.severity:
+            runs[-1].append(period)
+        else:
+            runs.append([period])
+    texts = [
+        f"{run[0].severity} {run[0].period}" + (f" to {run[-1].period}" if len(run) > 1 else "") for run in runs[-6:]
+    ]
+    return ("… " if len(runs) > len(texts) else "") + ", ".join(texts)

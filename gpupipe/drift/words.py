@@ -1,0 +1,103 @@
+"""Changes of a column in words, from its counts: ``median 32.1 → 41.7``, ``null 0.0 % → 8.2 %``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.report.text import number
+from gpupipe.typing import Array
+from gpupipe.units import DAY_US
+
+LEAST_SHARE = 0.005  # smaller changes of a share are not worded
+SPREAD = (0.1, 0.9)  # quantiles that are named if the median stays
+LETTERS = 24  # of a level
+
+
+def describe_change(column: DriftColumn, counts: Array) -> str:
+    """Return the largest changes of a column in words, at most three; ``""`` if no row was counted.
+
+    Parameters
+    ----------
+    column : DriftColumn
+    counts : array of int64, shape (n_cells,)
+        Other rows per cell.
+    """
+    if not counts.sum():
+        return ""
+    texts = []
+    if column.form == "ordered":
+        texts.append(_shift(column, counts))
+        outside = [("below the training range", counts[1]), ("above the training range", counts[-1])]
+        n = max(1, int(counts[1:].sum()))
+        texts += [f"{int(k) / n:.1%} {where}" for where, k in outside if len(counts) > 2 and k >= LEAST_SHARE * n]
+    elif column.form == "levels":
+        texts.append(_levels(column, counts))
+        texts.append(_share("unseen", column.counts, counts, UNSEEN_CELL))
+    texts.append(_share("null", column.counts, counts, NULL_CELL))
+    return ", ".join(text for text in texts if text)
+
+
+def _share(name: str, reference: Array, counts: Array, cell: int, least: float = LEAST_SHARE) -> str:
+    then, now = (float(each[cell] / max(1, each.sum())) for each in (reference, counts))
+    return f"{name} {then:.1%} → {now:.1%}" if abs(now - then) >= least else ""
+
+
+def _levels(column: DriftColumn, counts: Array) -> str:
+    """Return the level whose share has changed most."""
+    then, now = (each / max(1, each.sum()) for each in (column.counts, counts))
+    cells = [OTHER_CELL, *range(FIRST_LEVEL_CELL, len(counts))]
+    cell = max(cells, key=lambda i: abs(now[i] - then[i]))
+    levels = column.levels or ()
+    name = "other levels" if cell == OTHER_CELL else f"level {_shorten(levels[cell - FIRST_LEVEL_CELL])!r}"
+    return _share(name, column.counts, counts, cell)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"
+
+
+def _shift(column: DriftColumn, counts: Array) -> str:
+    """Return the median before and after, or the spread if the median stays in its bin."""
+    edges = column.edges
+    if edges is None or len(edges) < 2 or not column.counts[1:].sum() or not counts[1:].sum():
+        return ""
+    then, now = (bin_quantiles(edges, each[1:], (*SPREAD, 0.5)) for each in (column.counts, counts))
+    if abs(now[2] - then[2]) * 10 >= then[1] - then[0]:
+        return f"median {format_value(then[2], column.kind)} → {format_value(now[2], column.kind)}"
+    ends = [f"{format_value(each[0], column.kind)} to {format_value(each[1], column.kind)}" for each in (then, now)]
+    return f"80% of values {ends[0]} → {ends[1]}" if ends[0] != ends[1] else ""
+
+
+def bin_quantiles(edges: Array, counts: Array, shares: tuple[float, ...]) -> list[float]:
+    """Return quantiles of values in bins, taken as uniform within a bin, and those outside as at its edge.
+
+    Parameters
+    ----------
+    edges : array, shape (k,)
+        At least one.
+    counts : array of int64, shape (k + 1,)
+        Not all 0.
+    shares : tuple of float
+    """
+    x = np.concatenate([edges[:1], edges, edges[-1:]]).astype(np.float64)
+    reached = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()
+    found = []
+    for share in shares:
+        at = min(int(np.searchsorted(reached[1:], share)), len(counts) - 1)
+        inside = (share - reached[at]) / max(reached[at + 1] - reached[at], 1e-300)
+        found.append(float(x[at] + min(max(inside, 0.0), 1.0) * (x[at + 1] - x[at])))
+    return found
+
+
+def format_value(value: float, kind: str) -> str:
+    """Return a number or a time (microseconds since 1970-01-01 UTC) as text."""
+    if kind != "datetime":
+        return number(float(value))
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(value))
+    except OverflowError:  # after the year 9999
+        return f"{value:.0f} microseconds"
+    return f"{moment:%Y-%m-%d}" if not int(value) % DAY_US else f"{moment:%Y-%m-%d %H:%M}"

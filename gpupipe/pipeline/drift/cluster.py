@@ -1,0 +1,175 @@
+"""Comparison of a table on the workers of a cluster: each counts its own chunks, and the driver adds the counts up.
+
+Chunks are read twice, so that no worker keeps rows: which rows are predicted depends on the number of rows before them,
+which is known only when all chunks have been counted. The driver predicts these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.config.cluster import ClusterSettings
+from gpupipe.drift.cell_counter import CellCounter, CountedColumn
+from gpupipe.errors import ConfigError, SchemaError
+from gpupipe.io.chunks.chunk import SourceChunk
+from gpupipe.io.chunks.chunk_stream import ChunkStream, split_file
+from gpupipe.io.files import mask
+from gpupipe.io.notes import Notes
+from gpupipe.io.settings import TableSource
+from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, load_reference, open_rows
+from gpupipe.pipeline.drift.periods import PeriodColumn, require_few
+from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
+from gpupipe.pipeline.drift.sample import every_row, join_alike, sample_rows, stride_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpupipe.drift.report import DriftReport
+    from gpupipe.partitions.workers import Workers
+    from gpupipe.pipeline.model.model import Model
+
+
+@dataclass(frozen=True)
+class CountedChunk:
+    """Counts of a chunk, and notes about its rows."""
+
+    n_rows: int
+    counts: PeriodCounts
+    notes: Notes
+
+
+def detect_on_cluster(
+    model: str | Path,
+    data: str,
+    cluster: ClusterSettings,
+    by: str | None = None,
+    device: str = "auto",
+    allow_code: bool = False,
+    log: Callable[[str], None] = lambda text: None,
+    adjust: Callable[[TableSource], TableSource] = lambda source: source,
+) -> DriftReport:
+    """Return the report on a table that the workers of a cluster count; it is that of one machine.
+
+    Parameters
+    ----------
+    model, data, by, adjust
+        As in `gpupipe.pipeline.drift.detection.detect_drift`; `data` is accessible to all workers under this path.
+    cluster : ClusterSettings
+        The workers to connect to or start.
+    device : {"auto", "cpu", "gpu"}
+        Device of the workers.
+    allow_code : bool
+        Whether custom kernels in the model may run.
+    log : callable
+        Called with each note about the workers.
+
+    Raises
+    ------
+    ConfigError
+        If features are computed from the history of rows, which needs all rows at once.
+    ClusterError
+        If the workers cannot be started or reached, or are lost.
+    GpupipeError
+        As on one machine.
+    """
+    from gpupipe.pipeline.drift.comparison import compare
+    from gpupipe.pipeline.model.model import load_model
+    from gpupipe.pipeline.scoring.cluster import absolute_path
+
+    loaded = load_model(model, "cpu", allow_code=allow_code)
+    reference = load_reference(loaded)  # report errors before workers are started
+    if loaded.features.derivation is not None:
+        what = "--cluster is not supported for models with features of keys and texts, which need all rows at once"
+        raise ConfigError(what, fix="remove --cluster")
+    from gpupipe.dask.connect import connect
+
+    with connect(cluster, device) as workers:
+        log(f"{workers.n_workers} workers on the {workers.device}: {workers.reason}")
+        columns = input_columns(reference, loaded)
+        scanned = scan_on_workers(loaded, columns, reference, absolute_path(data), by, workers, adjust)
+        for line in workers.take_warnings():
+            log(line)
+    return compare(loaded, reference, scanned)
+
+
+def scan_on_workers(
+    model: Model,
+    columns: Sequence[CountedColumn],
+    reference: Any,
+    data: str,
+    by: str | None,
+    workers: Workers,
+    adjust: Callable[[TableSource], TableSource] = lambda source: source,
+) -> ScannedRows:
+    """Return the counts of a table and the rows to predict, read by `workers`."""
+    opened = open_rows(model, reference, data, by, adjust)
+    stream = opened.chunks
+    if not isinstance(stream, ChunkStream):
+        raise ConfigError("expected files to compare on a cluster", where=opened.label, fix="remove --cluster")
+    files = stream.splittable()
+    each = [split_file(file) for file in files]
+    first = next((read.table for chunks in each for chunk in chunks if (read := stream.read(chunk))), None)
+    period = None if first is None else opened.period(first, model)
+    sent = workers.put((stream, tuple(columns), period))
+    found = _count(sent, each, workers)
+    again = [i for i, counted in enumerate(found) if any(part is None for part in counted)]
+    for i in again:  # a chunk of text that depends on the rows before it: count the whole file
+        each[i] = [SourceChunk(files[i].file)]
+    for i, counted in zip(again, _count(sent, [each[i] for i in again], workers), strict=True):
+        found[i] = counted
+    counts, first_rows, n_rows = PeriodCounts(), [], 0
+    for file, counted in zip(files, found, strict=True):
+        before = n_rows
+        for part in counted:
+            assert part is not None
+            first_rows.append(n_rows)
+            n_rows += part.n_rows
+            counts = counts.merge(part.counts)
+            stream.notes.include(part.notes)
+        stream.note_file(file, n_rows - before)
+    stream.require_rows(n_rows)
+    if period is not None:
+        require_few(len(counts.periods), period.unit)
+    stride = stride_of(n_rows, sample_rows(len(opened.names)))
+    chunks = [chunk for own in each for chunk in own]
+    labels = [f"rows of chunk {i + 1} of {len(chunks)}" for i in range(len(chunks))]
+    tasks = [(sent, chunk, start, stride) for chunk, start in zip(chunks, first_rows, strict=True)]
+    parts = workers.gather(workers.map(_sample, tasks, labels))
+    sample = join_alike(part for part in parts if part.num_rows)
+    return ScannedRows(counts, sample, period, notes=opened.notes())
+
+
+def _count(sent: Any, each: Sequence[Sequence[SourceChunk]], workers: Workers) -> list[list[CountedChunk | None]]:
+    tasks = [(sent, chunk) for chunks in each for chunk in chunks]
+    labels = [f"counting chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
+    found = iter(workers.gather(workers.map(_count_one, tasks, labels)))
+    return [[next(found) for _ in chunks] for chunks in each]
+
+
+Sent = tuple[ChunkStream, tuple[CountedColumn, ...], PeriodColumn | None]
+
+
+def _count_one(backend: Backend, sent: Sent, chunk: SourceChunk) -> CountedChunk | None:
+    stream, columns, period = sent
+    read = stream.read(chunk)
+    if read is None:
+        return None
+    n_rows = read.table.num_rows
+    counts = PeriodCounts()
+    if n_rows:
+        try:
+            counts = count_chunk(CellCounter(columns, backend, n_rows), read.table, period)
+        except SchemaError as error:
+            error.where = f"{error.where}, in a chunk of {mask(chunk.file.path)}"
+            raise
+    return CountedChunk(n_rows, counts, read.notes)
+
+
+def _sample(backend: Backend, sent: Sent, chunk: SourceChunk, first_row: int, stride: int) -> pa.Table:
+    read = sent[0].read(chunk)
+    return every_row(pa.table({}) if read is None else read.table, first_row, stride)

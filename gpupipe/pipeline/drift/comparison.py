@@ -1,0 +1,131 @@
+"""Report on scanned rows: each column and score, each period, and the metrics of labelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.reference import DriftColumn, DriftReference
+from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
+from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
+from gpupipe.models import Prediction
+from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
+from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
+from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
+from gpupipe.pipeline.drift.scores import count_scores, score_columns
+from gpupipe.pipeline.model.part_checks import read_importances
+from gpupipe.pipeline.model.prediction_table import prediction_table
+from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.pipeline.model.model import Model
+
+Counts = Mapping[str, Array]
+
+
+def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> DriftReport:
+    """Return the report on scanned rows."""
+    notes = list(scanned.notes)
+    counter = CellCounter(input_columns(reference, model), model.backend.host, 0)
+    weights = _weights(model)
+    if weights is None:
+        notes.append("the run measured no importances: all columns weigh the same")
+    by = scanned.by
+    if by is not None:
+        weights = {column.name: 1.0 for column in reference.columns} if weights is None else dict(weights)
+        weights[by.column.name] = 0.0  # it moves from period to period
+    total = scanned.counts.total
+    columns = compare_columns(reference.columns, counter.by_column(total.cells), weights)
+    predicted = predict_sample(model, scanned)
+    table = score_columns(prediction_table(predicted, model.goal, model.decision), model.goal)
+    scores = compare_columns(reference.scores, _score_counts(reference.scores, table))
+    verdict = overall_verdict(columns, scores)
+    n_scored = table.num_rows
+    metrics, n_labelled = _metrics(model, reference, scanned, predicted, notes)
+    periods: list[PeriodDrift] = []
+    if by is not None:
+        own = _by_period(reference, scanned, counter, table, weights)
+        columns = [_with_periods(each, own, by) for each in columns]
+        scores = [_with_periods(each, own, by) for each in scores]
+        periods = [
+            PeriodDrift(period_name(number, by.unit), n_rows, found.weighted_psi, found.severity)
+            for number, (n_rows, _, found) in own.items()
+        ]
+        if NO_PERIOD in scanned.counts.periods:
+            notes.append(f"{scanned.counts.periods[NO_PERIOD].n_rows:,} rows have no time: no period counts them")
+    return DriftReport(
+        severity=verdict.severity, weighted_psi=verdict.weighted_psi, n_rows=total.n_rows, n_scored=n_scored,
+        n_labelled=n_labelled, columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)),
+        metrics=tuple(metrics), unit="" if by is None else by.unit, periods=tuple(periods),
+        since=drifted_since(periods), has_importances=read_importances(model.manifest.get("importances")) is not None,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _weights(model: Model) -> Mapping[str, float] | None:
+    """Return the importance of each input column, negative ones as 0; None if none is positive."""
+    found = read_importances(model.manifest.get("importances"))
+    weights = (
+        {} if found is None else {name: max(0.0, mean) for name, (mean, _) in found.columns.items() if mean == mean}
+    )
+    return weights if any(weights.values()) else None
+
+
+def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[str, Array]:
+    known = [each for each in references if each.name in table.column_names]
+    return dict(zip([each.name for each in known], count_scores(known, table), strict=True))
+
+
+def _metrics(
+    model: Model, reference: DriftReference, scanned: ScannedRows, predicted: Prediction, notes: list[str]
+) -> tuple[list[MetricDrift], int]:
+    names = list(model.goal.names)
+    if not names or any(name not in table.column_names for table in scanned.sample for name in names):
+        return [], 0
+    targets = pa.concat_tables([table.select(names) for table in scanned.sample], promote_options="permissive")
+    rows = labelled_rows(targets, predicted, model.goal)
+    if rows.n_unknown:
+        notes.append(f"{rows.n_unknown:,} rows have a label that is not one of the model: no metric counts them")
+    return compare_metrics(rows, reference.metrics, model.goal, model.decision, model.backend), len(rows.y)
+
+
+PeriodResults = dict[int, tuple[int, dict[str, ColumnDrift], Verdict]]
+
+
+def _by_period(
+    reference: DriftReference,
+    scanned: ScannedRows,
+    counter: CellCounter,
+    table: pa.Table,
+    weights: Mapping[str, float] | None,
+) -> PeriodResults:
+    """Return the number of rows, the columns and the verdict of each period, in order."""
+    by = scanned.by
+    assert by is not None
+    keys = np.concatenate([by.keys(part) for part in scanned.sample])
+    found: PeriodResults = {}
+    level = FAMILY_LEVEL / len(scanned.counts.periods)  # for all periods together
+    for number, counted in sorted(scanned.counts.periods.items()):
+        if number == NO_PERIOD:
+            continue
+        columns = compare_columns(reference.columns, counter.by_column(counted.cells), weights, level)
+        rows = table.filter(pa.array(keys == number))
+        scores = compare_columns(reference.scores, _score_counts(reference.scores, rows), level=level)
+        each = {f"column {c.name}": c for c in columns} | {f"score {c.name}": c for c in scores}
+        found[number] = (counted.n_rows, each, overall_verdict(columns, scores))
+    return found
+
+
+def _with_periods(column: ColumnDrift, own: PeriodResults, by: PeriodColumn) -> ColumnDrift:
+    """Return the drift of a column with that of each period."""
+    periods = []
+    for number, (_, each, _) in own.items():
+        found = each.get(f"column {column.name}", each.get(f"score {column.name}"))
+        if found is not None:
+            periods.append(PeriodDrift(period_name(number, by.unit), sum(found.current), found.psi, found.severity))
+    return replace(column, periods=tuple(periods), since=drifted_since(periods))

@@ -1,0 +1,253 @@
+"""Comparison of a table with the training rows of a model: one pass over its chunks, and predictions of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gpupipe.artifact import ArtifactReader
+from gpupipe.artifact.untrusted.failures import refuse_failures
+from gpupipe.drift.cell_counter import CellCounter, CountedColumn, counted_columns
+from gpupipe.drift.files import read_reference
+from gpupipe.drift.reference import DriftReference
+from gpupipe.errors import ArtifactError, DataError
+from gpupipe.io.chunks.chunk_stream import ChunkStream, read_ahead, slices
+from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.files import mask
+from gpupipe.io.input_files import input_files
+from gpupipe.io.raw_columns import stored_names
+from gpupipe.io.settings import TableSource
+from gpupipe.io.source_reader import plain_arrow, read_arrow
+from gpupipe.models import Prediction
+from gpupipe.models.fitted.prediction import join_predictions
+from gpupipe.pipeline.drift.periods import PeriodColumn, choose_period_column, parse_by, period_column, require_few
+from gpupipe.pipeline.drift.row_counts import PeriodCounts, count_chunk
+from gpupipe.pipeline.drift.sample import EvenSample, sample_rows
+from gpupipe.table.encode_chunks import rows_counted_after
+from gpupipe.table.frames import rows_to_arrow
+from gpupipe.table.schema import Column
+
+if TYPE_CHECKING:
+    from gpupipe.drift.report import DriftReport
+    from gpupipe.pipeline.model.model import Model
+
+Adjust = Callable[[TableSource], TableSource]
+
+
+@dataclass(frozen=True)
+class ScannedRows:
+    """Rows of a table: counts of all of them, and the predictions of some.
+
+    Attributes
+    ----------
+    counts : PeriodCounts
+    sample : sequence of pyarrow.Table
+        The rows to predict, with the inputs, the targets and the time column.
+    by : PeriodColumn, optional
+    tables, as_of
+        As in `gpupipe.Model.predict`.
+    notes : tuple of str
+    """
+
+    counts: PeriodCounts
+    sample: Sequence[pa.Table]
+    by: PeriodColumn | None = None
+    tables: Mapping[str, Any] | None = None
+    as_of: Any = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def load_reference(model: Model) -> DriftReference:
+    """Return the reference of a model.
+
+    Raises
+    ------
+    ArtifactError
+        If the model has none, or it is corrupt.
+    """
+    where = str(model.folder)
+    with refuse_failures("cannot read the reference of the training rows", where):
+        reference = read_reference(ArtifactReader(model.folder))
+        if reference is not None:
+            counted_columns(reference.columns, model.features.input_schema)  # raises if they do not belong together
+    if reference is None:
+        what = "the model has no reference of its training rows: it was written by an earlier version"
+        raise ArtifactError(what, where=where, fix="run its configuration again")
+    return reference
+
+
+def detect_drift(
+    model: Model,
+    data: Any,
+    by: str | None = None,
+    tables: Mapping[str, Any] | None = None,
+    as_of: Any = None,
+    adjust: Adjust = lambda source: source,
+) -> DriftReport:
+    """Return the report on a table; see `gpupipe.Model.drift`.
+
+    Parameters
+    ----------
+    model, data, by, tables, as_of
+        As there.
+    adjust : callable
+        Returns the source of a path with other reader settings.
+    """
+    from gpupipe.pipeline.drift.comparison import compare
+
+    reference = load_reference(model)
+    return compare(model, reference, scan_rows(model, reference, data, by, tables, as_of, adjust))
+
+
+def scan_rows(
+    model: Model,
+    reference: DriftReference,
+    data: Any,
+    by: str | None,
+    tables: Mapping[str, Any] | None,
+    as_of: Any,
+    adjust: Adjust,
+) -> ScannedRows:
+    """Return the counts of a table and the rows to predict."""
+    columns = counted_columns(reference.columns, model.features.input_schema)
+    opened = open_rows(model, reference, data, by, adjust)
+    counts, counter, period = PeriodCounts(), None, None
+    is_whole = model.features.derivation is not None  # a history must not lose rows
+    sample, n_rows = EvenSample(2**62 if is_whole else sample_rows(len(opened.names))), 0
+    for table in read_ahead(opened.chunks):
+        if counter is None:
+            counter = CellCounter(columns, model.backend, opened.estimate_rows(table))
+            period = opened.period(table, model)
+        with rows_counted_after(n_rows):
+            counts = counts.merge(count_chunk(counter, table, period))
+        if period is not None:
+            require_few(len(counts.periods), period.unit)
+        sample.add(table)
+        n_rows += table.num_rows
+        del table  # before the next chunk is read
+    if not n_rows:
+        raise DataError("there are no rows", where=opened.label, fix="check that this is the right table")
+    return ScannedRows(counts, sample.tables(), period, tables, as_of, opened.notes())
+
+
+@dataclass(frozen=True)
+class OpenedRows:
+    """Table to compare, not read yet.
+
+    Attributes
+    ----------
+    chunks : iterable of pyarrow.Table
+    names : tuple of str
+        The columns that are read.
+    label : str
+        For messages.
+    notes : callable
+        Returns notes about the chunks that were read.
+    by : (PeriodUnit, str), optional
+        Unit and column of the periods.
+    n_rows : int
+        Number of rows; 0 if unknown.
+    """
+
+    chunks: Iterable[pa.Table]
+    names: tuple[str, ...]
+    label: str
+    notes: Callable[[], tuple[str, ...]] = tuple
+    by: tuple[Any, str] | None = None
+    n_rows: int = 0
+
+    def estimate_rows(self, first: pa.Table) -> int:
+        """Return the number of rows, estimated from the first chunk and the size of the files if unknown."""
+        if not isinstance(self.chunks, ChunkStream):
+            return self.n_rows
+        return int(max(first.num_rows, first.num_rows * self.chunks.n_bytes // max(1, first.nbytes)))
+
+    def period(self, first: pa.Table, model: Model) -> PeriodColumn | None:
+        """Return the column of the periods, with its time format; None without periods."""
+        if self.by is None:
+            return None
+        known: dict[str, Column] = {column.name: column for column in model.features.input_schema}
+        return period_column(*self.by, known.get(self.by[1]), first, model.backend)
+
+
+def open_rows(
+    model: Model, reference: DriftReference, data: Any, by: str | None, adjust: Adjust = lambda source: source
+) -> OpenedRows:
+    """Return the table that `data` stands for, as chunks.
+
+    Raises
+    ------
+    ConfigError
+        If `by` is invalid.
+    GpupipeError
+        As when reading the table.
+    """
+    from pathlib import Path
+
+    if not isinstance(data, str | Path | TableSource):
+        table, wanted = _open_frame(model, reference, data, by)
+        return OpenedRows(slices(table), tuple(table.column_names), "the given table", by=wanted, n_rows=table.num_rows)
+    source = declare_targets(model, data if isinstance(data, TableSource) else adjust(model.source_of(str(data))))
+    label = mask(source.label)
+    files = input_files(source)
+    found = stored_names(source, files)
+    names, wanted = _names(model, reference, found, by)
+    if not source.paths or model.features.derivation is not None:
+        table = read_arrow(source, names, files=files).table
+        return OpenedRows(slices(table), names, label, by=wanted, n_rows=table.num_rows)
+    stream = ChunkStream(source, files, names)
+    return OpenedRows(stream, names, label, lambda: tuple(stream.notes.lines()), wanted)
+
+
+def _open_frame(
+    model: Model, reference: DriftReference, data: Any, by: str | None
+) -> tuple[pa.Table, tuple[Any, str] | None]:
+    optional = [*model.goal.names, reference.time, *([] if by is None else [parse_by(by)[1]])]
+    times = [column.name for column in model.features.input_schema if column.kind == "datetime"]
+    table = plain_arrow(rows_to_arrow(data, model.inputs, [name for name in (*optional, *times) if name]))
+    names, wanted = _names(model, reference, table.column_names, by)
+    return table.select(list(names)), wanted
+
+
+def _names(
+    model: Model, reference: DriftReference, found: Sequence[str], by: str | None
+) -> tuple[tuple[str, ...], tuple[Any, str] | None]:
+    """Return the columns to read, and unit and column of the periods."""
+    wanted = None
+    if by is not None:
+        wanted = (parse_by(by)[0], choose_period_column(by, reference.time, tuple(model.features.input_schema), found))
+    targets = [name for name in model.goal.names if name in found]
+    if len(targets) < len(model.goal.names):
+        targets = []
+    names = dict.fromkeys([*model.inputs, *targets, *([] if wanted is None else [wanted[1]])])
+    return tuple(names), wanted
+
+
+def declare_targets(model: Model, source: TableSource) -> TableSource:
+    """Return a source whose class labels are read as text if they were text in training."""
+    texts = [own.target for own in model.goal.each if own.target and any(isinstance(v, str) for v in own.labels)]
+    declared = {name: ColumnSettings(kind="text") for name in texts} | source.declared
+    return source.model_copy(update={"declared": declared})
+
+
+def predict_sample(model: Model, scanned: ScannedRows) -> Prediction:
+    """Return the calibrated predictions of the sample, without rules and warnings."""
+    from gpupipe.pipeline.model.batches import predict_rows
+    from gpupipe.pipeline.model.rows import rows_to_predict
+
+    scorer = replace(model, rules=(), warns=False)
+    parts = [
+        predict_rows(scorer, rows_to_predict(scorer, table.select(list(model.inputs)), scanned.tables, scanned.as_of))[
+            0
+        ]
+        for table in scanned.sample
+    ]
+    return join_predictions(parts)
+
+
+def input_columns(reference: DriftReference, model: Model) -> list[CountedColumn]:
+    """Return the input columns of a model with their cells."""
+    return counted_columns(reference.columns, model.features.input_schema)

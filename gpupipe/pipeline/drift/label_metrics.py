@@ -1,0 +1,170 @@
+"""Metrics of rows whose target is known, relative to those that the run recorded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from gpupipe.backends.base import Backend
+from gpupipe.drift.reference import MetricReference
+from gpupipe.drift.report import MetricDrift
+from gpupipe.metrics import METRICS, evaluate, join_scores
+from gpupipe.models import Prediction
+from gpupipe.pipeline.decision import Decision
+from gpupipe.pipeline.goal import Goal
+from gpupipe.table.encode import plain_values
+from gpupipe.table.numeric_columns import as_numbers
+from gpupipe.table.schema import BOOLEAN_WORDS
+from gpupipe.table.string_columns import as_dictionary
+from gpupipe.tasks import CLASSIFICATION, SUPERVISED
+from gpupipe.typing import Array
+
+N_RESAMPLES = 100
+MOST_RESAMPLED = 10_000  # rows; the error of a larger sample is derived from theirs
+Z_95 = 1.959964  # of a normal distribution, two-sided
+FEWEST_ROWS = 20
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with a known target.
+
+    Attributes
+    ----------
+    y : array of float64, shape (n,), or (n, k) for several targets
+    predicted : Prediction
+    n_unknown : int
+        Rows that are missing because their label is not one of the model's.
+    """
+
+    y: Array
+    predicted: Prediction
+    n_unknown: int
+
+
+def labelled_rows(targets: pa.Table, predicted: Prediction, goal: Goal) -> LabelledRows:
+    """Return the rows in which every target is known.
+
+    Parameters
+    ----------
+    targets : pyarrow.Table
+        The target columns of the predicted rows.
+    predicted : Prediction
+        Calibrated.
+    goal : Goal
+
+    Raises
+    ------
+    SchemaError
+        If a numeric target has values that are not numbers.
+    """
+    columns, unknown = [], np.zeros(targets.num_rows, bool)
+    for own in goal.each:
+        values = plain_values(targets, own.target or "")
+        y = _codes(values, own) if own.task in CLASSIFICATION else _numbers(own.target or "", values)
+        unknown |= np.isnan(y) & np.asarray(values.is_valid())
+        columns.append(y)
+    each = np.stack(columns, axis=1)
+    known = ~np.isnan(each).any(axis=1)
+    y = each[known] if goal.targets else each[known, 0]
+    return LabelledRows(y, predicted.mapped(lambda array: array[known]), int(unknown.sum()))
+
+
+def _numbers(name: str, values: pa.ChunkedArray) -> Array:
+    numbers: Array = as_numbers(name, values).cast(pa.float64()).to_numpy()
+    return numbers
+
+
+def _codes(values: pa.ChunkedArray, goal: Goal) -> Array:
+    """Return the class code of each row, NaN for null and for other labels."""
+    codes = {_text(label): float(code) for code, label in enumerate(goal.labels)}
+    words = {"false", "true"} >= set(codes)
+    dictionary = as_dictionary(values)
+    parts = [np.empty(0)]
+    for chunk in dictionary.chunks:
+        texts = [text or "" for text in chunk.dictionary.to_pylist()]
+        if words:
+            texts = [("false", "true")[BOOLEAN_WORDS[t]] if (t := text.strip().lower()) in BOOLEAN_WORDS else text
+                     for text in texts]  # fmt: skip
+        of_text = np.array([*(codes.get(text, math.nan) for text in texts), math.nan])
+        parts.append(of_text[chunk.indices.fill_null(len(texts)).to_numpy()])
+    return np.concatenate(parts)
+
+
+def _text(label: object) -> str:
+    if isinstance(label, bool):
+        return str(label).lower()
+    return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def compare_metrics(
+    rows: LabelledRows, recorded: Mapping[str, MetricReference], goal: Goal, decision: Decision, backend: Backend
+) -> list[MetricDrift]:
+    """Return the metrics of the run on labelled rows, in the order of `recorded`.
+
+    The standard error of a metric is that of bootstrap samples, stratified by class (Efron and Tibshirani, "An
+    Introduction to the Bootstrap", 1993), of at most 10,000 rows; it is proportional to the square root of the number
+    of rows. That of the recorded metric follows from its number of rows in the same way, as both errors are equal
+    without a change.
+    """
+    names = [name for name in dict.fromkeys(each.partition("[")[0] for each in recorded) if _is_known(name, goal)]
+    n = len(rows.y)
+    if not names or n < FEWEST_ROWS:
+        return []
+    score = _scorer(rows, names, goal, decision, backend)
+    values = score(np.arange(n))
+    base = np.arange(n) if n <= MOST_RESAMPLED else np.linspace(0, n - 1, MOST_RESAMPLED).astype(np.int64)
+    generator = np.random.default_rng(0)
+    strata = np.unique(rows.y[base].reshape(len(base), -1), axis=0, return_inverse=True)[1].ravel()
+    groups = (
+        [np.flatnonzero(strata == s) for s in range(strata.max() + 1)] if goal.has_classes else [np.arange(len(base))]
+    )
+    draws = [
+        score(base[np.concatenate([generator.choice(group, len(group)) for group in groups])])
+        for _ in range(N_RESAMPLES)
+    ]
+    found = []
+    for name, reference in recorded.items():
+        if not math.isfinite(values.get(name, math.nan)):
+            continue
+        error = float(np.nanstd([draw[name] for draw in draws])) * math.sqrt(len(base) / n)
+        both = error * math.sqrt(1 + n / reference.n_rows)
+        sign = 1.0 if METRICS.get(name.partition("[")[0]).greater_is_better else -1.0
+        loss, value = sign * (reference.value - values[name]), values[name]
+        found.append(
+            MetricDrift(
+                name, reference.value, value, value - Z_95 * error, value + Z_95 * error, bool(loss > Z_95 * both)
+            )
+        )
+    return found
+
+
+def _is_known(name: str, goal: Goal) -> bool:
+    """Return whether a metric can be computed from labels alone; its costs are not stored in the model."""
+    if name == "cost" or name not in METRICS or goal.task == "ranking":
+        return False
+    tasks = METRICS.get(name).tasks
+    return all(task in SUPERVISED and task in tasks for task in goal.tasks)
+
+
+def _scorer(
+    rows: LabelledRows, names: Sequence[str], goal: Goal, decision: Decision, backend: Backend
+) -> Callable[[Array], dict[str, float]]:
+    def score_one(own: Goal, y: Array, predicted: Prediction, decided: Decision) -> dict[str, float]:
+        return evaluate(
+            own.task, y, predicted.output, names, decided.threshold, own.n_classes, quantiles=own.quantiles,
+            backend=backend.host,
+        )  # fmt: skip
+
+    def score(chosen: Array) -> dict[str, float]:
+        y, predicted = rows.y[chosen], rows.predicted.mapped(lambda array: array[chosen])
+        if not goal.targets:
+            return score_one(goal, y, predicted, decision)
+        each = zip(goal.targets, y.T, predicted.parts, decision.targets, strict=True)
+        return join_scores(goal.names, [score_one(*own) for own in each])
+
+    return score
