@@ -1,4 +1,4 @@
-"""Command ``gpupipe explain RUN_OR_MODEL INPUT -o FILE``: contributions of columns to predictions."""
+"""Command ``gpupipe explain RUN_OR_MODEL [INPUT] -o FILE``: contributions of columns to predictions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import allow_code_option, device_option, parse_tables, require_date
+from gpupipe.cli.options import (
+    allow_code_option,
+    device_option,
+    limit_option,
+    parse_limits,
+    parse_tables,
+    require_date,
+    untrusted_option,
+)
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
+from gpupipe.errors import ConfigError
 
 if TYPE_CHECKING:
     from gpupipe.backends import Device
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.command
 @click.argument("model", metavar="RUN_OR_MODEL", type=click.Path(path_type=Path))
-@click.argument("data", metavar="INPUT")
+@click.argument("data", metavar="[INPUT]", required=False)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .csv or .parquet file to write."
 )
@@ -53,11 +62,13 @@ if TYPE_CHECKING:
 )
 @device_option
 @allow_code_option
+@untrusted_option
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: a summary.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     model: Path,
-    data: str,
+    data: str | None,
     output: Path,
     interactions: bool,
     ids: tuple[str, ...],
@@ -69,6 +80,8 @@ def command(
     as_of: str | None,
     device: Device,
     allow_code: bool,
+    untrusted: bool,
+    limits: tuple[str, ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -77,10 +90,15 @@ def command(
     The output has one row for each row of INPUT, in the same order: the copied columns, the prediction, `base`,
     `margin` and `contribution_COLUMN` for each input column. Base and contributions sum to the margin. With several
     classes, quantiles or targets, each has its own columns.
+
+    Without INPUT, every key with an event before --as-of is explained; this needs a model trained on event tables.
     """
     if no_id and ids:
         raise click.UsageError("--no-id cannot be combined with --id")
     with use_command_line_terms():
+        if safe_csv and output.suffix == ".parquet":
+            raise ConfigError("--safe-csv requires a CSV output; this one is Parquet", fix="remove --safe-csv")
+        model_limits = parse_limits(limits, untrusted)
         import json
 
         from gpupipe.io.settings import TableSource
@@ -88,7 +106,7 @@ def command(
         from gpupipe.report.text import printable
 
         adjust = partial(parse_source_options, source_options)
-        adjust(TableSource(path=data))  # report invalid options before the model is loaded
+        adjust(TableSource(path=data or "INPUT"))  # report invalid options before the model is loaded
 
         def say(text: str) -> None:
             if not quiet:
@@ -97,7 +115,8 @@ def command(
         require_date(as_of)
         summary = explain_file(
             model, data, output, device, parse_tables(tables), as_of, allow_code, say,
-            ids=() if no_id else ids or None, keep=keep, adjust=adjust, safe_csv=safe_csv, interactions=interactions,
+            ids=() if no_id else ids or None, keep=keep, adjust=adjust, safe_csv=safe_csv,
+            untrusted=untrusted, limits=model_limits, interactions=interactions,
         )  # fmt: skip
         for line in summary.lines():
             say(line)

@@ -2,6 +2,7 @@
 
 ``folding``      from columns of the feature matrix to input columns
 ``compute``      explanation of rows by a loaded model
+``outputs``      names of several margins; tasks without explanations
 ``explanation``  the result
 ``tables``       as columns of an output table
 """

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.errors import ArtifactError, ConfigError, DataError
+from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.folding import Folding
+from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.arrays import read_parity_arrays
 from gpupipe.typing import HostArray
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
 
 BLOCK_BYTES = 1 << 26  # of contributions to matrix columns at once
-MIN_BLOCK_ROWS = 64
-EXPLAINED = ("binary", "multiclass", "regression", "quantile", "ranking", "multioutput")
 
 
 class ModelExplainer:
@@ -50,18 +49,14 @@ class ModelExplainer:
     def __init__(
         self, goal: Goal, folding: Folding, estimator: FittedModel, background: Callable[[], HostArray]
     ) -> None:
-        if goal.task not in EXPLAINED:
-            raise DataError(
-                f"a model of the task {goal.task} has no predictions to explain",
-                fix="explain a model with a target",
-            )
+        require_explainable(goal)
         self._folding, self._estimator = folding, estimator
         try:
             self._explainer: Explainer = estimator.explainer(background)
         except ImportError as error:
             what = f"explanations of this model require {error.name}"
             raise ConfigError(what, fix=f"pip install {error.name}") from None
-        self._outputs = output_names(goal, estimator)
+        self._outputs = _output_names(goal, estimator)
 
     @staticmethod
     def of(model: Model) -> ModelExplainer:
@@ -83,17 +78,17 @@ class ModelExplainer:
             If interactions are requested for a model that does not consist of trees.
         """
         n_margins, d = self._estimator.n_margins, X.shape[1]
-        step = max(MIN_BLOCK_ROWS, BLOCK_BYTES // (8 * n_margins * d * (d if interactions else 1)))
+        step = max(1, BLOCK_BYTES // (8 * n_margins * d * (d if interactions else 1)))
         starts = range(0, max(1, len(X)), step)
         return join_explanations([self._explain(X[start : start + step], interactions) for start in starts])
 
     def _explain(self, X: HostArray, interactions: bool) -> Explanation:
+        pairs = None
+        if interactions:  # first, because models without interactions may take minutes for their contributions
+            pairs = np.moveaxis(self._folding.fold_pairs(self._explainer.interactions(X)), 1, 3)
         found = self._explainer.contributions(X)
         values: HostArray = np.moveaxis(self._folding.fold(found.values), 1, 2)
         base: Any = found.base
-        pairs = None
-        if interactions:
-            pairs = np.moveaxis(self._folding.fold_pairs(self._explainer.interactions(X)), 1, 3)
         if not self._outputs:
             values, base = values[:, :, 0], float(base[0])
             pairs = None if pairs is None else pairs[..., 0]
@@ -103,23 +98,14 @@ class ModelExplainer:
         )  # fmt: skip
 
 
-def output_names(goal: Goal, estimator: FittedModel) -> tuple[str, ...]:
+def _output_names(goal: Goal, estimator: FittedModel) -> tuple[str, ...]:
     """Return the names of the margins of a model; none for a single one."""
+    models = estimator.models
     if goal.task == "multiclass":
-        return tuple(str(goal.labels[code]) for code in estimator.classes)
-    if goal.quantiles:
-        return goal.quantile_names
-    if not goal.targets:
-        return ()
-    names = []
-    models: Sequence[FittedModel] = estimator.models
-    for i, own in enumerate(goal.targets):
-        part = models[i] if len(models) == len(goal.targets) else None
-        classes = range(own.n_classes) if part is None else part.classes
-        names += (
-            [f"{own.target}_{own.labels[code]}" for code in classes] if own.task == "multiclass" else [own.target or ""]
-        )
-    return tuple(names)
+        return margin_names(goal, [estimator.classes])
+    if goal.targets and len(models) == len(goal.targets):
+        return margin_names(goal, [model.classes for model in models])
+    return margin_names(goal)
 
 
 def recorded_matrix(reader: ArtifactReader, n_features: int) -> HostArray:

@@ -11,9 +11,11 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from gpupipe.errors import ConfigError
+from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.io.chunks.chunk_stream import ChunkStream, slices
 from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.event_settings import AS_OF
+from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.output_conflicts import require_no_conflict
@@ -21,43 +23,52 @@ from gpupipe.io.raw_columns import stored_names
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.atomic.file import replace_file
+from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
 from gpupipe.pipeline.explain.tables import contribution_table
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import load_model
+from gpupipe.pipeline.model.rows import entities_to_predict
+from gpupipe.pipeline.rules import enforce_served
 from gpupipe.pipeline.scoring.bad_rows import errors_in
 from gpupipe.pipeline.scoring.local import try_event_tables
 from gpupipe.pipeline.scoring.outputs import escape_formulas, require_output_file, scoring_inputs
 from gpupipe.pipeline.scoring.summary import ScoreSummary
 from gpupipe.table.encode_chunks import rows_counted_after
+from gpupipe.units import MIB
 
-SLICE_ROWS = 65_536  # rows that are explained and written at once
+SLICE_ROWS, SLICE_BYTES = 65_536, 64 * MIB  # of rows that are explained and written at once
+TYPED = ("parquet", "orc", "arrow")  # formats whose columns have one type in all rows
+
+Notes = Callable[[str], None]
 
 
 def explain_file(
     model: str | Path,
-    data: str,
+    data: str | None,
     output: Path,
     device: str = "auto",
     tables: Mapping[str, str] | None = None,
     as_of: str | None = None,
     allow_code: bool = False,
-    log: Callable[[str], None] = lambda text: None,
+    log: Notes = lambda text: None,
     *,
     ids: Sequence[str] | None = None,
     keep: Sequence[str] = (),
     adjust: Callable[[TableSource], TableSource] = lambda source: source,
     safe_csv: bool = False,
+    untrusted: bool = False,
+    limits: Mapping[str, Any] | None = None,
     interactions: bool = False,
 ) -> ScoreSummary:
     """Write predictions and contributions of the rows of `data` to `output`, and return a summary.
 
     Files are read, explained and written in chunks, so that they may be larger than memory; rows whose features are
-    computed from the history of other rows are in memory at once.
+    computed from the history of other rows are in memory at once, and so are columns with rules.
 
     Parameters
     ----------
-    model, data, output, device, tables, as_of, allow_code, log, ids, keep, adjust, safe_csv
+    model, data, output, device, tables, as_of, allow_code, log, ids, keep, adjust, safe_csv, untrusted, limits
         As in `gpupipe.pipeline.scoring.local.score`.
     interactions : bool
         Write the interactions of all pairs of columns as well.
@@ -67,6 +78,8 @@ def explain_file(
     ConfigError
         If `output` cannot be written or would overwrite an input; if a column to copy is missing or has the name of an
         output column; or if interactions are requested of a model that does not consist of trees.
+    DataError
+        If the model predicts clusters or an embedding.
     SchemaError
         If a column is missing, or a row is bad.
     GpupipeError
@@ -82,29 +95,34 @@ def explain_file(
 
     require_output_file(output)
     require_no_conflict(output, scoring_inputs(model, data, tables))
-    loaded = replace(load_model(model, device, allow_code=allow_code), warns=False)
+    loaded = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
+    require_explainable(loaded.goal)
     try_event_tables(loaded, tables, adjust)
-    source = adjust(loaded.source_of(data))
-    files = input_files(source)
-    try_files(source, files)
-    found = stored_names(source, files)
-    columns = choose_columns(ids, keep, loaded.manifest["reading"].get("id", ()), found)
+    loaded = replace(loaded, warns=False)  # the report is printed instead
+    if data is None:
+        label, columns, chunks = "the rows built from events", *_entities(loaded, tables, as_of, ids, keep)
+    else:
+        source = adjust(loaded.source_of(data))
+        label, files = mask(source.label), input_files(source)
+        try_files(source, files)
+        found = stored_names(source, files)
+        columns = choose_columns(ids, keep, loaded.manifest["reading"].get("id", ()), found)
+        # Texts of CSV files: the values of a chunk must not decide how a copied column is written.
+        texts = {name: ColumnSettings(kind="text") for name in columns.names if name not in loaded.inputs}
+        source = source.model_copy(update={"declared": texts | source.declared})
+        _enforce_rules(loaded, source, files, found, label, note)
+        names = [name for name in dict.fromkeys([*loaded.inputs, *columns.names]) if name in found]
+        chunks = _chunks(loaded, source, files, names, note)
     require_free_names(columns, output_names(loaded.goal, loaded.decision))
-    # Identifiers of CSV files stay text.
-    texts = {name: ColumnSettings(kind="text") for name in columns.ids if name not in loaded.inputs}
-    source = source.model_copy(update={"declared": texts | source.declared})
-    names = tuple(name for name in dict.fromkeys([*loaded.inputs, *columns.names, *_ruled(loaded)]) if name in found)
-    writer, n_rows, report = _TableWriter(output, safe_csv), 0, None
-    with ExitStack() as stack:
-        stack.enter_context(writer)
-        for chunk in _chunks(loaded, source, files, names, note):
-            with errors_in(data), rows_counted_after(n_rows):
-                table = _explained(loaded, chunk, columns, tables, as_of, interactions)
-            writer.write(table)
-            own = loaded.last_prediction_report
+    explained, n_rows, report = replace(loaded, rules=()), 0, None
+    with _TableWriter(output, safe_csv) as writer:
+        for chunk in _slices(chunks, explained, interactions):
+            with errors_in(label), rows_counted_after(n_rows):
+                writer.write(_explained(explained, chunk, columns, tables, as_of, interactions))
+            own = explained.last_prediction_report
             report = own if report is None or own is None else report.merge(own)
-            n_rows += table.num_rows
-            for text in loaded.backend.take_notes():
+            n_rows += chunk.num_rows
+            for text in explained.backend.take_notes():
                 note(text)
     return ScoreSummary(
         output=output, n_rows=n_rows, seconds=time.perf_counter() - started, ids=columns.ids, kept=columns.kept,
@@ -112,23 +130,66 @@ def explain_file(
     )  # fmt: skip
 
 
-def _ruled(model: LoadedModel) -> list[str]:
-    return [each.column for each in model.rules]
+def _entities(
+    model: LoadedModel, tables: Mapping[str, str] | None, as_of: str | None, ids: Any, keep: Any
+) -> tuple[IdColumns, Iterator[pa.Table]]:
+    """Return the columns to copy and the rows of a model whose rows are built from events: one for each key."""
+    if ids or keep:
+        fix = "remove them: without INPUT, the output starts with the entity keys"
+        raise ConfigError("--id and --keep need an INPUT", fix=fix)
+    if as_of is None:
+        fix = "name an INPUT; or add --as-of DATE if the rows of the model are built from events"
+        raise ConfigError("expected an INPUT or --as-of", fix=fix)
+    rows = entities_to_predict(model, tables or {}, as_of).arrow
+    return IdColumns(ids=tuple(rows.column_names)), iter([rows])
+
+
+def _enforce_rules(
+    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], found: Sequence[str], label: str, note: Notes
+) -> None:
+    """Enforce the rules of the model on all rows before any is explained: a value may be unique within a chunk only."""
+    names = dict.fromkeys(each.column for each in model.rules if each.column in found)
+    if names:
+        rows = read_arrow(source, names, files=files, may_be_empty=True).table
+        for warning in enforce_served(rows, model.rules, model.backend.host, label):
+            note(warning)
 
 
 def _chunks(
-    model: LoadedModel, source: TableSource, files: Sequence[Any], names: Sequence[str], note: Callable[[str], None]
+    model: LoadedModel, source: TableSource, files: Sequence[SourceFile], names: Sequence[str], note: Notes
 ) -> Iterator[pa.Table]:
-    """Yield the rows to explain at once: all rows if features are computed from other rows."""
-    if model.features.derivation is not None or not source.paths:
-        loaded = read_arrow(source, names, files=files)
-        yield from [loaded.table] if model.features.derivation is not None else slices(loaded.table, SLICE_ROWS)
-        return
-    stream = ChunkStream(source, files, names)
-    for chunk in stream:
-        yield from slices(chunk, SLICE_ROWS)
+    """Yield the rows of files: at once if features are computed from other rows, or if there are none."""
+    n_rows, stream = 0, ChunkStream(source, files, names)
+    if model.features.derivation is None and source.paths:
+        try:
+            for chunk in stream:
+                n_rows += chunk.num_rows
+                yield chunk if files[0].format in TYPED else _widened(chunk)
+        except DataError:
+            if n_rows:
+                raise
+    if not n_rows:
+        yield read_arrow(source, names, files=files, may_be_empty=True).table
     for line in stream.notes.lines():
         note(line)
+
+
+def _widened(rows: pa.Table) -> pa.Table:
+    """Return rows whose integers are floats, as in another chunk of the same file."""
+    fields = [field.with_type(pa.float64()) if pa.types.is_integer(field.type) else field for field in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def _slices(chunks: Iterator[pa.Table], model: LoadedModel, interactions: bool) -> Iterator[pa.Table]:
+    """Yield the rows that are explained at once, in slices whose contributions need limited memory."""
+    n_columns = len(model.inputs) + len(model.events.tables) + 1
+    n_values = n_columns ** (1 + interactions) * max(1, len(margin_names(model.goal)))
+    most_rows = max(1, min(SLICE_ROWS, SLICE_BYTES // (8 * n_values)))
+    for chunk in chunks:
+        if model.features.derivation is not None or not chunk.num_rows:
+            yield chunk
+        else:
+            yield from slices(chunk, most_rows)
 
 
 def _explained(
@@ -137,12 +198,11 @@ def _explained(
     """Return the copied columns, predictions and contributions of some rows."""
     copied = rows.select(list(columns.names))
     copied = pa.table({name: _plain(column) for name, column in zip(copied.column_names, copied.columns, strict=True)})
+    rows = rows.drop_columns([AS_OF]) if AS_OF in rows.column_names and AS_OF not in model.inputs else rows
     prediction = model.predict_table(rows, tables, as_of)
     found = contribution_table(model.explain(rows, tables, as_of, interactions=interactions))
+    require_free_names(columns, [*prediction.column_names, *found.column_names])
     names = [*copied.column_names, *prediction.column_names, *found.column_names]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"two output columns would have the name {twice!r}", fix="rename the input column")
     return pa.table([*copied.columns, *prediction.columns, *found.columns], names=names)
 
 
@@ -175,7 +235,13 @@ class _TableWriter:
         return self._stack.__exit__(*error)
 
     def write(self, table: pa.Table) -> None:
-        """Append rows; the first ones decide the columns and their types."""
+        """Append rows; the first ones decide the columns and their types.
+
+        Raises
+        ------
+        SchemaError
+            If a column has values that its type in the first rows cannot represent.
+        """
         import pyarrow.csv as pa_csv
         import pyarrow.parquet as pq
 
@@ -183,5 +249,14 @@ class _TableWriter:
             table = escape_formulas(table)
         if self._writer is None:
             kind = pa_csv.CSVWriter if self._is_csv else pq.ParquetWriter
-            self._writer = self._stack.enter_context(kind(self._file, table.schema))
-        self._writer.write_table(table.cast(self._writer.schema) if not self._is_csv else table)
+            self._writer, self._schema = self._stack.enter_context(kind(self._file, table.schema)), table.schema
+        try:
+            table = table.cast(self._schema)
+        except pa.ArrowException as error:
+            changed = zip(table.schema, self._schema, strict=True)
+            name, now, first = next((own.name, own.type, was.type) for own, was in changed if own.type != was.type)
+            raise SchemaError(
+                f"cannot copy the column {name!r}: its values are {first} in the first rows, and {now} in later ones",
+                fix="do not keep the column, or convert the file to Parquet",
+            ) from error
+        self._writer.write_table(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -33,20 +34,27 @@ def contribution_table(found: Explanation) -> pa.Table:
     Raises
     ------
     ConfigError
-        If there are more than 10,000 interactions.
+        If there are more than 10,000 interactions; or if two columns would have the same name, as those of the column
+        ``b_c`` for the output ``a`` and of the column ``c`` for the output ``a_b``.
     """
-    table: dict[str, Any] = {}
+    table: list[tuple[str, Any]] = []
     for output, values, base, pairs in _each_output(found):
         of = f"{output}_" if output else ""
         suffix = f"_{output}" if output else ""
-        table[f"base{suffix}"] = np.full(len(values), base)
-        table[f"margin{suffix}"] = base + values.sum(axis=1)
-        table |= {f"contribution_{of}{name}": values[:, j] for j, name in enumerate(found.columns)}
+        table += [(f"base{suffix}", np.full(len(values), base)), (f"margin{suffix}", base + values.sum(axis=1))]
+        table += [(f"contribution_{of}{name}", values[:, j]) for j, name in enumerate(found.columns)]
         if pairs is not None:
             _require_few(found)
             for (i, first), (j, second) in combinations(enumerate(found.columns), 2):
-                table[f"interaction_{of}{first}_x_{second}"] = pairs[:, i, j] + pairs[:, j, i]
-    return pa.table(table)
+                table.append((f"interaction_{of}{first}_x_{second}", pairs[:, i, j] + pairs[:, j, i]))
+    names, columns = [name for name, _ in table], [column for _, column in table]
+    if len(set(names)) < len(names):
+        twice = next(name for name, n in Counter(names).items() if n > 1)
+        raise ConfigError(
+            f"two columns of the explanation have the name {twice!r}",
+            fix="use `model.explain` in Python, or rename the input columns and train again",
+        )
+    return pa.table(columns, names=names)
 
 
 def reason_table(

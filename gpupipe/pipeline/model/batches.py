@@ -13,13 +13,11 @@ from gpupipe.models.fitted.prediction import join_predictions
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.model.prediction_arrays import no_predictions
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports, report_rows
-from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
+from gpupipe.pipeline.model.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict
 from gpupipe.table.blocks import Table
 
 if TYPE_CHECKING:
     from gpupipe.pipeline.model.model import Model
-
-EXPLAINED_ROWS = 65_536  # rows whose feature matrix is in memory at once in an explanation
 
 
 def encode_rows(model: Model, rows: RowsToPredict) -> tuple[Table, PredictionReport]:
@@ -51,15 +49,16 @@ def _predict_batch(model: Model, rows: RowsToPredict) -> tuple[Prediction, Predi
     return model.decision.apply(join_predictions(parts)), report
 
 
-def explain_rows(model: Model, rows: RowsToPredict, *, interactions: bool) -> Explanation:
+def explain_rows(model: Model, rows: RowsToPredict, interactions: bool) -> Explanation:
     """Return the explanation of rows, computed in batches on the host."""
 
     def explain(start: int, stop: int) -> Explanation:
-        table, _ = encode_rows(model, rows.between(start, stop))
+        table = model.features.encode(rows.between(start, stop).arrow, model.backend, rows.events, rows.as_of)
         X = matrix_on_host(model.features.transform(table, model.backend, model.engine), model.backend)
         return model.explainer.explain(np.asarray(X), interactions=interactions)
 
     n_rows = rows.arrow.num_rows
     if model.features.derivation is not None or n_rows == 0:  # a history must stay in one batch
         return explain(0, n_rows)
-    return join_explanations(map_row_ranges(explain, n_rows, model.backend, "explain", EXPLAINED_ROWS))
+    at_once = INTERACTION_ROWS if interactions else EXPLAINED_ROWS
+    return join_explanations(map_row_ranges(explain, n_rows, model.backend, "explain", at_once))

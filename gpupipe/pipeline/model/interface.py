@@ -19,6 +19,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.models import Prediction
 from gpupipe.pipeline.decision import Decision
 from gpupipe.pipeline.explain.explanation import Explanation
+from gpupipe.pipeline.explain.outputs import require_explainable
 from gpupipe.pipeline.explain.tables import reason_table
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_names
@@ -261,8 +262,11 @@ class LoadedModel(ABC):
         Raises
         ------
         SchemaError, ConfigError, DataError
-            As `predict`; also if `data` lacks a column of `keep`, or such a column has the name of an output column.
+            As `predict`; also if `data` lacks a column of `keep`, or such a column has the name of an output column; or
+            as `explain`, if contributions are requested.
         """
+        if explain:
+            require_explainable(self.goal)
         if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
             data = frame_to_arrow(data)  # a stream can be read once
         copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
@@ -307,6 +311,7 @@ class LoadedModel(ABC):
             As `predict`; ConfigError also if interactions are requested of a model that does not consist of trees,
             DataError if the model predicts clusters or an embedding.
         """
+        require_explainable(self.goal)
         return self._explanation_of(rows_to_predict(self, data, tables, as_of), interactions)
 
     @overload

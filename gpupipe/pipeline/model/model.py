@@ -210,7 +210,7 @@ class Model(LoadedModel):
         return ModelExplainer.of(self)
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
-        return explain_rows(self, rows, interactions=interactions)
+        return explain_rows(self, rows, interactions)
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         table, report = encode_rows(self, rows)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpupipe.pipeline.model.interface import LoadedModel
 
 BATCH_ROWS = 1_048_576  # rows whose feature matrix is in memory at once
+EXPLAINED_ROWS, INTERACTION_ROWS = 65_536, 2_048  # rows that are explained at once, without and with interactions
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from gpupipe.io.settings import TableSource
 from gpupipe.pipeline.atomic.directory import AtomicDirectory
 from gpupipe.pipeline.atomic.disk import room_on
 from gpupipe.pipeline.atomic.file import ROOM
+from gpupipe.pipeline.explain.outputs import reason_names, require_explainable
 from gpupipe.pipeline.id_columns import IdColumns, choose_columns, output_names, require_free_names
 from gpupipe.pipeline.model.model import Model, load_model, open_model
 from gpupipe.pipeline.rules import by_column, settle_served
@@ -87,6 +88,8 @@ def score_on_cluster(
     _require_new(output)
     require_no_conflict(output, scoring_inputs(model, data, tables), contents=[PART])
     loaded = load_model(model, "cpu", allow_code=allow_code)  # report errors before workers are started
+    if explain:
+        require_explainable(loaded.goal)
     from gpupipe.dask.connect import connect
 
     # The workers end before unfinished output is removed.
@@ -137,10 +140,11 @@ def score_on_workers(
     started, known = time.perf_counter(), model.manifest["reading"].get("id", ())
     data, tables = absolute_path(data), {name: absolute_path(path) for name, path in (tables or {}).items()}
     try_event_tables(model, tables, adjust)
-    source, choose = adjust(model.source_of(data)), partial(_choose, ids=ids, keep=keep, known=known, model=model)
+    source = adjust(model.source_of(data))
+    choose = partial(_choose, ids=ids, keep=keep, known=known, model=model, explain=explain)
     if model.features.derivation is not None:
         log("features of keys and texts need all rows at once: a single worker reads and scores them")
-        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code))
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, explain=explain))
         written = score_as_one(
             source, sent, folder, workers, tables, as_of, lambda names: choose(names).names, explain=explain
         )
@@ -155,7 +159,7 @@ def score_on_workers(
         copied = choose(found.schema.names).names
         for warning in _enforce(model, found, workers, data):
             log(warning)
-        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, is_checked=True))
+        sent = SentModel.of(model.folder, partial(_open, allow_code=allow_code, explain=explain, is_checked=True))
         written = score_chunks(found.chunks, sent, folder, workers, tables, as_of, copied, explain=explain)
     for line in written.notes:
         log(line)
@@ -171,11 +175,16 @@ def score_on_workers(
 
 
 def _choose(
-    found: Sequence[str], ids: Sequence[str] | None, keep: Sequence[str], known: Sequence[str], model: Model
+    found: Sequence[str],
+    ids: Sequence[str] | None,
+    keep: Sequence[str],
+    known: Sequence[str],
+    model: Model,
+    explain: int,
 ) -> IdColumns:
     """Return the columns to copy among those `found` in the input; see `choose_columns`."""
     columns = choose_columns(ids, keep, known, found)
-    require_free_names(columns, output_names(model.goal, model.decision))
+    require_free_names(columns, [*output_names(model.goal, model.decision), *reason_names(model.goal, explain)])
     return columns
 
 
@@ -191,10 +200,13 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
-def _open(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Model:
+def _open(folder: Path, backend: Backend, *, allow_code: bool, explain: int, is_checked: bool = False) -> Model:
     """Return a model that scores chunks; without rules if all rows were checked before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
-    return replace(model, rules=()) if is_checked else model
+    model = replace(model, rules=()) if is_checked else model
+    if explain:
+        model.explainer  # noqa: B018  it reads files, which are removed once the model is open
+    return model
 
 
 def absolute_path(path: str) -> str:

@@ -17,6 +17,7 @@ from gpupipe.io.isolation import try_files
 from gpupipe.io.output_conflicts import require_no_conflict
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
+from gpupipe.pipeline.explain.outputs import reason_names, require_explainable
 from gpupipe.pipeline.id_columns import ROW, choose_columns, output_names, read_columns, require_free_names
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.model import load_model
@@ -104,6 +105,8 @@ def score(
     for path in (output, *([rejected_path(output)] if on_error != "error" else [])):
         require_no_conflict(path, scoring_inputs(model, data, tables))
     loaded_model = load_model(model, device, allow_code=allow_code, untrusted=untrusted, limits=limits)
+    if explain:
+        require_explainable(loaded_model.goal)
     try_event_tables(loaded_model, tables, adjust)
     if data is None:
         if on_error != "error" or keep or ids or explain:
@@ -121,7 +124,8 @@ def score(
             "from the header (csv.bad_rows=skip); --on-error reject writes them to a file and numbers the others"
         )
     columns = choose_columns(ids, keep, loaded_model.manifest["reading"].get("id", ()), loaded.names)
-    require_free_names(columns, output_names(loaded_model.goal, loaded_model.decision, numbered=on_error != "error"))
+    outputs = output_names(loaded_model.goal, loaded_model.decision, numbered=on_error != "error")
+    require_free_names(columns, [*outputs, *reason_names(loaded_model.goal, explain)])
     screened = screen(loaded_model, loaded, source, on_error)
     for text in screened.notes:
         note(text)

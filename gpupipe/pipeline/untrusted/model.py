@@ -13,13 +13,15 @@ from gpupipe.backends import choose
 from gpupipe.errors import ConfigError
 from gpupipe.models import Prediction
 from gpupipe.models.fitted.prediction import join_predictions
-from gpupipe.pipeline.explain.explanation import Explanation
+from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
+from gpupipe.pipeline.explain.outputs import margin_names
 from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.interface import LoadedModel
 from gpupipe.pipeline.model.prediction_report import PredictionReport, merge_reports
-from gpupipe.pipeline.model.rows import BATCH_ROWS, RowsToPredict
+from gpupipe.pipeline.model.rows import BATCH_ROWS, EXPLAINED_ROWS, INTERACTION_ROWS, RowsToPredict
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.pipeline.untrusted.description import DescribedFeatures, read_description
+from gpupipe.pipeline.untrusted.explanations import explained_names, read_explanation
 from gpupipe.pipeline.untrusted.limits import UntrustedLimits
 from gpupipe.pipeline.untrusted.messages import pack_table, unpack_array
 from gpupipe.pipeline.untrusted.process import Buffers, ModelProcess, Reply, Result
@@ -120,11 +122,24 @@ class UntrustedModel(LoadedModel):
         return self._request("predict", rows, read, n_bytes)
 
     def _explanation_of(self, rows: RowsToPredict, interactions: bool) -> Explanation:
-        raise ConfigError(
-            "an untrusted model is not explained",
-            where=str(self.folder),
-            fix="load it without `untrusted` if you trust its author",
+        n_rows = rows.arrow.num_rows
+        if self.features.derivation is not None:  # a history must stay in one batch
+            return self._explain_batch(rows, interactions)
+        # Same batches as in `explain_rows`, because rounding may depend on the number of rows.
+        step = INTERACTION_ROWS if interactions else EXPLAINED_ROWS
+        starts = range(0, max(1, n_rows), step)
+        return join_explanations(
+            [self._explain_batch(rows.between(start, min(start + step, n_rows)), interactions) for start in starts]
         )
+
+    def _explain_batch(self, rows: RowsToPredict, interactions: bool) -> Explanation:
+        n_rows, known = rows.arrow.num_rows, explained_names(self.features, self.events)
+        n_values = max(1, len(margin_names(self.goal))) * (n_rows * len(known) ** (1 + interactions) + 1)
+
+        def read(reply: Reply, parts: Buffers) -> Explanation:
+            return read_explanation(reply, parts, self.goal, known, self.feature_names, n_rows, interactions)
+
+        return self._request("explain", rows, read, 16 * n_values, interactions=interactions)
 
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         n_rows, n_features = rows.arrow.num_rows, len(self.feature_names)
@@ -137,10 +152,15 @@ class UntrustedModel(LoadedModel):
         return self._request("transform", rows, read, 4 * n_rows * n_features)
 
     def _request(
-        self, what: str, rows: RowsToPredict, read: Callable[[Reply, Buffers], Result], array_bytes: int
+        self,
+        what: str,
+        rows: RowsToPredict,
+        read: Callable[[Reply, Buffers], Result],
+        array_bytes: int,
+        **options: bool,
     ) -> Result:
         tables = [rows.arrow, *rows.events.values()]
-        request = {"request": what, "tables": list(rows.events), "as_of": rows.as_of}
+        request = {"request": what, "tables": list(rows.events), "as_of": rows.as_of, **options}
         n_rows = sum(table.num_rows for table in tables)
         parts = [pack_table(table) for table in tables]
         found, warnings = self.process.request(request, read, parts, n_rows=n_rows, array_bytes=array_bytes)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupipe.children import serve
-from gpupipe.pipeline.model.batches import encode_rows, predict_rows
+from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.rows import RowsToPredict
 from gpupipe.pipeline.untrusted.description import describe
+from gpupipe.pipeline.untrusted.explanations import describe_explanation, explanation_arrays
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays, unpack, unpack_table
 from gpupipe.pipeline.untrusted.replies import write_error, write_verification
 from gpupipe.typing import Array
@@ -52,6 +53,10 @@ class ModelWorker:
             case "verify":
                 return {"verification": write_verification(model.verify())}, ()
         rows = _rows(request, parts)
+        if request["request"] == "explain":
+            explanation = explain_rows(model, rows, request["interactions"])
+            described, arrays = pack_arrays(explanation_arrays(explanation))
+            return {"arrays": described, "explanation": describe_explanation(explanation)}, arrays
         if request["request"] == "predict":
             prediction, report = predict_rows(model, rows)
             found = prediction.arrays

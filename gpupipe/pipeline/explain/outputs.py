@@ -1,0 +1,55 @@
+"""Names of the outputs that explanations have, and tasks without any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpupipe.errors import DataError
+from gpupipe.pipeline.goal import Goal, output_of_target
+
+UNEXPLAINED = ("clustering", "embedding")
+MOST_REASONS = 100  # that are compared with the names of copied columns; a model has rarely more columns
+
+
+def require_explainable(goal: Goal) -> None:
+    """Raise DataError if the task has no predictions to explain: clusters and embeddings."""
+    if goal.task in UNEXPLAINED:
+        raise DataError(
+            f"a model of the task {goal.task} has no predictions to explain", fix="explain a model with a target"
+        )
+
+
+def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> tuple[str, ...]:
+    """Return the names of several margins: class labels, quantiles, or targets with their classes.
+
+    Parameters
+    ----------
+    goal : Goal
+    classes : sequence of sequences of int, optional
+        The class codes that have a margin, for each target; by default, all. A binary target has one margin.
+
+    Returns
+    -------
+    tuple of str
+        Empty for a single margin.
+    """
+    if goal.quantiles:
+        return goal.quantile_names
+    if goal.task != "multiclass" and not goal.targets:
+        return ()
+    codes = classes or [range(own.n_classes) for own in goal.each]
+    names: list[str] = []
+    for own, present in zip(goal.each, codes, strict=True):
+        prefix = own.target or "" if goal.targets else ""
+        if own.task == "multiclass":
+            names += [f"{prefix}_{own.labels[code]}" if prefix else str(own.labels[code]) for code in present]
+        else:
+            names.append(prefix)
+    return tuple(names)
+
+
+def reason_names(goal: Goal, n: int) -> list[str]:
+    """Return the names of the output columns of the `n` strongest contributions, at most 100."""
+    kinds = ("", "_value", "_contribution")
+    names = [f"reason_{k + 1}{kind}" for k in range(min(n, MOST_REASONS)) for kind in kinds]
+    return [output_of_target(name, own) for own in goal.targets for name in names] if goal.targets else names
