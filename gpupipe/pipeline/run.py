@@ -27,9 +27,9 @@ from gpupipe.pipeline.checkpoints.keys import CheckpointKey, inputs_key, table_k
 from gpupipe.pipeline.checkpoints.run_checkpoints import RunCheckpoints
 from gpupipe.pipeline.checkpoints.store import CheckpointStore
 from gpupipe.pipeline.decision import Decision
-from gpupipe.pipeline.directions import measure_directions
 from gpupipe.pipeline.drift.training import collect_reference
 from gpupipe.pipeline.ensemble import require_one_process
+from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
@@ -59,7 +59,7 @@ from gpupipe.pipeline.timeline import Listener, Timeline
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
 from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
-from gpupipe.report.data import Direction
+from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.splits import Fold
 from gpupipe.tasks import CLASSIFICATION
@@ -161,7 +161,7 @@ class _Execution(JobBuilder, RunSteps):
         self._training: CandidateTraining
         self._outcome: LeaderboardResult
         self._importances: list[ColumnImportance] = []
-        self._directions: dict[str, Direction] = {}
+        self._contributions: list[TargetContributions] = []
         self._plots = [ModelPlots()]
         self._coverage: Sequence[IntervalCoverage | None] = (None,)
         self._tuned: Sequence[ModelEntry] = ()
@@ -244,8 +244,7 @@ class _Execution(JobBuilder, RunSteps):
             explained = ExplainedRows.of(job, outcome)
             self._importances = measure_importances(job, outcome, explained, stage)
             if self.config.report.enabled:
-                influential = [importance.name for importance in self._importances if importance.mean > 0]
-                self._directions = measure_directions(job, outcome, explained, influential)
+                self._contributions = explain_champion(job, outcome, explained, stage)
                 self._plots = draw(job, outcome)
 
     def export(self) -> None:
@@ -276,8 +275,8 @@ class _Execution(JobBuilder, RunSteps):
 
         with self._job.stage("report", self._job.backend.host_place):
             write_report(
-                self._directory.path, self._job, self._outcome, self._importances, self._directions, self._plots,
-                self._tuned, self._coverage,
+                self._directory.path, self._job, self._outcome, self._importances, self._contributions,
+                self._plots, self._tuned, self._coverage,
             )  # fmt: skip
 
     def write_records(self) -> Run:

@@ -19,11 +19,11 @@ from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.leaderboard import HeldOutPredictions, LeaderboardResult, leaderboard_rows
 from gpupipe.pipeline.libraries import libraries
 from gpupipe.pipeline.tuning.tuned_yaml import models_yaml
+from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.data import (
     Classification,
     Confusion,
     Curve,
-    Direction,
     ImportanceRow,
     LeaderboardRow,
     Lineage,
@@ -42,12 +42,13 @@ from gpupipe.units import format_latency
 
 def write_report(
     folder: Path, job: Job, outcome: LeaderboardResult, importances: Sequence[ColumnImportance],
-    directions: Mapping[str, Direction], drawings: Sequence[ModelPlots], tuned: Sequence[ModelEntry] = (),
+    contributions: Sequence[TargetContributions], drawings: Sequence[ModelPlots], tuned: Sequence[ModelEntry] = (),
     coverages: Sequence[IntervalCoverage | None] = (None,),
 ) -> None:  # fmt: skip
     """Write report.html and plots/ into `folder`.
 
-    `drawings` and `coverages` are those of each target, `tuned` the entries with the best parameters of a search.
+    `contributions`, `drawings` and `coverages` are those of each target, `tuned` the entries with the best parameters
+    of a search.
     """
     each = (job.of_targets() or [job], outcome.held_out.each, outcome.decision.targets or (outcome.decision,))
     results = [_target_report(*parts) for parts in zip(*each, drawings, coverages, strict=True)]
@@ -82,9 +83,8 @@ def write_report(
         latency_note=_latency_note(outcome),
         cluster_sizes=drawings[0].cluster_sizes or (),
         losses=_losses(outcome.champion.model.history),
-        importances=[
-            ImportanceRow(name=i.name, mean=i.mean, std=i.std, direction=directions.get(i.name)) for i in importances
-        ],
+        importances=[ImportanceRow(name=i.name, mean=i.mean, std=i.std) for i in importances],
+        contributions=contributions,
         importance_note=_importance_note(
             name, settings, len(importances), len(outcome.champion.features.inputs), is_folded=n_folds > 0
         ),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpupipe.report.contributions import TargetContributions
 from gpupipe.report.generated_features import GeneratedFeatures
 from gpupipe.report.intervals import IntervalCoverage
 from gpupipe.report.quantiles import QuantileRow
@@ -158,30 +159,12 @@ class Regression:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direction:
-    """Relation between an input column and the predictions.
-
-    Attributes
-    ----------
-    correlation : float, optional
-        Numbers and times: rank correlation of the column with the predictions, 0 if it is weak.
-    highest, lowest : str
-        Categories: the levels with the highest and the lowest mean prediction.
-    """
-
-    correlation: float | None = None
-    highest: str = ""
-    lowest: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ImportanceRow:
     """Permutation importance of one input column: mean and standard deviation over the repeats."""
 
     name: str
     mean: float
     std: float | None = None
-    direction: Direction | None = None
 
     @property
     def is_measurable(self) -> bool:
@@ -319,6 +302,8 @@ class ReportData:
         Most important first.
     importance_note : str
         The measure, in one sentence.
+    contributions : sequence of TargetContributions
+        Contributions of input columns to the predictions of each target.
     columns : sequence of ColumnQuality
     lineage : sequence of Lineage
     stages : sequence of mapping
@@ -365,6 +350,7 @@ class ReportData:
     losses: Sequence[Curve] = ()
     importances: Sequence[ImportanceRow] = ()
     importance_note: str = ""
+    contributions: Sequence[TargetContributions] = ()
     columns: Sequence[ColumnQuality] = ()
     lineage: Sequence[Lineage] = ()
     stages: Sequence[Mapping[str, Any]] = ()

@@ -26,6 +26,7 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gpupipe",
     "text.usetex": False,  # a matplotlibrc in the current folder could have LaTeX run what it says
+    "path.simplify": False,  # curves are thinned already; a dot is a line of no length
     "text.parse_math": False,  # a level named "$5-$10" is not a formula
 }
 
@@ -34,7 +35,7 @@ def draw_classification(data: Classification) -> dict[str, str]:
     """Return file stem to SVG for each kind of curve in `data`."""
     plots = {}
     if data.gains:
-        positive = "the class" if data.positive is None else _legend(data.positive)
+        positive = "the class" if data.positive is None else legend_label(data.positive)
         labels = "Fraction of rows, highest probability first", f"Fraction of {positive} found"
         plots["gains"] = _square(*labels, lambda axes: _gains(axes, data))
     if data.roc:
@@ -108,7 +109,7 @@ def _calibration(axes: Any, curves: Sequence[Curve]) -> None:
 
 def _curves(axes: Any, curves: Sequence[Curve], legend: str, **style: Any) -> None:
     for curve, color in zip(curves, SERIES, strict=False):
-        axes.plot(*thin(curve), color=color, linewidth=1.9, label=_legend(curve.label), **style)
+        axes.plot(*thin(curve), color=color, linewidth=1.9, label=legend_label(curve.label), **style)
     if len(curves) > 1:
         axes.legend(loc=legend, frameon=False, labelcolor=COLORS["muted"], fontsize=8)
 
@@ -180,7 +181,7 @@ def figure_svg(
     return text.getvalue()
 
 
-def _legend(label: str) -> str:
+def legend_label(label: str) -> str:
     """Return a label that fits; a space comes before an underscore, since matplotlib hides such labels."""
     label = printable(label)
     label = label if len(label) <= 24 else label[:23] + "…"

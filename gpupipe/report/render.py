@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe import units
 from gpupipe.report import text
+from gpupipe.report.contribution_section import contribution_sections, draw_contributions
 from gpupipe.report.data import LeaderboardRow, ReportData
 from gpupipe.report.gains import at_threshold, gain_rows
+from gpupipe.report.inline import inline_svg
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
 from gpupipe.report.theme import COLORS, DARK, css_variables
@@ -78,6 +79,7 @@ def draw(data: ReportData) -> dict[str, str]:
         plots |= {_stem(name, i, data): svg for name, svg in found.items()}
     if data.losses:
         plots |= draw_training(data.losses)
+    plots |= draw_contributions(data)
     for stem, row in _searches(data):
         if (search := row.search) is not None and search.kind == "tuning" and search.has_scores:
             plots[stem] = draw_tuning(search, data.higher_is_better)
@@ -88,7 +90,11 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
     """Return the HTML page with `plots` (file stem to SVG) inlined."""
     from markupsafe import Markup
 
-    drawn = {name: Markup(inline_svg(svg, name, _caption(name))) for name, svg in plots.items()}
+    sections = contribution_sections(data, plots, has_strips=bool(plots))
+    of_columns = {stem for section in sections for stem in section.stems}
+    drawn = {
+        name: Markup(inline_svg(svg, name, _caption(name))) for name, svg in plots.items() if name not in of_columns
+    }
     searches = [(row, drawn.pop(stem, None)) for stem, row in _searches(data)]
     results: list[dict[str, Any]] = []
     for i, result in enumerate(data.results, 1):
@@ -122,7 +128,8 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         influential=influential,
         without_influence=[item for item in data.importances if not item.is_measurable],
         importance_scale=max((item.mean + (item.std or 0) for item in influential), default=0),
-        directions=_direction_note(data) if any(item.direction for item in influential) else "",
+        contributions=sections,
+        is_merged=any(section.importances for section in sections),
         limits={
             "importances": MAX_IMPORTANCES,
             "classes": MAX_CLASSES,
@@ -172,18 +179,6 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _direction_note(data: ReportData) -> str:
-    """Return how the directions of importances are computed."""
-    output = "the prediction"
-    if data.classification is not None:
-        output = f"the predicted probability of {data.classification.positive or 'the positive class'}"
-    return (
-        f"Direction: how {output} varies with the column in the same rows: the sign of Spearman's rank correlation "
-        "(no clear direction below 0.1), or the levels with the highest and lowest mean. It describes the model, not "
-        "causes."
-    )
-
-
 def _finalize(value: Any) -> Any:
     """Return text of the data with control characters as escapes; markup and numbers are returned unchanged."""
     return text.printable(value, keep="\n\t") if type(value) is str else value
@@ -193,28 +188,3 @@ def _total_seconds(data: ReportData) -> float:
     """Return the length of the time axis: the end of the last stage."""
     ends = [float(stage["start_seconds"]) + float(stage["seconds"]) for stage in data.stages]
     return max(ends, default=0.0)
-
-
-def inline_svg(svg: str, name: str, label: str) -> str:
-    """Return the ``<svg>`` element for a page.
-
-    Parameters
-    ----------
-    svg : str
-        A whole SVG file, drawn in the colours of `gpupipe.report.theme`.
-    name : str
-        Unique on the page; the prefix of each id, so that no two plots share one.
-    label : str
-        Description for screen readers; must need no escaping.
-    """
-    body = svg[svg.index("<svg") :]
-    view_box = re.search(r'viewBox="[^"]*"', body)
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(
-        r"<svg[^>]*>", f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{label}">', body, count=1
-    )
-    body = body.replace("xlink:href=", "href=")
-    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
-    for color_name, color in COLORS.items():
-        body = body.replace(f": {color}", f": var(--{color_name})")
-    return body

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from gpupipe.units import MISSING
 
 if TYPE_CHECKING:
-    from gpupipe.report.data import Direction
+    from gpupipe.report.contributions import Direction
 
 TAIL_LINES = 12
+LEVEL_CHARACTERS = 40
 TASK_TITLES = {
     "binary": "Binary classification",
     "multiclass": "Multi-class classification",
@@ -165,14 +166,19 @@ def task_title(task: str) -> str:
 
 
 def direction(found: Direction | None) -> str:
-    """Return how the prediction varies with a column, in a few words; "" if that is unknown."""
+    """Return how the values of a column move the prediction, in a few words; "" if that is unknown."""
     if found is None:
         return ""
     if found.correlation is None:
-        return f"highest for {found.highest}, lowest for {found.lowest}"
+        sides = [("raised by", found.highest), ("lowered by", found.lowest)]
+        return ", ".join(f"{verb} {_shortened(level)}" for verb, level in sides if level)
     if found.correlation == 0:
-        return "no clear direction"
-    return "▲ increases with it" if found.correlation > 0 else "▼ decreases with it"
+        return "no single direction"
+    return "▲ raised by high values" if found.correlation > 0 else "▼ lowered by high values"
+
+
+def _shortened(level: str) -> str:
+    return level if len(level) <= LEVEL_CHARACTERS else f"{level[: LEVEL_CHARACTERS - 1]}…"
 
 
 def params_text(params: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Colours of the page and its plots, in a light and a dark theme.
 
+The scale from low to high values runs from blue to orange, which all common kinds of colour blindness tell apart.
+
 An SVG file is drawn in the light colours. When it is inlined, each colour becomes its CSS variable, so that the plot
 follows the theme of the page.
 """
@@ -22,6 +24,13 @@ COLORS = {
     "series-4": "#9a4fc4",
     "series-5": "#c43d63",
     "series-6": "#7c7a1f",
+    "scale-1": "#1d4fd0",
+    "scale-2": "#485dc6",
+    "scale-3": "#6a67bc",
+    "scale-4": "#8a6fb0",
+    "scale-5": "#a7748c",
+    "scale-6": "#c37463",
+    "scale-7": "#e0701a",
 }
 
 DARK = {
@@ -40,6 +49,13 @@ DARK = {
     "series-4": "#c48cec",
     "series-5": "#f07f9e",
     "series-6": "#c5c259",
+    "scale-1": "#6f9cff",
+    "scale-2": "#8a9ced",
+    "scale-3": "#a19cdb",
+    "scale-4": "#b79ac9",
+    "scale-5": "#cf9ea8",
+    "scale-6": "#e7a081",
+    "scale-7": "#ffa04d",
 }
 
 SERIES = [COLORS["accent"], *(color for name, color in COLORS.items() if name.startswith("series-"))]

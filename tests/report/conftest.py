@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -12,12 +13,12 @@ from sklearn.metrics import confusion_matrix, precision_recall_curve, roc_auc_sc
 
 from gpupipe.backends.cpu.backend import CpuBackend
 from gpupipe.metrics import curves
+from gpupipe.report.contributions import ExplainedColumn, TargetContributions
 from gpupipe.report.data import (
     Classification,
     ColumnQuality,
     Confusion,
     Curve,
-    Direction,
     ImportanceRow,
     LeaderboardRow,
     Lineage,
@@ -25,6 +26,7 @@ from gpupipe.report.data import (
     ReportData,
     TopGroup,
 )
+from gpupipe.report.example_rows import ExampleRow
 from gpupipe.report.generated_features import GeneratedFeature, GeneratedFeatures
 from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel
 from gpupipe.report.tried_counts import count_tried
@@ -45,14 +47,6 @@ models: [logistic_regression, random_forest, xgboost]
 """
 
 
-DIRECTIONS = {
-    "Contract": Direction(highest="Month-to-month", lowest="Two year"),
-    "tenure": Direction(correlation=-0.6),
-    "MonthlyCharges": Direction(correlation=0.0),
-    "TotalCharges": Direction(correlation=0.3),
-}
-
-
 def stage(name: str, start: float, seconds: float, rows: int | None, depth: int = 0, **more: Any) -> dict[str, Any]:
     record = {
         "name": name, "device": "cpu", "reason": "no NVIDIA driver found", "depth": depth, "status": "done",
@@ -69,6 +63,32 @@ def churn_rows() -> tuple[Any, Any]:
     logit = rng.normal(-1.3, 1.6, 7043)
     y = rng.random(7043) < 1 / (1 + np.exp(-logit))
     return y, 1 / (1 + np.exp(-(0.8 * logit + rng.normal(0, 0.7, 7043))))
+
+
+def contributions(
+    names: Sequence[str], label: str = "Yes", level: str = "low", n_rows: int = 400, n_classes: int = 1
+) -> TargetContributions:
+    """Return random contributions of columns of three kinds in turn: numbers, levels, times."""
+    rng = np.random.default_rng(0)
+    columns = []
+    for i, name in enumerate(names):
+        known = rng.random(n_rows) < 0.9
+        if i % 3 == 1:
+            levels = [level if own else None for own in known]
+            columns.append(ExplainedColumn(name=name, kind="categorical", values=levels))
+        else:
+            numbers = 1.4e15 + rng.uniform(0, 1e14, n_rows) if i % 3 else rng.normal(size=n_rows)
+            kind: Literal["datetime", "numeric"] = "datetime" if i % 3 else "numeric"
+            columns.append(ExplainedColumn(name=name, kind=kind, values=np.where(known, numbers, np.nan).tolist()))
+    values = rng.normal(size=(n_rows, len(names), n_classes)) / (1 + np.arange(len(names)))[:, None]
+    example = ExampleRow(
+        title="Highest prediction", row=7, position=3, predicted=0.9, mean=0.3, label=label, actual=label
+    )
+    return TargetContributions(
+        target="Churn", scale="log-odds", method="exact trees", columns=columns, values=values,
+        base=np.linspace(-1.2, 0.3, n_classes), labels=[f"{label}{i or ''}" for i in range(n_classes)],
+        order=range(n_classes), has_classes=True, examples=[example], n_candidates=1409,
+    )  # fmt: skip
 
 
 def churn_run() -> ReportData:
@@ -117,7 +137,7 @@ def churn_run() -> ReportData:
             confusion=Confusion(labels=["No", "Yes"], counts=confusion_matrix(y, score > 0.3127)),
         ),
         importances=[
-            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9, direction=DIRECTIONS.get(name))
+            ImportanceRow(name=name, mean=mean, std=abs(mean) / 9)
             for name, mean in [
                 ("Contract", 0.0923), ("tenure", 0.0711), ("InternetService", 0.0384), ("MonthlyCharges", 0.0251),
                 ("TotalCharges", 0.0199), ("OnlineSecurity", 0.0121), ("PaymentMethod", 0.0097),

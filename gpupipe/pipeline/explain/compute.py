@@ -11,7 +11,7 @@ from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models.fitted.base import FittedModel
-from gpupipe.models.fitted.contributions.base import Explainer
+from gpupipe.models.fitted.contributions.base import Explainer, Method
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
 from gpupipe.pipeline.explain.folding import Folding
 from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
@@ -56,7 +56,12 @@ class ModelExplainer:
         except ImportError as error:
             what = f"explanations of this model require {error.name}"
             raise ConfigError(what, fix=f"pip install {error.name}") from None
-        self._outputs = _output_names(goal, estimator)
+        self._outputs = margin_names(goal, margin_classes(goal, estimator))
+
+    @property
+    def method(self) -> Method:
+        """How contributions are computed."""
+        return self._explainer.method
 
     @staticmethod
     def of(model: Model) -> ModelExplainer:
@@ -98,14 +103,15 @@ class ModelExplainer:
         )  # fmt: skip
 
 
-def _output_names(goal: Goal, estimator: FittedModel) -> tuple[str, ...]:
-    """Return the names of the margins of a model; none for a single one."""
+def margin_classes(goal: Goal, estimator: FittedModel) -> list[tuple[int, ...]]:
+    """Return the class codes that each target has a margin of; none for a target with a single margin."""
     models = estimator.models
-    if goal.task == "multiclass":
-        return margin_names(goal, [estimator.classes])
-    if goal.targets and len(models) == len(goal.targets):
-        return margin_names(goal, [model.classes for model in models])
-    return margin_names(goal)
+    parts = models if goal.targets and len(models) == len(goal.targets) else [None] * len(goal.each)
+    found: list[tuple[int, ...]] = []
+    for own, part in zip(goal.each, parts, strict=True):
+        classes = estimator.classes if not goal.targets else range(own.n_classes) if part is None else part.classes
+        found.append(tuple(classes) if own.task == "multiclass" else ())
+    return found
 
 
 def recorded_matrix(reader: ArtifactReader, n_features: int) -> HostArray:

@@ -63,11 +63,18 @@ class TrialRows:
     metrics: tuple[str, ...]
 
 
+def recorded_rows(job: Job) -> Array:
+    """Return the rows of the run that the model records, evenly spaced: int64, ascending."""
+    n = job.table.n_rows
+    rows: Array = np.unique(np.linspace(0, n - 1, min(RUN_ROWS, n)).astype(np.int64))
+    return rows
+
+
 def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
     """Return the rows for the parity record of a model trained by `job`."""
     sources = dict.fromkeys(column.source for column in features.schema)
     columns = [job.table.schema[name] for name in sources]
-    picked = np.unique(np.linspace(0, job.table.n_rows - 1, min(RUN_ROWS, job.table.n_rows)).astype(np.int64))
+    picked = recorded_rows(job)
     values = {c.name: decoded_values(job, c.name, picked) for c in columns}
     near, far = [], []
     for column in columns:

@@ -200,7 +200,7 @@ def _enforce(model: Model, found: ArrowChunks, workers: Workers, data: str) -> l
     return settle_served(find_violations(table, by_column(served), model.backend.host), mask(data))
 
 
-def _open(folder: Path, backend: Backend, *, allow_code: bool, explain: int, is_checked: bool = False) -> Model:
+def _open(folder: Path, backend: Backend, *, allow_code: bool, explain: int = 0, is_checked: bool = False) -> Model:
     """Return a model that scores chunks; without rules if all rows were checked before."""
     model = replace(open_model(ArtifactReader(folder), backend, allow_code), warns=False)
     model = replace(model, rules=()) if is_checked else model

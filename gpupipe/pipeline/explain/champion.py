@@ -1,0 +1,211 @@
+"""Contributions of input columns to predictions of the champion, for the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from gpupipe.features.program.fitted import write_matrix
+from gpupipe.models import Prediction
+from gpupipe.models.matrix import gather_rows
+from gpupipe.models.progress import ProgressReport
+from gpupipe.pipeline.explain.compute import ModelExplainer, margin_classes
+from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
+from gpupipe.pipeline.explain.folding import Folding
+from gpupipe.pipeline.explain.outputs import UNEXPLAINED
+from gpupipe.pipeline.explanation import ExplainedRows
+from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.job import Job
+from gpupipe.pipeline.leaderboard import LeaderboardResult
+from gpupipe.pipeline.parity.rows import decoded_values, recorded_rows
+from gpupipe.pipeline.timeline import Stage
+from gpupipe.pipeline.training import TrainedModel
+from gpupipe.report.contributions import ExplainedColumn, TargetContributions
+from gpupipe.report.example_rows import ExampleRow
+from gpupipe.typing import Array, HostArray
+
+MOST_ROWS, FIRST_ROWS = 500, 32  # of trees and linear models; trees compute 32 rows at once
+MOST_ROWS_SAMPLED = 100  # of other models, which need thousands of predictions for each row
+LIMIT_SECONDS = 2.0
+
+
+def explain_champion(
+    job: Job, outcome: LeaderboardResult, explained: ExplainedRows | None, stage: Stage
+) -> list[TargetContributions]:
+    """Return the contributions to predictions of the exported model, for each target; none without predictions.
+
+    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in a few seconds. A model that
+    cannot be explained gets a warning: the run goes on without contributions.
+    """
+    if explained is None or job.goal.task in UNEXPLAINED:
+        return []
+    try:
+        return _ChampionRows(job, outcome, explained).contributions()
+    except Exception as error:  # a custom model may fail for rows that are mixed from two others
+        stage.note(f"the report has no contributions of columns: {type(error).__name__}: {error}", "warning")
+        return []
+
+
+class _ChampionRows:
+    """Explained rows of the exported model, in the order in which they were drawn."""
+
+    def __init__(self, job: Job, outcome: LeaderboardResult, explained: ExplainedRows) -> None:
+        self._job, self._outcome, self._explained = job, outcome, explained
+        self._model = outcome.champion.model.portable()
+        self._drawn = np.random.default_rng(job.config.seed).permutation(len(explained.rows))[:MOST_ROWS]
+        recorded = recorded_rows(job)
+        rows = np.union1d(explained.rows[self._drawn], recorded)
+        X = champion_matrix(job, outcome.champion, rows)
+        self._X = X[np.searchsorted(rows, explained.rows[self._drawn])]
+        self._background = X[np.searchsorted(rows, recorded)]
+
+    def contributions(self) -> list[TargetContributions]:
+        """Return the contributions for each target."""
+        job, goal = self._job, self._job.goal
+        folding = Folding.of(self._outcome.champion.features)
+        found = self._explain(ModelExplainer(goal, folding, self._model, self._usable_background))
+        values = found.values if found.values.ndim > 2 else found.values[:, :, None]
+        if not np.isfinite(values).all():
+            raise ValueError("they are not finite")
+        chosen = self._drawn[: len(found)]
+        columns = [explained_column(job, name, self._explained.rows[chosen]) for name in found.columns]
+        predicted = self._outcome.decision.apply(self._model.predict(self._X[: len(found)]))
+        parts = predicted.parts if goal.targets else (predicted,)
+        truth = self._explained.truth.take(chosen)
+        truths = [truth.of_target(i).y for i in range(len(goal.targets))] or [truth.y]
+        assert job.row_ids is not None
+        row_ids = job.row_ids[self._explained.rows[chosen]]
+        folds = self._outcome.held_out.folds
+        n_candidates = len(self._outcome.held_out.rows) if folds is None else int((folds == folds.max()).sum())
+        reports, start = [], 0
+        for own, part, y, classes in zip(goal.each, parts, truths, margin_classes(goal, self._model), strict=True):
+            width = len(classes) or 1
+            margins = slice(start, start + width)
+            start += width
+            if goal.quantiles:
+                middle = middle_quantile(goal)
+                margins = slice(middle, middle + 1)
+            reports.append(
+                TargetContributions(
+                    target=own.target, scale=found.scale, method=found.method, columns=columns,
+                    values=np.ascontiguousarray(values[:, :, margins]), base=np.atleast_1d(found.base)[margins],
+                    labels=margin_labels(own, classes), order=margin_order(part, classes),
+                    has_classes=own.n_classes > 0, examples=example_rows(own, part, y, classes, row_ids),
+                    n_candidates=n_candidates, is_in_sample=folds is not None,
+                    is_calibrated=self._outcome.decision.calibrates, divided=found.divided,
+                )
+            )  # fmt: skip
+        return reports
+
+    def _usable_background(self) -> HostArray:
+        """Return the recorded rows that the model records predictions of, by which the exported model is explained."""
+        X, champion = self._background, self._outcome.champion
+        usable: HostArray = ~np.isnan(X).any(axis=1) | champion.entry.params.accepts_missing
+        usable[usable] = ~champion.model.unstable_rows(X[usable])
+        return np.ascontiguousarray(X[usable])
+
+    def _explain(self, explainer: ModelExplainer) -> Explanation:
+        """Return the explanation of the first rows: all, or as many as can be explained within `LIMIT_SECONDS`.
+
+        The first rows are not timed, as they may compile code.
+        """
+        is_exact = explainer.method.startswith("exact")
+        n = min(len(self._X), MOST_ROWS if is_exact else MOST_ROWS_SAMPLED)
+        parts: list[Explanation] = []
+        done, step, spent = 0, FIRST_ROWS if is_exact else 1, 0.0
+        with self._job.timeline.show_progress(lambda: ProgressReport(done, n, "row")):
+            while done < n:
+                start = time.perf_counter()
+                parts.append(explainer.explain(self._X[done : min(done + step, n)]))
+                seconds = time.perf_counter() - start
+                if done:
+                    spent += seconds
+                    following = min(2 * step, n - done - step)
+                    if spent + seconds * following / step > LIMIT_SECONDS:
+                        break
+                    done, step = done + step, 2 * step
+                else:
+                    done = step
+        return join_explanations(parts)
+
+
+def champion_matrix(job: Job, champion: TrainedModel, rows: HostArray) -> HostArray:
+    """Return the matrix of some rows of the table, int64, ascending, for the champion: float32, shape (n, d)."""
+    mask = np.zeros(job.table.n_rows, bool)
+    mask[rows] = True
+    matrix = write_matrix(job.table.take(mask, job.backend), champion.features, job.backend)
+    X: HostArray = np.asarray(gather_rows(matrix, None, job.backend))
+    return X
+
+
+def explained_column(job: Job, name: str, rows: Array) -> ExplainedColumn:
+    """Return an input column with its values in some rows, int64, as they were read."""
+    schema = job.table.schema
+    if name not in schema or schema[name].kind == "text" or schema[name].hash_of is not None:
+        return ExplainedColumn(name=name)
+    column = schema[name]
+    values = decoded_values(job, name, rows)
+    if column.levels is not None:
+        return ExplainedColumn(name=name, kind="categorical", values=[_level_text(value) for value in values])
+    kind: Literal["datetime", "numeric"] = "datetime" if column.kind == "datetime" else "numeric"
+    return ExplainedColumn(name=name, kind=kind, values=_floats(values))
+
+
+def _floats(values: Sequence[Any]) -> list[float]:
+    return [float("nan") if value is None else float(value) for value in values]
+
+
+def _level_text(value: Any) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def middle_quantile(goal: Goal) -> int:
+    """Return the position of the level nearest to the median."""
+    return int(np.abs(np.asarray(goal.quantiles) - 0.5).argmin())
+
+
+def margin_labels(goal: Goal, classes: Sequence[int]) -> tuple[str, ...]:
+    """Return the label of each margin of one target: classes, the positive class, a quantile, or none for a value."""
+    if classes:
+        return tuple(str(goal.labels[code]) for code in classes)
+    if goal.task == "binary":
+        return (str(goal.labels[1]),)
+    return (f"{goal.quantiles[middle_quantile(goal)]:g} quantile",) if goal.quantiles else ("",)
+
+
+def margin_order(prediction: Prediction, classes: Sequence[int]) -> tuple[int, ...]:
+    """Return the positions of the margins, those of the most frequent predicted classes first."""
+    if not classes:
+        return (0,)
+    predicted = np.asarray(prediction.probability).argmax(axis=1)
+    counts = np.bincount(predicted, minlength=max(classes) + 1)[list(classes)]
+    return tuple(int(i) for i in np.argsort(-counts, kind="stable"))
+
+
+def example_rows(
+    goal: Goal, prediction: Prediction, y: Array, classes: Sequence[int], row_ids: Array
+) -> list[ExampleRow]:
+    """Return the rows with the highest, the middle and the lowest prediction; of several classes, by certainty."""
+    output = np.asarray(prediction.output, np.float64)
+    codes = output.argmax(axis=1) if classes else None
+    if goal.quantiles:
+        output = output[:, middle_quantile(goal)]
+    scores = output if codes is None else output.max(axis=1)
+    order = np.argsort(scores, kind="stable")
+    names = ("Most certain", "Middle", "Least certain") if classes else ("Highest", "Middle", "Lowest")
+    found = []
+    for name, i in zip(names, dict.fromkeys((order[-1], order[len(order) // 2], order[0])), strict=False):
+        code = 1 if codes is None else int(codes[i])
+        mean = scores.mean() if codes is None else output[:, code].mean()
+        found.append(
+            ExampleRow(
+                title=f"{name} prediction", row=int(row_ids[i]), position=int(i),
+                margin=0 if codes is None else list(classes).index(code),
+                predicted=float(scores[i]), mean=float(mean), label=str(goal.labels[code]) if goal.n_classes else "",
+                actual=str(goal.labels[int(y[i])]) if goal.n_classes else float(y[i]),
+            )
+        )  # fmt: skip
+    return found

@@ -1,0 +1,33 @@
+"""SVG files as elements of a page."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from gpupipe.report.text import printable
+from gpupipe.report.theme import COLORS
+
+
+def inline_svg(svg: str, name: str, label: str) -> str:
+    """Return the ``<svg>`` element for a page.
+
+    Parameters
+    ----------
+    svg : str
+        A whole SVG file, drawn in the colours of `gpupipe.report.theme`.
+    name : str
+        Unique on the page; the prefix of each id, so that no two plots share one.
+    label : str
+        Description for screen readers.
+    """
+    body = svg[svg.index("<svg") :]
+    view_box = re.search(r'viewBox="[^"]*"', body)
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, count=1, flags=re.DOTALL)
+    start = f'<svg {view_box[0] if view_box else ""} role="img" aria-label="{html.escape(printable(label))}">'
+    body = re.sub(r"<svg[^>]*>", lambda _: start, body, count=1)
+    body = body.replace("xlink:href=", "href=")
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
+    for color_name, color in COLORS.items():
+        body = body.replace(f": {color}", f": var(--{color_name})")
+    return body
