@@ -102,7 +102,7 @@ class Evaluate(Settings):
     importance: bool | Importance = Field(
         True,
         description="Permutation importance of the champion's input columns. true: of at most 100 columns, those with "
-        "the largest weight in the model. false: none.",
+        "the largest weight in the model. false: none, and no contributions in the report.",
     )
 
     max_latency: Seconds | None = Field(

@@ -50,7 +50,7 @@ class ExplainedColumn:
 
     name: str
     kind: Literal["numeric", "datetime", "categorical", ""] = ""
-    values: Sequence[Any] = ()
+    values: Sequence[Any] | HostArray = ()
 
     @property
     def is_drawable(self) -> bool:

@@ -84,7 +84,7 @@ def test_a_page_has_the_contributions_of_the_exported_model(
     shown = RecordedRun(monkeypatch, tmp_path / "run", source=source, split=split, models=[XGBOOST], evaluate=evaluate)
     (found,) = shown.found
     assert found.n_rows == 100
-    np.testing.assert_array_equal(shown.explained.truth.y, frame.left.eq("yes")[shown.explained.rows])
+    np.testing.assert_array_equal(shown.explained.truth.y, frame.left.eq("yes").to_numpy()[shown.explained.rows])
     drawn = frame.iloc[shown.drawn]
     (tenure,) = (column for column in found.columns if column.name == "tenure")
     np.testing.assert_array_equal(tenure.values, drawn.tenure)
@@ -122,6 +122,26 @@ def test_the_middle_quantile_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_p
     expected = shown.run.model.explain(frame.iloc[shown.drawn])
     np.testing.assert_allclose(found.values[:, :, 0], expected.to_frame("quantile_0.5"), atol=1e-6)
     assert "the predicted 0.5 quantile of spend" in shown.text
+
+
+def test_columns_derived_from_a_table_add_up_to_the_contribution_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    frame = customers().assign(key=range(600))
+    rng = np.random.default_rng(1)
+    orders = pd.DataFrame({"key": rng.integers(0, 600, 3000), "amount": rng.exponential(size=3000)})
+    frame["spend"] += frame.key.map(orders.groupby("key").amount.sum()).fillna(0.0)
+    data = frame[["key", "tenure", "spend"]]
+    shown = RecordedRun(
+        monkeypatch, tmp_path / "run", source={"frame": data, "target": "spend"}, models=[XGBOOST],
+        tables={"orders": {"frame": orders, "on": "key", "cardinality": "one_to_many"}},
+        features=[{"aggregate": {"table": "orders", "columns": {"amount": ["sum", "max"]}}}],
+    )  # fmt: skip
+    (found,) = shown.found
+    expected = shown.run.model.explain(data.iloc[shown.drawn], tables={"orders": orders})
+    of_orders = [i for i, column in enumerate(found.columns) if column.name.startswith("orders_")]
+    assert len(of_orders) == 2 and all(found.columns[i].kind == "numeric" for i in of_orders)
+    np.testing.assert_allclose(found.values[:, of_orders, 0].sum(axis=1), expected.to_frame()["orders"], atol=1e-5)
 
 
 def test_clusters_and_models_that_fail_have_no_section(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

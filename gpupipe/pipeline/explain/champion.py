@@ -65,7 +65,7 @@ class _ChampionRows:
     def contributions(self) -> list[TargetContributions]:
         """Return the contributions for each target."""
         job, goal = self._job, self._job.goal
-        folding = Folding.of(self._outcome.champion.features)
+        folding = Folding.of(self._outcome.champion.features, by_table=False)
         found = self._explain(ModelExplainer(goal, folding, self._model, self._usable_background))
         values = found.values if found.values.ndim > 2 else found.values[:, :, None]
         if not np.isfinite(values).all():
@@ -103,7 +103,9 @@ class _ChampionRows:
     def _usable_background(self) -> HostArray:
         """Return the recorded rows that the model records predictions of, by which the exported model is explained."""
         X, champion = self._background, self._outcome.champion
-        usable: HostArray = ~np.isnan(X).any(axis=1) | champion.entry.params.accepts_missing
+        usable = (
+            np.ones(len(X), bool) if champion.entry.params.accepts_missing else ~np.asarray(np.isnan(X).any(axis=1))
+        )
         usable[usable] = ~champion.model.unstable_rows(X[usable])
         return np.ascontiguousarray(X[usable])
 

@@ -35,9 +35,12 @@ class Folding:
     divided: dict[str, tuple[str, ...]]
 
     @staticmethod
-    def of(features: FittedFeatures) -> Folding:
-        """Return the folding of the matrix of `features`."""
-        sources = [_sources(features, feature.inputs) or (feature.name,) for feature in features.features]
+    def of(features: FittedFeatures, *, by_table: bool = True) -> Folding:
+        """Return the folding of the matrix of `features`.
+
+        Unless `by_table`, each column that is derived from further tables or from other rows has its own name.
+        """
+        sources = [_sources(features, feature.inputs, by_table) or (feature.name,) for feature in features.features]
         columns = {name: None for name in features.inputs if any(name in own for own in sources)}
         columns |= dict.fromkeys(name for own in sources for name in own)
         place = {name: i for i, name in enumerate(columns)}
@@ -58,7 +61,7 @@ class Folding:
         return folded
 
 
-def _sources(features: FittedFeatures, inputs: tuple[str, ...]) -> tuple[str, ...]:
+def _sources(features: FittedFeatures, inputs: tuple[str, ...], by_table: bool) -> tuple[str, ...]:
     """Return the input columns, further tables or ``history`` that a matrix column is computed from."""
     derivation, found = features.derivation, dict[str, None]()
     for name in inputs:
@@ -67,7 +70,7 @@ def _sources(features: FittedFeatures, inputs: tuple[str, ...]) -> tuple[str, ..
             column.startswith(f"{table}.") for column in made
         )]  # fmt: skip
         if tables or not made:
-            found |= dict.fromkeys(tables or [name])
+            found |= dict.fromkeys(tables if tables and by_table else [name])
         else:
-            found[made[0] if len(made) == 1 else HISTORY] = None
+            found[made[0] if len(made) == 1 else HISTORY if by_table else name] = None
     return tuple(found)
