@@ -8,8 +8,8 @@ from urllib.parse import parse_qs
 
 import numpy as np
 
-from gpupipe.pipeline.explain.compute import EXPLAINED
 from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
+from gpupipe.pipeline.explain.outputs import UNEXPLAINED
 from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import RequestProblem
@@ -74,7 +74,7 @@ def require_explainable(model: ServedModel, settings: ServeSettings) -> None:
 
 def is_explainable(model: ServedModel, settings: ServeSettings) -> bool:
     """Return whether the server has explanations, and the task of the model too."""
-    return settings.explain != "off" and model.scorer.goal.task in EXPLAINED
+    return settings.explain != "off" and model.scorer.goal.task not in UNEXPLAINED
 
 
 def explained_outputs(model: ServedModel) -> tuple[ExplainedOutput, ...]:

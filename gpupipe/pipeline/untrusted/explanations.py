@@ -23,7 +23,7 @@ def explanation_arrays(found: Explanation) -> dict[str, Array]:
     """Return the arrays of an explanation by name."""
     import numpy as np
 
-    arrays = {"values": found.values, "base": np.atleast_1d(found.base)}
+    arrays: dict[str, Array] = {"values": found.values, "base": np.atleast_1d(found.base)}
     return arrays if found.interactions is None else {**arrays, "interactions": found.interactions}
 
 
@@ -86,7 +86,7 @@ def read_explanation(
     described = {each["name"]: (each, part) for each, part in zip(reply["arrays"], parts, strict=True)}
     if set(described) != set(shapes) or len(parts) != len(shapes):
         raise ValueError(f"arrays: expected {', '.join(shapes)}; found {', '.join(map(repr, described)):.200}")
-    arrays = {name: unpack_array(*described[name], FLOAT, shape) for name, shape in shapes.items()}
+    arrays: dict[str, Any] = {name: unpack_array(*described[name], FLOAT, shape) for name, shape in shapes.items()}
     base = arrays["base"] if outputs else float(arrays["base"][0])
     return Explanation(
         columns, arrays["values"], base, outputs, scale, method, divided, arrays.get("interactions")
