@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpupipe import units
 from gpupipe.report import text
 from gpupipe.report.contribution_section import contribution_sections, draw_contributions
 from gpupipe.report.data import LeaderboardRow, ReportData
+from gpupipe.report.environment import html_environment
 from gpupipe.report.gains import at_threshold, gain_rows
 from gpupipe.report.inline import inline_svg
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
-from gpupipe.report.theme import COLORS, DARK, css_variables
 
-if TYPE_CHECKING:
-    import jinja2
-
-TEMPLATES = Path(__file__).parent / "templates"
 CAPTIONS = {
     "gains": "Cumulative gains",
     "roc": "ROC curve",
@@ -112,7 +107,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         results[0]["figures"] += figures
         figures = []
     influential = [item for item in data.importances if item.is_measurable]
-    template = _environment().get_template("page.html")
+    template = html_environment().get_template("page.html")
     return template.render(
         data=data,
         best=data.best,
@@ -138,9 +133,6 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
             "tried": MAX_TRIED,
             "generated": MAX_GENERATED,
         },
-        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
-        colors=css_variables(COLORS),
-        dark_colors=css_variables(DARK),
     )
 
 
@@ -157,31 +149,6 @@ def _stem(name: str, position: int, data: ReportData) -> str:
 
 def _caption(stem: str) -> str:
     return CAPTIONS[stem.partition("-")[0]]
-
-
-def _environment() -> jinja2.Environment:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-    filters = (
-        text.number, text.signed, text.spread, text.percent, text.share, text.at_scale, text.metric_title,
-        text.task_title, text.threshold_rule_title, text.direction, text.params_text,
-        units.format_duration, units.format_latency, units.format_size, units.format_rate,
-    )  # fmt: skip
-    environment.filters |= {function.__name__: function for function in filters}
-    return environment
-
-
-def _finalize(value: Any) -> Any:
-    """Return text of the data with control characters as escapes; markup and numbers are returned unchanged."""
-    return text.printable(value, keep="\n\t") if type(value) is str else value
 
 
 def _total_seconds(data: ReportData) -> float:

@@ -16,7 +16,7 @@ from gpupipe.report.search_record import SearchRecord, TrialState, TriedModel
 from gpupipe.report.sentences import comparison_sentence, search_summary
 from gpupipe.report.tried_counts import TriedCounts, count_tried
 from tests.report.conftest import tuning_search
-from tests.report.test_render import HOSTILE, Page
+from tests.report.html_page import HOSTILE, Page
 
 
 @pytest.fixture(scope="module")
