@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     type=click.Choice(["low", "moderate", "high"]),
     help="Exit with code 5 if the verdict is at least this severe.",
 )
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the monitor page: one HTML file with the verdict, its reasons, and each column over time.",
+)
 @source_option
 @click.option(
     "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
@@ -52,6 +58,7 @@ def command(
     data: str,
     by: str | None,
     fail_on: Severity | None,
+    html: Path | None,
     source_options: tuple[str, ...],
     tables: tuple[str, ...],
     as_of: str | None,
@@ -84,17 +91,25 @@ def command(
         adjust(TableSource(path=data))  # report invalid options before the model is loaded
         if by is not None:
             parse_by(by)
+        further = dict(map(_named, tables))
+        if html is not None:
+            _require_page(html, model, data, further)
         if cluster is None:
             from gpupipe.pipeline.drift.detection import detect_drift
             from gpupipe.pipeline.model.model import load_model
 
             loaded = load_model(model, device, allow_code=allow_code)
-            found = detect_drift(loaded, data, by, dict(map(_named, tables)), as_of, adjust)
+            found = detect_drift(loaded, data, by, further, as_of, adjust)
         else:
             from gpupipe.config.cluster import settings_of
             from gpupipe.pipeline.drift.cluster import detect_on_cluster
 
             found = detect_on_cluster(model, data, settings_of(cluster), by, device, allow_code, _log(quiet), adjust)
+        if html is not None:
+            from gpupipe.io.files import mask
+            from gpupipe.pipeline.atomic.file import write_text
+
+            write_text(html, found.to_html(mask(data)))
     code = DataError.exit_code if fail_on is not None and found.reaches(fail_on) else 0
     if as_json:
         document = {"model": str(model), "input": data, "exit_code": code, **found.to_json()}
@@ -102,6 +117,16 @@ def command(
     elif not quiet:
         click.echo(rewrite_terms("\n".join(found.lines())))
     return code
+
+
+def _require_page(html: Path, model: Path, data: str, tables: dict[str, str]) -> None:
+    """Raise ConfigError if the page cannot be written or would overwrite an input; called before any work."""
+    from gpupipe.io.output_conflicts import require_no_conflict
+    from gpupipe.pipeline.atomic.file import require_writable_file
+    from gpupipe.pipeline.scoring.outputs import scoring_inputs
+
+    require_writable_file(html)
+    require_no_conflict(html, scoring_inputs(model, data, tables))
 
 
 def _log(quiet: bool) -> Callable[[str], None]:

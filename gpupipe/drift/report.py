@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -135,6 +136,32 @@ class MetricDrift:
     is_worse: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReferenceModel:
+    """Model whose training rows a table was compared with.
+
+    Attributes
+    ----------
+    name : str
+        Of the configuration of the run.
+    estimator, target : str
+        ``"xgboost"``; the target column, or several with commas, or ``""``.
+    created : str
+        When it was exported, ISO 8601.
+    gpupipe : str
+        The version that wrote it.
+    sha256 : str
+        Of its manifest, which identifies the model.
+    """
+
+    name: str = ""
+    estimator: str = ""
+    target: str = ""
+    created: str = ""
+    gpupipe: str = ""
+    sha256: str = ""
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DriftReport:
     """Comparison of a table with the training rows of a model, as returned by `gpupipe.Model.drift`.
@@ -160,6 +187,7 @@ class DriftReport:
     has_importances : bool
         False if all columns weigh the same because the run measured no importances.
     notes : tuple of str
+    model : ReferenceModel
     """
 
     severity: Severity
@@ -175,6 +203,7 @@ class DriftReport:
     since: str | None = None
     has_importances: bool = True
     notes: tuple[str, ...] = ()
+    model: ReferenceModel = ReferenceModel()
 
     def reaches(self, severity: Severity) -> bool:
         """Return whether the verdict is at least `severity`."""
@@ -214,7 +243,7 @@ class DriftReport:
         if (more := len(self.drifted) - limit) > 0:
             lines.append(f"and {more} more columns")
         if len(self.periods) > 1:
-            lines.append(f"by {self.unit}: {_runs(self.periods)}")
+            lines.append(f"by {self.unit}: {describe_runs(self.periods)}")
         lines += [_metric_line(metric) for metric in self.metrics]
         lines += [f"note: {note}" for note in self.notes]
         return [*(printable(line) for line in lines), printable(self.verdict)]
@@ -229,7 +258,22 @@ class DriftReport:
             "scores": [score.to_json() for score in self.scores],
             "metrics": [asdict(metric) for metric in self.metrics],
             "unit": self.unit, "periods": [asdict(period) for period in self.periods], "notes": list(self.notes),
+            "reference_model": asdict(self.model),
         }  # fmt: skip
+
+    def to_html(self, data: str = "", compared: datetime | None = None) -> str:
+        """Return the monitor page: one HTML document without scripts that needs no other file and no network.
+
+        Parameters
+        ----------
+        data : str
+            Name of the table, for the title.
+        compared : datetime, optional
+            When it was compared; default: now.
+        """
+        from gpupipe.drift.monitor.page import monitor_page
+
+        return monitor_page(self, data, compared or datetime.now(UTC))
 
     def __repr__(self) -> str:
         return f"DriftReport({self.n_rows:,} rows: {self.verdict})"
@@ -263,7 +307,7 @@ def _metric_line(metric: MetricDrift) -> str:
     return f"{metric.name} {number(metric.value)} {interval}, {against} {number(metric.recorded)} of the run"
 
 
-def _runs(periods: Sequence[PeriodDrift]) -> str:
+def describe_runs(periods: Sequence[PeriodDrift]) -> str:
     """Return consecutive periods of the same severity as text, the last six runs."""
     runs: list[list[PeriodDrift]] = []
     for period in periods:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -88,3 +89,22 @@ def test_workers_count_what_one_machine_counts(gpupipe_process, folder: Path) ->
     spread = gpupipe_process(*options, "--cluster", "local", cwd=folder)
     assert spread.returncode == 0, spread.stderr
     assert spread.stdout == alone.stdout and "workers on the cpu" in spread.stderr
+
+
+def test_the_monitor_page_is_written_whatever_the_verdict(gpupipe, folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "monitor.html"
+    target.write_text("the page of yesterday")
+    done = gpupipe("drift", "run", "moved.csv", "--html", target, "--fail-on", "high", "--quiet", cwd=folder)
+    assert (done.returncode, done.stdout) == (5, "")
+    text = target.read_text(encoding="utf-8")
+    assert "<h1>Drift of" in text and "<b>moved.csv</b>" in text and "most of all" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["monitor.html"]
+
+
+@pytest.mark.parametrize("target", ["moved.csv", "run/model/monitor.html", "absent/monitor.html", "run"])
+def test_a_page_that_cannot_be_written_is_an_error_before_any_work(gpupipe, folder: Path, target: str) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    with patch("gpupipe.pipeline.model.model.load_model") as load:
+        done = gpupipe("drift", "run", "moved.csv", "--html", target, cwd=folder)
+    assert done.returncode == 2 and not load.called
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}

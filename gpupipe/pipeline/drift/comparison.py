@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from gpupipe.drift.cell_counter import CellCounter
 from gpupipe.drift.reference import DriftColumn, DriftReference
-from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
+from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift, ReferenceModel
 from gpupipe.drift.verdict import FAMILY_LEVEL, Verdict, compare_columns, drifted_since, overall_verdict, worst_first
 from gpupipe.models import Prediction
 from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict_sample
@@ -63,7 +63,16 @@ def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> Dr
         n_labelled=n_labelled, columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)),
         metrics=tuple(metrics), unit="" if by is None else by.unit, periods=tuple(periods),
         since=drifted_since(periods), has_importances=read_importances(model.manifest.get("importances")) is not None,
-        notes=tuple(notes),
+        notes=tuple(notes), model=_identity(model),
+    )  # fmt: skip
+
+
+def _identity(model: Model) -> ReferenceModel:
+    manifest = model.manifest
+    return ReferenceModel(
+        name=str(manifest.get("name", "")), estimator=str(manifest.get("model", {}).get("name", "")),
+        target=", ".join(model.goal.names), created=str(manifest.get("created", "")),
+        gpupipe=str(manifest.get("gpupipe", "")), sha256=str(manifest.get("manifest_sha256", "")),
     )  # fmt: skip
 
 
