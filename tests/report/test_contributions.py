@@ -21,7 +21,7 @@ from gpupipe.report.dependence_plots import running_median
 from gpupipe.report.example_rows import ExampleRow, example_sentences
 from gpupipe.report.render import render
 from tests.report.conftest import contributions
-from tests.report.test_render import Page
+from tests.report.html_page import Page
 
 MINUS = "\N{MINUS SIGN}"
 

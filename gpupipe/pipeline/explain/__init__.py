@@ -1,6 +1,6 @@
 """Explanations: why a model predicts what it predicts, by input column.
 
-``folding``      from columns of the feature matrix to input columns
+``column_shares`` from columns of the feature matrix to input columns
 ``compute``      explanation of rows by a loaded model
 ``outputs``      names of several margins; tasks without explanations
 ``explanation``  the result

@@ -12,9 +12,9 @@ from gpupipe.features.program.fitted import write_matrix
 from gpupipe.models import Prediction
 from gpupipe.models.matrix import gather_rows
 from gpupipe.models.progress import ProgressReport
+from gpupipe.pipeline.explain.column_shares import ColumnShares
 from gpupipe.pipeline.explain.compute import ModelExplainer, margin_classes
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
-from gpupipe.pipeline.explain.folding import Folding
 from gpupipe.pipeline.explain.outputs import UNEXPLAINED
 from gpupipe.pipeline.explanation import ExplainedRows
 from gpupipe.pipeline.goal import Goal
@@ -65,8 +65,8 @@ class _ChampionRows:
     def contributions(self) -> list[TargetContributions]:
         """Return the contributions for each target."""
         job, goal = self._job, self._job.goal
-        folding = Folding.of(self._outcome.champion.features, by_table=False)
-        found = self._explain(ModelExplainer(goal, folding, self._model, self._usable_background))
+        shares = ColumnShares.of(self._outcome.champion.features, by_table=False)
+        found = self._explain(ModelExplainer(goal, shares, self._model, self._usable_background))
         values = found.values if found.values.ndim > 2 else found.values[:, :, None]
         if not np.isfinite(values).all():
             raise ValueError("they are not finite")

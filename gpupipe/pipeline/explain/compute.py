@@ -12,8 +12,8 @@ from gpupipe.artifact.untrusted.failures import refuse_failures
 from gpupipe.errors import ArtifactError, ConfigError
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.contributions.base import Explainer, Method
+from gpupipe.pipeline.explain.column_shares import ColumnShares
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
-from gpupipe.pipeline.explain.folding import Folding
 from gpupipe.pipeline.explain.outputs import margin_names, require_explainable
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.parity.arrays import read_parity_arrays
@@ -32,7 +32,7 @@ class ModelExplainer:
     Parameters
     ----------
     goal : Goal
-    folding : Folding
+    shares : ColumnShares
     estimator : FittedModel
         On the host.
     background : callable
@@ -47,10 +47,10 @@ class ModelExplainer:
     """
 
     def __init__(
-        self, goal: Goal, folding: Folding, estimator: FittedModel, background: Callable[[], HostArray]
+        self, goal: Goal, shares: ColumnShares, estimator: FittedModel, background: Callable[[], HostArray]
     ) -> None:
         require_explainable(goal)
-        self._folding, self._estimator = folding, estimator
+        self._shares, self._estimator = shares, estimator
         try:
             self._explainer: Explainer = estimator.explainer(background)
         except ImportError as error:
@@ -72,7 +72,7 @@ class ModelExplainer:
     def read(reader: ArtifactReader, goal: Goal, features: FittedFeatures, estimator: FittedModel) -> ModelExplainer:
         """Return the explanations of the parts of a model; its directory has the background rows."""
         n_features = len(features.features)
-        return ModelExplainer(goal, Folding.of(features), estimator, lambda: recorded_matrix(reader, n_features))
+        return ModelExplainer(goal, ColumnShares.of(features), estimator, lambda: recorded_matrix(reader, n_features))
 
     def explain(self, X: HostArray, *, interactions: bool = False) -> Explanation:
         """Return the explanation of rows on the host, float32, shape (n, d), computed by blocks.
@@ -90,16 +90,16 @@ class ModelExplainer:
     def _explain(self, X: HostArray, interactions: bool) -> Explanation:
         pairs = None
         if interactions:  # first, because models without interactions may take minutes for their contributions
-            pairs = np.moveaxis(self._folding.fold_pairs(self._explainer.interactions(X)), 1, 3)
+            pairs = np.moveaxis(self._shares.fold_pairs(self._explainer.interactions(X)), 1, 3)
         found = self._explainer.contributions(X)
-        values: HostArray = np.moveaxis(self._folding.fold(found.values), 1, 2)
+        values: HostArray = np.moveaxis(self._shares.fold(found.values), 1, 2)
         base: Any = found.base
         if not self._outputs:
             values, base = values[:, :, 0], float(base[0])
             pairs = None if pairs is None else pairs[..., 0]
         return Explanation(
-            self._folding.columns, np.ascontiguousarray(values), base, self._outputs, found.scale,
-            self._explainer.method, self._folding.divided, pairs,
+            self._shares.columns, np.ascontiguousarray(values), base, self._outputs, found.scale,
+            self._explainer.method, self._shares.divided, pairs,
         )  # fmt: skip
 
 

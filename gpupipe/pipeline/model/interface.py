@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -26,18 +26,12 @@ from gpupipe.pipeline.id_columns import IdColumns, copy_columns, require_free_na
 from gpupipe.pipeline.model.events import NO_EVENTS, ServedEvents
 from gpupipe.pipeline.model.input_source import event_source, main_source
 from gpupipe.pipeline.model.part_checks import read_importances
-from gpupipe.pipeline.model.prediction_arrays import (
-    intervals_of,
-    prediction_values,
-    probabilities_of,
-    require_classes,
-    require_intervals,
-    sets_of,
-)
+from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.model.prediction_report import PredictionReport
 from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.pipeline.model.rows import RowsToPredict, entities_to_predict, rows_to_predict
 from gpupipe.pipeline.model.summary import model_html, model_text
+from gpupipe.pipeline.model.uncertainty import UncertainPredictions
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.frames import frame_to_arrow
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LoadedModel(ABC):
+class LoadedModel(UncertainPredictions):
     """A loaded model, ready to predict.
 
     `gpupipe.Model` computes in this process, `gpupipe.UntrustedModel` in a child process.
@@ -156,78 +150,6 @@ class LoadedModel(ABC):
             If no value of a column is like the training rows; `last_prediction_report` has the counts.
         """
         return prediction_values(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
-
-    def predict_proba(
-        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Any:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        data, tables, as_of
-            As in `predict`.
-
-        Returns
-        -------
-        array of float64, shape (n, k)
-            Columns are in the order of ``goal.labels``. With several targets, a list of such arrays, as in
-            scikit-learn, in the order of ``goal.targets``.
-
-        Raises
-        ------
-        SchemaError, ConfigError, DataError
-            As `predict`; DataError also if the model is not a classifier.
-        """
-        require_classes(self.goal)
-        return probabilities_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal)
-
-    def predict_interval(
-        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Array:
-        """Return the prediction interval of each row, for a regression with ``evaluate.intervals``.
-
-        Parameters
-        ----------
-        data, tables, as_of
-            As in `predict`.
-
-        Returns
-        -------
-        array of float64, shape (n, 2)
-            Lower and upper end. ``decision.intervals.level`` is the expected coverage. With several targets, shape
-            (n, n_targets, 2).
-
-        Raises
-        ------
-        SchemaError, ConfigError, DataError
-            As `predict`; DataError also if the model has no intervals.
-        """
-        require_intervals(self.goal, self.decision, "regression")
-        return intervals_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
-
-    def predict_set(
-        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Any:
-        """Return the prediction set of each row, for a classifier with ``evaluate.intervals``.
-
-        Parameters
-        ----------
-        data, tables, as_of
-            As in `predict`.
-
-        Returns
-        -------
-        array of bool, shape (n, k)
-            Whether each class of ``goal.labels`` is in the set. A set is empty if the model is almost certain of rows
-            that it may miss at this level. With several targets, a list of such arrays.
-
-        Raises
-        ------
-        SchemaError, ConfigError, DataError
-            As `predict`; DataError also if the model has no sets.
-        """
-        require_intervals(self.goal, self.decision, "classification")
-        return sets_of(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
 
     def predict_table(
         self,
@@ -421,6 +343,9 @@ class LoadedModel(ABC):
     @abstractmethod
     def _features_of(self, rows: RowsToPredict) -> tuple[Array, PredictionReport]:
         """Return the feature matrix of rows, and the report on their values."""
+
+    def _rows_to_predict(self, data: Any, tables: Any, as_of: Any) -> RowsToPredict:
+        return rows_to_predict(self, data, tables, as_of)
 
     def _predict(self, rows: RowsToPredict) -> Prediction:
         prediction, report = self._prediction_of(rows)

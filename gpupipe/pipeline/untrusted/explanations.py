@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from gpupipe.models.fitted.contributions.base import Method, Scale
+from gpupipe.pipeline.explain.column_shares import HISTORY
 from gpupipe.pipeline.explain.explanation import Explanation
-from gpupipe.pipeline.explain.folding import HISTORY
 from gpupipe.pipeline.explain.outputs import margin_names
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.model.events import ServedEvents

@@ -1,4 +1,4 @@
-"""Folding of contributions of matrix columns to input columns."""
+"""ColumnShares of contributions of matrix columns to input columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HISTORY = "history"  # of features that are computed from other rows of the main
 
 
 @dataclass(frozen=True)
-class Folding:
+class ColumnShares:
     """Division of the contributions of matrix columns among input columns.
 
     Attributes
@@ -35,7 +35,7 @@ class Folding:
     divided: dict[str, tuple[str, ...]]
 
     @staticmethod
-    def of(features: FittedFeatures, *, by_table: bool = True) -> Folding:
+    def of(features: FittedFeatures, *, by_table: bool = True) -> ColumnShares:
         """Return the folding of the matrix of `features`.
 
         Unless `by_table`, each column that is derived from further tables or from other rows has its own name.
@@ -48,7 +48,7 @@ class Folding:
         for i, own in enumerate(sources):
             shares[i, [place[name] for name in own]] = 1.0 / len(own)
         pairs = zip(features.features, sources, strict=True)
-        return Folding(tuple(columns), shares, {feature.name: own for feature, own in pairs if len(own) > 1})
+        return ColumnShares(tuple(columns), shares, {feature.name: own for feature, own in pairs if len(own) > 1})
 
     def fold(self, values: HostArray) -> HostArray:
         """Return contributions by input column, shape (..., n_columns), from those by matrix column, shape (..., d)."""
