@@ -43,7 +43,7 @@ class ExplainedColumn:
     ----------
     name : str
     kind : {"numeric", "datetime", "categorical", ""}
-        "" for columns without values of their own: text, hashed columns, further tables and other rows.
+        "" for columns without values: text, hashed columns, further tables and other rows.
     values : sequence of float, or of str or None
         Numbers and microseconds since 1970-01-01 UTC with NaN for null, or levels with None for null.
     """
@@ -96,7 +96,7 @@ class ContributionBar:
         Of the column.
     name : str
     mean : float
-        Mean absolute contribution; over several margins, the mean of theirs.
+        Mean absolute contribution; over all margins if there are several.
     direction : Direction, optional
     label : str
         Of several margins, the one with the largest contributions, which `direction` is about.
@@ -161,7 +161,7 @@ class TargetContributions:
 
     @property
     def explained(self) -> str:
-        """What contributions move: ``"the log-odds of Yes"``, ``"the predicted price"``."""
+        """The explained quantity: ``"the log-odds of Yes"``, ``"the predicted price"``."""
         quantity = SCALE_UNITS.get(self.scale, "")
         if self.has_classes:
             return f"the {quantity} of {self.labels[0] if len(self.labels) == 1 else 'each class'}"
@@ -170,7 +170,7 @@ class TargetContributions:
 
     @property
     def short_unit(self) -> str:
-        """The unit behind a number: ``"log-odds"``; "" for values of the target."""
+        """The unit after a number: ``"log-odds"``; "" for values of the target."""
         return {"logarithm": "log"}.get(unit := SCALE_UNITS.get(self.scale, ""), unit)
 
     @cached_property

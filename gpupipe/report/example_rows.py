@@ -138,7 +138,7 @@ def _time(microseconds: float) -> str:
     try:
         found = EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
-        return "a time beyond the year 9999"
+        return "a time after the year 9999"
     return f"{found:%Y-%m-%d}" if found.time() == datetime.min.time() else f"{found:%Y-%m-%d %H:%M}"
 
 

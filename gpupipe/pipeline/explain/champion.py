@@ -38,7 +38,7 @@ def explain_champion(
     """Return the contributions to predictions of the exported model, for each target; none without predictions.
 
     At most `MOST_ROWS` of the explained rows are used, as many as can be explained in a few seconds. A model that
-    cannot be explained gets a warning: the run goes on without contributions.
+    cannot be explained gets a warning, and the run continues without contributions.
     """
     if explained is None or job.goal.task in UNEXPLAINED:
         return []

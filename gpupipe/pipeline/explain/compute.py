@@ -60,7 +60,7 @@ class ModelExplainer:
 
     @property
     def method(self) -> Method:
-        """How contributions are computed."""
+        """Method of the contributions."""
         return self._explainer.method
 
     @staticmethod
