@@ -26,7 +26,9 @@ class Dying:
     def last_prediction_report(self) -> Any:
         return self.model.last_prediction_report
 
-    def predict_table(self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None) -> pa.Table:
+    def predict_table(
+        self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | None = None, *, explain: int = 0
+    ) -> pa.Table:
         witness = os.environ[WITNESS]
         if not (witness and Path(witness).exists()):
             if witness:
@@ -37,5 +39,5 @@ class Dying:
         return self.model.predict_table(data, tables, as_of)
 
 
-def dying(folder: Path, backend: Backend, *, allow_code: bool, is_checked: bool = False) -> Dying:
-    return Dying(_open(folder, backend, allow_code=allow_code, is_checked=is_checked))
+def dying(folder: Path, backend: Backend, **options: Any) -> Dying:
+    return Dying(_open(folder, backend, **options))

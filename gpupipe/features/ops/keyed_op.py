@@ -253,6 +253,8 @@ class HistoryView:
 
     def new_column(self, name: str, values: Array, *columns: str, like: Column | None = None) -> DerivedColumn:
         """Return a column derived from the given event columns."""
+        if self.table and not columns and not self.inputs:  # a count reads the keys only
+            columns = self.sources.events[self.table].right
         sources = [f"{self.table}.{column}" if self.table else column for column in columns]
         return DerivedColumn(name, self.array(values), tuple(dict.fromkeys((*sources, *self.inputs))), like)
 
