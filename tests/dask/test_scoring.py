@@ -121,6 +121,16 @@ def test_predictions_equal_those_of_one_machine(kind, folder, trained, workers, 
                 assert found.equals(expected)
 
 
+@pytest.mark.parametrize("kind", ["linear", "trees"])
+def test_reasons_equal_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
+    """A linear model is explained by the recorded rows, which workers must have read before they remove the files."""
+    run, data, out = trained(kind, MODELS[kind]), folder / "all.parquet", tmp_path / "out"
+    out.mkdir()
+    expected = on_one_machine(run, data, tmp_path, explain=2)
+    score_on_workers(load_model(run, "cpu"), str(data), out, several(workers, backend, 3), explain=2)
+    assert "reason_2" in expected.column_names and pq.read_table(out).equals(expected)
+
+
 @pytest.mark.parametrize("kind", ["linear", "history"])
 def test_ids_and_kept_columns_equal_those_of_one_machine(kind, folder, trained, workers, backend, tmp_path) -> None:
     lag = {"lag": {"key": "who", "time": "day", "columns": ["x"]}}

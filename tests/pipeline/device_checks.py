@@ -158,6 +158,7 @@ def test_its_model_predicts_on_the_host(on_device: tuple[Run, list[str]]) -> Non
     assert there.last_prediction_report == model.last_prediction_report
     assert there.last_prediction_report is not None
     assert any(column.n_unseen for column in there.last_prediction_report.columns)
+    np.testing.assert_allclose(there.explain(rows).values, model.explain(rows).values, atol=2e-5)
     assert not isinstance(there.transform(rows), np.ndarray)
     np.testing.assert_allclose(there.transform(rows, as_frame=True), model.transform(rows), atol=1e-5)
 

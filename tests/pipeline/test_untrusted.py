@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,11 @@ import gpupipe as gp
 from gpupipe.cli.predict import command
 from gpupipe.config import parse_config
 from gpupipe.errors import ArtifactError, ConfigError, GpupipeError, PredictionWarning, SchemaError
+from gpupipe.pipeline.explain.explanation import Explanation
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.untrusted import process as untrusted_process
 from gpupipe.pipeline.untrusted.description import describe
+from gpupipe.pipeline.untrusted.explanations import describe_explanation, explanation_arrays
 from gpupipe.pipeline.untrusted.messages import pack, pack_arrays
 from gpupipe.pipeline.untrusted.model import UntrustedModel
 from gpupipe.pipeline.untrusted.worker import ModelWorker
@@ -137,6 +139,12 @@ def test_results_equal_those_of_a_trusted_model(
         assert model.last_prediction_report == trusted.last_prediction_report
         if trusted.goal.labels:
             np.testing.assert_array_equal(trusted.predict_proba(csv), model.predict_proba(csv))
+        if trusted.goal.target and name != "knn":
+            few = odd.head(3)
+            one, other = (replace(each, warns=False).predict_table(few, explain=2) for each in (trusted, model))
+            assert one.equals(other) and other["reason_2"].null_count == 0
+            for rows, interactions in ((few, name == "xgboost"), (frame.head(0), False)):
+                assert_same_explanation(*(each.explain(rows, interactions=interactions) for each in (trusted, model)))
         assert model.verify() == trusted.verify()
         for attribute in ("goal", "inputs", "feature_names", "rules", "folder", "_repr_html_"):
             one, other = getattr(trusted, attribute), getattr(model, attribute)
@@ -148,6 +156,11 @@ def test_results_equal_those_of_a_trusted_model(
             model.predict(frame.assign(b=100))
         with pytest.raises(SchemaError, match="expected a number in column 'a'; found 'none'"):
             model.predict(frame.assign(a="none"))
+
+
+def assert_same_explanation(one: Explanation, other: Explanation) -> None:
+    for field in fields(one):
+        np.testing.assert_equal(getattr(one, field.name), getattr(other, field.name))
 
 
 def test_event_tables_are_read_and_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,6 +193,7 @@ def test_event_tables_are_read_and_sent(tmp_path: Path, monkeypatch: pytest.Monk
         rows = pd.DataFrame({"customer": [1, 2]})
         one, other = (each.predict_proba(rows, {"orders": orders}, "2024-06-01") for each in (trusted, model))
         np.testing.assert_array_equal(one, other)
+        assert_same_explanation(*(each.explain(rows, {"orders": orders}, "2024-06-01") for each in (trusted, model)))
         with pytest.raises(ConfigError, match="missing further table 'orders'"):
             model.predict(rows, as_of="2024-06-01")
 
@@ -334,8 +348,11 @@ def valid(trained: Callable[[str], Path]) -> dict[str, Any]:
     assert model.last_prediction_report is not None
     report = model.last_prediction_report.to_json()
     common = {"sha256": model.manifest["manifest_sha256"], "warnings": ["a warning"]}
+    explanation = model.explain(rows)
+    names, found = pack_arrays(explanation_arrays(explanation))
     return {
         "description": {**common, "description": describe(model)},
+        "explanation": ({**common, "arrays": names, "explanation": describe_explanation(explanation)}, found),
         "prediction": ({**common, "arrays": described, "report": report}, arrays),
         "rows": rows, "probability": probability,
     }  # fmt: skip
@@ -402,6 +419,39 @@ def test_a_malformed_prediction_is_rejected(
         model.predict(valid["rows"])
     assert error.value.where == str(model.process.folder)
     assert isinstance(model.process._child, FakeChild) and model.process._child.n_closed == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["arrays", 0, "shape"], [4, 4]),
+        (["arrays", 0, "dtype"], "<f4"),
+        (["arrays", 0, "name"], "base"),
+        (["arrays", 1, "shape"], []),
+        (["explanation", "columns"], ["a", "b", "c", "no such column"]),
+        (["explanation", "columns"], ["a", "b", "c", "c"]),
+        (["explanation", "columns"], ["a", "b", "c"]),
+        (["explanation", "columns"], "abcd"),
+        (["explanation", "outputs"], ["yes"]),
+        (["explanation", "scale"], "odds"),
+        (["explanation", "method"], ["exact trees"]),
+        (["explanation", "divided"], {"no such feature": ["a", "b"]}),
+        (["explanation", "divided"], {"a": ["a", "no such column"]}),
+        (["explanation", "divided"], [["a", "b"]]),
+        (["explanation"], None),
+        (["arrays"], []),
+    ],
+)
+def test_a_malformed_explanation_is_rejected(
+    with_replies: Callable[..., UntrustedModel], valid: dict[str, Any], path: list[Any], value: Any
+) -> None:
+    document, arrays = valid["explanation"]
+    model = with_replies(
+        pack(valid["description"]), *(pack(each, arrays) for each in (document, change(document, path, value)))
+    )
+    assert set(model.explain(valid["rows"]).columns) == {"a", "b", "c", "day"}
+    with pytest.raises(ArtifactError, match="untrusted model sent a malformed reply: "):
+        model.explain(valid["rows"])
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,16 @@ from gpupipe.pipeline.model.events import ServedEvents
 from gpupipe.pipeline.model.part_checks import read_names
 from gpupipe.pipeline.untrusted.description import DescribedFeatures
 from gpupipe.pipeline.untrusted.messages import unpack_array
-from gpupipe.typing import Array
+from gpupipe.typing import HostArray
 
 FLOAT = ("<f8",)
 
 
-def explanation_arrays(found: Explanation) -> dict[str, Array]:
+def explanation_arrays(found: Explanation) -> dict[str, HostArray]:
     """Return the arrays of an explanation by name."""
     import numpy as np
 
-    arrays: dict[str, Array] = {"values": found.values, "base": np.atleast_1d(found.base)}
+    arrays: dict[str, HostArray] = {"values": found.values, "base": np.atleast_1d(found.base)}
     return arrays if found.interactions is None else {**arrays, "interactions": found.interactions}
 
 

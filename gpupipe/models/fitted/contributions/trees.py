@@ -93,9 +93,9 @@ class TreeExplainer(Explainer):
         values = self._by_blocks(self._shapley.interactions, X)
         if (shares := self._trees.shares) is not None:
             values = shares.T @ values @ shares
-        flat = Contributions(values.reshape(*values.shape[:2], -1), self._base, self._trees.scale)
-        found = as_multiclass(flat, self._n_margins).values
         d = values.shape[-1]
+        flat = Contributions(values.reshape(*values.shape[:2], d * d), self._base, self._trees.scale)
+        found = as_multiclass(flat, self._n_margins).values
         return np.ascontiguousarray(found.reshape(*found.shape[:2], d, d))
 
     def _by_blocks(self, function: Callable[[HostArray], HostArray], X: HostArray) -> HostArray:
