@@ -15,6 +15,7 @@ import pytest
 from scipy.special import expit, softmax
 
 import gpupipe as gp
+from gpupipe.artifact import ArtifactReader
 from gpupipe.config import parse_config
 from gpupipe.errors import ConfigError, DataError, SchemaError
 from gpupipe.io.chunks import chunk_stream
@@ -112,7 +113,10 @@ def test_features_are_folded_to_their_inputs(tmp_path: Path) -> None:
     model = run_pipeline(parse_config(settings), tmp_path / "run").model
     rows, given = frame.drop(columns="yes"), {"orders": orders}
     found = model.explain(rows, given)
-    X, background = model.transform(rows, given).astype("f8"), recorded_matrix(model).astype("f8")
+    X, background = (
+        model.transform(rows, given).astype("f8"),
+        recorded_matrix(ArtifactReader(model.folder), len(model.feature_names)).astype("f8"),
+    )
     of_features = (X - background.mean(axis=0)) * model.estimator.estimator.coef  # of a linear model, by definition
     expected = {name: np.zeros(N) for name in found.columns}
     for j, name in enumerate(model.feature_names):
