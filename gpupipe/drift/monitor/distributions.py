@@ -71,6 +71,11 @@ class DrawnCells:
     histogram: SampleHistogram | None
     pairs: tuple[SharePair, ...]
 
+    @property
+    def longest(self) -> float:
+        """Share of the longest possible bar of a pair: that of the largest pair, or 1 beside a histogram."""
+        return 1.0 if self.histogram else max((max(pair.then, pair.now) for pair in self.pairs), default=1.0)
+
 
 def draw_cells(column: ColumnDrift) -> DrawnCells | None:
     """Return the cells of a column as drawn; None if a sample has no rows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from gpupipe.drift.monitor.sentences import (
     metrics_sentence,
     period_text,
     reason_sentence,
+    shorten_name,
     verdict_sentence,
 )
 from gpupipe.drift.report import ColumnDrift, DriftReport, MetricDrift, PeriodDrift
@@ -27,7 +29,6 @@ TEMPLATES = Path(__file__).parent / "templates"
 MOST_DRAWN = 60  # columns with a distribution
 MOST_STRIPS = 20  # columns in the overview over time
 MOST_LISTED = 2_000  # rows of the table of all columns
-MOST_LETTERS = 80  # of a name
 SMALLEST_P = 0.0001
 
 
@@ -72,7 +73,7 @@ class PeriodStrip:
 
 @dataclass(frozen=True)
 class MetricInterval:
-    """Metric with its interval, placed on an axis of its own.
+    """Metric with its interval, placed on a separate axis.
 
     Attributes
     ----------
@@ -130,10 +131,10 @@ def monitor_page(report: DriftReport, data: str, compared: datetime) -> str:
     steady = [column for column in report.columns if column.severity == "none" and not column.since]
     n_moved = min(len(moved), MOST_DRAWN)
     environment = html_environment(TEMPLATES)
-    environment.filters |= {"shorten": _shorten, "p_value": _p_value, "moment": _moment}
+    environment.filters |= {"shorten": shorten_name, "p_value": _p_value, "moment": _moment}
     environment.globals |= {"severities": SEVERITIES}
     return environment.get_template("monitor.html").render(
-        title=f"Drift of {_shorten(report.model.name)}" if report.model.name else "Drift",
+        title=f"Drift of {shorten_name(report.model.name)}" if report.model.name else "Drift",
         report=report,
         data=data,
         compared=f"{compared.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
@@ -150,8 +151,15 @@ def monitor_page(report: DriftReport, data: str, compared: datetime) -> str:
         listed=[*report.scores, *report.columns][:MOST_LISTED],
         limits=LEAST_PSI,
         level=FAMILY_LEVEL,
+        severity_counts=_severity_counts(report.drifted),
         largest_weight=max((column.weight for column in report.columns), default=0.0),
     )
+
+
+def _severity_counts(drifted: Sequence[ColumnDrift]) -> str:
+    """Return the number of columns of each severity, the worst first: ``2 high, 4 moderate``."""
+    counts = Counter(column.severity for column in drifted)
+    return ", ".join(f"{counts[severity]:,} {severity}" for severity in reversed(SEVERITIES) if counts[severity])
 
 
 def _in_time(report: DriftReport) -> list[ColumnDrift]:
@@ -168,10 +176,6 @@ def _place(metric: MetricDrift) -> MetricInterval:
     recorded, value, left, right = (round(100 * (each - low) / (high - low), 2) for each in ends)
     is_loss = not METRICS.get(metric.name.partition("[")[0]).greater_is_better
     return MetricInterval(metric, recorded, value, left, right, metric_verdict(metric), is_loss)
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…"
 
 
 def _p_value(p: float) -> str:

@@ -12,6 +12,7 @@ from gpupipe.drift.words import bin_quantiles
 from gpupipe.report.text import metric_title, number
 
 MOST_NAMES = 3
+MOST_LETTERS = 60
 
 
 def verdict_sentence(report: DriftReport) -> str:
@@ -38,7 +39,7 @@ def _columns(changed: Sequence[ColumnDrift], n: int) -> str:
     if not changed:
         return f"none of the {n:,} columns changed"
     first = next((each for each in changed if counts_in_verdict(each)), changed[0])
-    return f"{len(changed):,} of {_count(n, 'column')} changed, most of all {_short(first.name)}"
+    return f"{len(changed):,} of {_count(n, 'column')} changed, most of all {shorten_name(first.name)}"
 
 
 def reason_sentence(report: DriftReport) -> str:
@@ -96,8 +97,8 @@ def _scores(scores: Sequence[ColumnDrift]) -> str:
     if not changed:
         return "scores did not change"
     first = next((each for each in changed if each.edges), changed[0])
-    moved = _median_change(first)
-    return f"the median of {_short(first.name)} {moved}" if moved else f"{_short(first.name)} changed: {first.change}"
+    name, moved = shorten_name(first.name), _median_change(first)
+    return f"the median of {name} {moved}" if moved else f"{name} changed: {first.change}"
 
 
 def _median_change(score: ColumnDrift) -> str:
@@ -111,14 +112,15 @@ def _median_change(score: ColumnDrift) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    shown = [_short(name) for name in names[:MOST_NAMES]]
+    shown = [shorten_name(name) for name in names[:MOST_NAMES]]
     if len(names) > MOST_NAMES:
         return f"{', '.join(shown)} and {len(names) - MOST_NAMES} more"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:59]}…"
+def shorten_name(name: str) -> str:
+    """Return a name of at most 60 letters without its middle: names of a table often differ at their ends."""
+    return name if len(name) <= MOST_LETTERS else f"{name[:34]}…{name[-25:]}"
 
 
 def _count(n: int, noun: str) -> str:
