@@ -73,7 +73,7 @@ class DrawnCells:
 
     @property
     def longest(self) -> float:
-        """Share of the longest possible bar of a pair: that of the largest pair, or 1 beside a histogram."""
+        """Share of the longest possible bar of a pair: that of the largest pair, or 1 next to a histogram."""
         return 1.0 if self.histogram else max((max(pair.then, pair.now) for pair in self.pairs), default=1.0)
 
 
