@@ -2,8 +2,8 @@
 
     python -m benchmarks.explain [--rows N] [--peer-rows N] [--repeats N] [--threads N] [--python PYTHON] [--json FILE]
 
-A synthetic table of 57 columns, 7 of them categories, 5 % of the numbers missing. Each measurement is a process of its
-own with the same number of threads, and those that are compared take turns on `--peer-rows`: a model of XGBoost (150
+A synthetic table of 57 columns, 7 of them categories, 5 % of the numbers missing. Each measurement is a separate
+process with the same number of threads, and those that are compared take turns on `--peer-rows`: a model of XGBoost (150
 trees, depth 6) with its own ``pred_contribs``, which `--python` runs with another version of XGBoost as well; one of
 LightGBM with its own ``pred_contrib``; on request scikit-learn's forests and boosting with the package shap. Then all
 `--rows` are explained by the model of XGBoost, once, for their time and memory.
@@ -53,7 +53,7 @@ def make_table(n_rows: int, seed: int, n_categories: int = N_CATEGORIES) -> Any:
     numbers[rng.random(numbers.shape) < 0.05] = np.nan
     frame = pd.DataFrame(numbers.T, columns=[f"n{i}" for i in range(N_NUMBERS)])
     for i in range(n_categories):
-        frame[f"c{i}"] = pd.Categorical.from_codes(codes[i], [f"level {k}" for k in range(N_LEVELS)])
+        frame[f"c{i}"] = pd.Categorical(np.array([f"level {k}" for k in range(N_LEVELS)])[codes[i]])
     frame["y"] = np.where(score + rng.normal(size=n_rows) > np.median(score), "yes", "no")
     return frame
 
@@ -134,7 +134,10 @@ def open_library(folder: Path, n_rows: int) -> Opened:
         (path,) = (folder / "run" / "model").glob("estimator.*")
         booster = lightgbm.Booster(model_file=path)
         threads = int(os.environ["OMP_NUM_THREADS"])
-        call = lambda rows: booster.predict(rows, pred_contrib=True, num_threads=threads)[:, :-1]  # noqa: E731
+
+        def call(rows: Any) -> Any:
+            return np.asarray(booster.predict(rows, pred_contrib=True, num_threads=threads))[:, :-1]
+
     else:
         import shap
 
@@ -165,9 +168,9 @@ def measure(contender: str, folder: Path, n_rows: int) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     peak = peak_mib()
     single = []
-    for i in range(N_SINGLE if explain_one else 0):
+    for i in range(N_SINGLE if explain_one is not None else 0):
         at = time.perf_counter()
-        explain_one(i)
+        explain_one(i)  # type: ignore[misc]
         single.append(time.perf_counter() - at)
     np.save(folder / f"{contender}.npy", values[:KEPT_ROWS])
     return {

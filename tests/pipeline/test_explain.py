@@ -124,8 +124,8 @@ def test_features_are_folded_to_their_inputs(tmp_path: Path) -> None:
         for source in sources:
             expected[source] += of_features[:, j] / len(sources)
     assert set(found.columns) == set().union(*SOURCES.values())
-    for name, values in found.to_frame().items():
-        np.testing.assert_allclose(values, expected[str(name)], atol=1e-6)
+    for column, values in found.to_frame().items():
+        np.testing.assert_allclose(values, expected[str(column)], atol=1e-6)
     assert {frozenset(each) for each in found.divided.values()} == {frozenset("ab"), frozenset(["city", "plan"])}
     explain_file(
         tmp_path / "run",
@@ -145,6 +145,7 @@ def test_base_and_contributions_sum_to_the_prediction(trained: Callable[[str], P
     if name == "binary":
         np.testing.assert_allclose(expit(found.margins), model.predict_proba(rows)[:, 1], atol=1e-5)
         pairs = model.explain(rows, interactions=True).interactions
+        assert pairs is not None
         np.testing.assert_allclose(pairs.sum(axis=2), found.values, atol=1e-5)
         np.testing.assert_allclose(pairs, pairs.transpose(0, 2, 1), atol=1e-9)
     elif name == "forest":
@@ -227,7 +228,7 @@ def test_files_in_chunks_have_the_explanation_of_their_rows(
         text = frame.assign(b=frame["b"].map("{:g}".format)).to_csv(index=False).encode()
         data.write_bytes(gzip.compress(text) if kind == "csv.gz" else text)
     summary = explain_file(trained("multiclass"), str(data), out, "cpu", ids=["id"], keep=["note", "b"])
-    assert summary.n_rows == summary.report.n_rows == N
+    assert summary.report is not None and summary.n_rows == summary.report.to_json()["n_rows"] == N
     written = pd.read_csv(out, dtype={"id": str}) if kind == "csv" else pq.read_table(out).to_pandas()
     for name in ("id", "note", "b"):
         assert written[name].tolist() == frame[name].tolist()
