@@ -3,10 +3,10 @@
     python -m benchmarks.explain [--rows N] [--peer-rows N] [--repeats N] [--threads N] [--python PYTHON] [--json FILE]
 
 A synthetic table of 57 columns, 7 of them categories, 5 % of the numbers missing. Each measurement is a separate
-process with the same number of threads, and those that are compared take turns on `--peer-rows`: a model of XGBoost (150
-trees, depth 6) with its own ``pred_contribs``, which `--python` runs with another version of XGBoost as well; one of
-LightGBM with its own ``pred_contrib``; on request scikit-learn's forests and boosting with the package shap. Then all
-`--rows` are explained by the model of XGBoost, once, for their time and memory.
+process with the same number of threads, and those that are compared take turns on `--peer-rows`: a model of XGBoost
+(150 trees, depth 6) with its own ``pred_contribs``, which `--python` runs with another version of XGBoost as well; one
+of LightGBM with its own ``pred_contrib``; on request scikit-learn's forests and boosting with the package shap. Then
+all `--rows` are explained by the model of XGBoost, once, for their time and memory.
 
 ``model.explain``  a frame: encoding, features, Shapley values, folding to input columns
 ``explainer``      the same without encoding and features: the matrix is in memory, as it is for the libraries

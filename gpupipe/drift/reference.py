@@ -133,6 +133,9 @@ def _edges(quantiles: Array, dtype: np.dtype[Any]) -> Array:
     if high <= quantiles[-1]:
         high = np.nextafter(high, dtype.type(np.inf))
     inner = quantiles[1:-1].astype(dtype)
+    inner = np.where(
+        inner > quantiles[1:-1], np.nextafter(inner, dtype.type(-np.inf)), inner
+    )  # so that ties stay above
     edges: Array = np.unique(np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]]).astype(dtype))
     return edges
 

@@ -217,7 +217,7 @@ class DriftReport:
     @property
     def verdict(self) -> str:
         """The verdict in one line."""
-        since = f" since {self.since}" if self.since else ""
+        since = f" since {self.since}" if self.since and self.severity != "none" else ""
         drifted = f"{len(self.drifted)} of {len(self.columns)} columns"
         worst = next((score for score in self.scores if score.severity != "none"), None)
         scores = "scores unchanged" if worst is None else f"score {worst.name} {worst.severity}"

@@ -27,7 +27,10 @@ ESTIMATOR = "from sklearn.dummy import DummyClassifier\n\n\ndef make():\n    ret
 KERNEL = 'import gpupipe\n\n\n@gpupipe.kernel(out="float32", nulls="propagate")\ndef half(age):\n    return age / 2.0\n'
 JOIN = "{x: {path: %s, on: plan, cardinality: many_to_one}}"
 
-OUTPUTS = {"run": "--output", "predict": "--output", "export": "--output", "init": "--output", "bench": "--json"}
+OUTPUTS = {
+    "run": "--output", "predict": "--output", "explain": "--output", "export": "--output", "init": "--output",
+    "bench": "--json",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +119,15 @@ def test_predict_overwrites_nothing_that_it_reads(
     data, output = data.format(here=there), output.format(here=there)
     assert main(["predict", model, data, *options, "-o", output]) == 2
     assert "Usage error: the output would" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("data", "options", "outputs"), SCORING[:7])
+def test_explain_overwrites_nothing_that_it_reads(
+    there: Path, capsys: pytest.CaptureFixture[str], data: str, options: list[str], outputs: list[str]
+) -> None:
+    for output in outputs:
+        assert main(["explain", "r", data.format(here=there), *options, "-o", output.format(here=there)]) == 2
+        assert "Usage error: the output would" in capsys.readouterr().err
 
 
 OPTIONS_OF_A_RUN = {
