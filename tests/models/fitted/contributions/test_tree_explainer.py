@@ -95,7 +95,7 @@ def catboost_of(task: Task, **params: Any) -> tuple[Any, Any]:
     frame = pd.DataFrame(COMPLETE).astype({0: int, 1: int})
     kind = catboost.CatBoostRegressor if task == "regression" else catboost.CatBoostClassifier
     params = {"iterations": 15, "depth": 4} | params
-    estimator = kind(verbose=0, thread_count=1, cat_features=[0, 1], **params)
+    estimator = kind(verbose=0, thread_count=1, cat_features=[0, 1], allow_writing_files=False, **params)
     return estimator.fit(frame, TARGETS[task]), catboost.Pool(frame, cat_features=[0, 1])
 
 
