@@ -28,7 +28,9 @@ _HOMES = {
     "ConfigError": "gpupipe.errors",
     "DataError": "gpupipe.errors",
     "DeviceError": "gpupipe.errors",
+    "DriftReport": "gpupipe.drift.report",
     "EncodingError": "gpupipe.errors",
+    "Explanation": "gpupipe.pipeline.explain.explanation",
     "FeatureProgram": "gpupipe.pipeline.transformer",
     "FieldCountError": "gpupipe.errors",
     "GpupipeError": "gpupipe.errors",
@@ -61,6 +63,7 @@ _HOMES = {
 if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__`
     from gpupipe.config import Config as Config
     from gpupipe.config import load_config as load_config
+    from gpupipe.drift.report import DriftReport as DriftReport
     from gpupipe.errors import ArtifactError as ArtifactError
     from gpupipe.errors import ClusterError as ClusterError
     from gpupipe.errors import ConfigError as ConfigError
@@ -78,6 +81,7 @@ if TYPE_CHECKING:  # the same names again: type checkers do not run `__getattr__
     from gpupipe.errors import StoppedError as StoppedError
     from gpupipe.pipeline.api import Pipeline as Pipeline
     from gpupipe.pipeline.api import run as run
+    from gpupipe.pipeline.explain.explanation import Explanation as Explanation
     from gpupipe.pipeline.model.model import Model as Model
     from gpupipe.pipeline.model.model import load_model as load_model
     from gpupipe.pipeline.result import Run as Run

@@ -15,6 +15,7 @@ from gpupipe_reference.schema_text import flow
 EXAMPLES = {
     "run": "gpupipe run configs/churn.yaml --set seed=8 --device cpu",
     "predict": 'gpupipe predict runs/churn-… new.csv -o scores.csv --keep "plan,signup_*" --on-error reject',
+    "explain": "gpupipe explain runs/churn-… new.csv -o explained.parquet --keep signup_date",
     "drift": "gpupipe drift runs/churn-… new.csv --by day:scored_at --fail-on moderate",
     "serve": "gpupipe serve runs/churn-… --port 8080 --workers 2",
     "export": "gpupipe export runs/churn-… -o churn-model",

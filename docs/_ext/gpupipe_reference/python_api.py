@@ -16,7 +16,16 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Models": (
         "Load a trained model and predict.",
-        ("Model", "load_model", "Scorer", "load_scorer", "UntrustedModel", "PredictionWarning"),
+        (
+            "Model",
+            "load_model",
+            "Scorer",
+            "load_scorer",
+            "UntrustedModel",
+            "Explanation",
+            "DriftReport",
+            "PredictionWarning",
+        ),
     ),
     "Validation": ("Split rows over time for scikit-learn.", ("GroupTimeSplit",)),
     "Features": ("Features without models, for scikit-learn or for a training loop.", ("FeatureProgram", "kernel")),
