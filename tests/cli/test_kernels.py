@@ -95,7 +95,8 @@ def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:
         "every = catalog.kernels()\n"
         "catalog.kernels = lambda: {'text_kinds': every['text_kinds']}\n"
         "from gpupipe_kernels.rows import warm_up\n"
-        "engine.warm = warm_up.warm = lambda: None\n"
+        "from gpupipe_kernels.shapley import warm_up as shapley\n"
+        "engine.warm = warm_up.warm = shapley.warm = lambda: None\n"
         "sys.exit(main(['kernels', 'warm']))\n"
     )
     environment = {
@@ -109,12 +110,12 @@ def test_compiled_code_is_reused_the_second_time(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     first, second = ([line.split() for line in run.stdout.splitlines()] for run in runs)
-    assert first[2][0] == second[2][0] == "text_kinds"
-    assert first[2][-2:] == ["compiled", "1"]
-    assert second[2][-2:] == ["the", "cache"]
-    assert first[3][:3] == ["compiled", "1", "loops"]
-    assert second[3][:6] == ["all", "loops", "are", "in", "the", "cache"]
-    assert str(tmp_path / "code") in first[3][-1]
+    assert first[3][0] == second[3][0] == "text_kinds"
+    assert first[3][-2:] == ["compiled", "1"]
+    assert second[3][-2:] == ["the", "cache"]
+    assert first[4][:3] == ["compiled", "1", "loops"]
+    assert second[4][:6] == ["all", "loops", "are", "in", "the", "cache"]
+    assert str(tmp_path / "code") in first[4][-1]
 
 
 def test_compiling_ahead_without_a_cache_is_an_error(
