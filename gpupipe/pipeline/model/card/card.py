@@ -42,6 +42,8 @@ CONTENTS = {
     "parity_rows.json": "recorded rows",
     "program.npz": "the compiled features",
     "schema.json": "the input columns",
+    "drift.json": "columns and levels of the reference that `gpupipe drift` compares with",
+    "drift.npz": "bins and counts of that reference",
     "training_summary.json": "nulls and ranges of the training rows",
     "derivation.json": "history features",
     "derivation_levels.json": "levels of the columns of history features",
