@@ -113,6 +113,21 @@ class Duration(click.ParamType):  # type: ignore[type-arg]
     help="Maximum number of rows of a request for explanations.",
 )
 @click.option(
+    "--drift",
+    type=click.Choice(["on", "off"]),
+    default=DEFAULTS.drift,
+    show_default=True,
+    help="Compare the predicted rows with the training rows of the model, for GET /drift and the metrics.",
+)
+@click.option(
+    "--drift-rows",
+    type=click.IntRange(1_000, 1_000_000_000),
+    metavar="ROWS",
+    default=DEFAULTS.drift_rows,
+    show_default=True,
+    help="Compare at most the last ROWS predicted rows of all workers, and at least half as many.",
+)
+@click.option(
     "--max-waiting",
     type=click.IntRange(1),
     default=DEFAULTS.max_waiting,

@@ -6,56 +6,19 @@ Counts add up over chunks, partitions and workers in any order. Cells are conver
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, UNSEEN_CELL, DriftColumn
+from gpupipe.drift.counted_column import CountedColumn
+from gpupipe.drift.reference import DriftColumn
 from gpupipe.errors import SchemaError
 from gpupipe.table.encode import encode_served, enforce, numbers_of, plain_values
-from gpupipe.table.schema import FIRST_LEVEL, NULL, Column, Schema
+from gpupipe.table.schema import Column, Schema
 from gpupipe.typing import Array
 
 BIN_WORK = 16  # a compiled search for a bin saves as much as compiled sums of this many values do
-
-
-@dataclass(frozen=True)
-class CountedColumn:
-    """Input column with its cells, and its place in the schema of the model.
-
-    Attributes
-    ----------
-    reference : DriftColumn
-    column : Column, optional
-        None for a raw column, whose nulls are counted.
-    """
-
-    reference: DriftColumn
-    column: Column | None
-
-    @cached_property
-    def cell_of_code(self) -> Array:
-        """Cell of each code of a column with levels, int64, shape (n_codes,)."""
-        named, column = self.reference.levels or (), self.counted
-        levels = ("false", "true") if column.kind == "boolean" else column.levels or ()
-        known = {level: FIRST_LEVEL_CELL + i for i, level in enumerate(named)}
-        other = UNSEEN_CELL if column.kind == "boolean" else OTHER_CELL
-        cells = np.full(FIRST_LEVEL + len(levels), OTHER_CELL if self.reference.is_hashed else UNSEEN_CELL, np.int64)
-        cells[NULL] = NULL_CELL
-        cells[FIRST_LEVEL:] = [known.get(level, other) for level in levels]
-        return cells
-
-    @cached_property
-    def counted(self) -> Column:
-        """The column to encode: with the named levels instead of buckets."""
-        assert self.column is not None
-        if not self.reference.is_hashed:
-            return self.column
-        named = self.reference.levels
-        return replace(self.column, name=self.column.source, hash_of=None, n_buckets=0, levels=named, storage="int8")
 
 
 class CellCounter:
@@ -145,25 +108,3 @@ def _arrays(column: Column, values: pa.ChunkedArray) -> Iterator[Array]:
     for chunk in numbers_of(column, values).chunks:
         with np.errstate(over="ignore", invalid="ignore"):
             yield chunk.to_numpy(zero_copy_only=False).astype(column.storage, copy=False)
-
-
-def counted_columns(references: Sequence[DriftColumn], schema: Schema) -> list[CountedColumn]:
-    """Return the columns of a reference with their places in the schema of the model.
-
-    Raises
-    ------
-    ValueError
-        If a column has no such place, or cells of another form.
-    """
-    known = {column.source: column for column in schema if not column.derived and column.hash_of is not None}
-    known |= {column.name: column for column in schema if not column.derived and column.hash_of is None}
-    found = []
-    for reference in references:
-        column = known.get(reference.name)
-        kind = "raw" if column is None else column.kind
-        if kind != reference.kind:
-            raise ValueError(f"column {reference.name!r:.40} is {kind} in the schema and {reference.kind} in the bins")
-        if column is not None and (column.hash_of is not None) != reference.is_hashed:
-            raise ValueError(f"column {reference.name!r:.40} is hashed in only one of the schema and the bins")
-        found.append(CountedColumn(reference, column))
-    return found

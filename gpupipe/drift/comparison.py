@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpupipe.drift.probabilities import chi_squared_tail, log_choose
 from gpupipe.typing import Array
 
 LEAST_EXPECTED = 5.0  # rows of the smaller sample in a cell of the chi-squared test (Cochran, Biometrics 10, 1954)
@@ -52,10 +53,8 @@ def compare_cells(reference: Array, current: Array, is_ordered: bool) -> CellTes
     a, b = merge_cells(reference, current, is_ordered)
     if len(a) < 2:
         return UNCHANGED
-    from scipy.special import chdtrc
-
     statistic = float((np.square(np.sqrt(m / n) * a - np.sqrt(n / m) * b) / (a + b)).sum())
-    return CellTest(excess_psi(a, b), float(chdtrc(len(a) - 1, statistic)))
+    return CellTest(excess_psi(a, b), chi_squared_tail(statistic, len(a) - 1))
 
 
 def compare_shares(k_reference: int, n: int, k_current: int, m: int) -> CellTest:
@@ -75,18 +74,11 @@ def compare_shares(k_reference: int, n: int, k_current: int, m: int) -> CellTest
 
 def _fisher(k: int, n: int, others: int, m: int) -> float:
     """Return twice the smaller tail of the hypergeometric distribution of `k` of `n` rows, given `k` + `others`."""
-    from scipy.special import gammaln
-
     marked, total = k + others, n + m
-
-    def log_choose(whole: Array, part: Array) -> Array:
-        found: Array = gammaln(whole + 1.0) - gammaln(part + 1.0) - gammaln(whole - part + 1.0)
-        return found
-
-    each = np.arange(max(0, n - (total - marked)), min(n, marked) + 1)
-    logs = log_choose(np.array(marked), each) + log_choose(np.array(total - marked), n - each)
-    shares = np.exp(logs - log_choose(np.array(total), np.array(n)))
-    at = k - int(each[0])
+    each = range(max(0, n - (total - marked)), min(n, marked) + 1)
+    logs = log_choose(marked, each) + log_choose(total - marked, [n - chosen for chosen in each])
+    shares = np.exp(logs - log_choose(total, [n]))
+    at = k - each[0]
     return float(min(1.0, 2.0 * min(shares[: at + 1].sum(), shares[at:].sum())))
 
 

@@ -33,6 +33,9 @@ BUFFERED = 8  # times the body limit: bodies of all requests of a worker
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 PREDICTIONS = ("predict", "explain", "infer")
 OPEN = ("health", "page")  # endpoints without a token; the page has nothing of the model until it has the token
+NAMES = {
+    "/": "page", "/schema": "schema", "/metrics": "metrics", "/drift": "drift", "/openapi.json": "openapi",
+}  # fmt: skip
 CLIENT_GONE = 499
 RETRY = [(b"retry-after", b"1")]
 
@@ -110,7 +113,7 @@ class Application:
             if path.endswith("/infer"):
                 return "infer"
             return "health" if path.startswith("/v2/health/") else "model"
-        return {"/": "page", "/schema": "schema", "/metrics": "metrics", "/openapi.json": "openapi"}.get(path, "other")
+        return NAMES.get(path, "other")
 
     def _check_access(self, endpoint: str, headers: dict[bytes, bytes]) -> None:
         if self._hosts is not None and _host_name(headers.get(b"host", b"")) not in self._hosts:

@@ -1,4 +1,4 @@
-"""Routes of Starlette: health checks, metadata, schema, metrics, OpenAPI document and start page."""
+"""Routes of Starlette: health checks, metadata, schema, metrics, drift, OpenAPI document and start page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from gpupipe import __version__
+from gpupipe.serve.drift_document import drift_document
 from gpupipe.serve.inference import model_metadata
 from gpupipe.serve.model_schema import describe_model
 from gpupipe.serve.openapi import openapi_document
@@ -47,6 +48,7 @@ class Documents:
             "/schema": self._schema,
             "/openapi.json": self._openapi,
             "/metrics": self._metrics,
+            "/drift": self._drift,
             "/v2": self._server,
             "/v2/health/live": self._live,
             "/v2/health/ready": self._ready,
@@ -116,7 +118,17 @@ class Documents:
         return _json(self._document("openapi", lambda model: openapi_document(model, settings, has_token)))
 
     async def _metrics(self, request: Request) -> Response:
-        return Response(self._application.metrics.render(), media_type=METRICS, headers=PLAIN_HEADERS)
+        recorder = self._application.slot.drift
+        report = None if recorder is None else await recorder.report()
+        return Response(self._application.metrics.render(report), media_type=METRICS, headers=PLAIN_HEADERS)
+
+    async def _drift(self, request: Request) -> Response:
+        settings, slot = self._application.settings, self._application.slot
+        if slot.drift is None:
+            what = "drift is off" if settings.drift == "off" else "the model has no reference of its training rows"
+            raise RequestProblem("not_found", what)
+        found = drift_document(slot.model, settings, await slot.drift.report())
+        return _json(orjson.dumps(found))
 
     async def _server(self, request: Request) -> Response:
         return _json(orjson.dumps({"name": "gpupipe", "version": __version__, "extensions": EXTENSIONS}))

@@ -14,17 +14,22 @@ import struct
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
+from gpupipe.drift.report import DriftReport
+from gpupipe.drift.severity import SEVERITIES
+from gpupipe.serve.drift_window import DriftWindow, window_bytes
 from gpupipe.serve.problems import CODES
 
-ENDPOINTS = ("predict", "explain", "infer", "health", "model", "schema", "metrics", "openapi", "page", "other")
+ENDPOINTS = ("predict", "explain", "infer", "health", "model", "schema", "metrics", "drift", "openapi", "page", "other")
 STATUSES = (200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 431, 499, 500, 503)
 TIMED = ("predict", "explain", "infer")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 MOST_COLUMNS = 2048
 TEXT_BYTES = 256 * 1024
+MOST_DRIFT_COLUMNS = 200
+LEVELS = ", ".join(f"{i} {severity}" for i, severity in enumerate(SEVERITIES))
 
 _REQUESTS = 0
 _DURATIONS = _REQUESTS + len(ENDPOINTS) * len(STATUSES)
@@ -47,7 +52,7 @@ def create_file(n_workers: int) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
-    os.ftruncate(fd, n_workers * SLOT_BYTES)
+    os.ftruncate(fd, n_workers * SLOT_BYTES + window_bytes(n_workers))
     return fd
 
 
@@ -85,10 +90,16 @@ class Metrics:
         From `create_file`.
     n_workers, worker : int
         Number of workers, and the position of this one.
+
+    Attributes
+    ----------
+    drift : DriftWindow
+        Counts of the cells of predicted rows.
     """
 
     def __init__(self, fd: int, n_workers: int, worker: int) -> None:
-        view = memoryview(mmap.mmap(fd, n_workers * SLOT_BYTES))
+        view = memoryview(mmap.mmap(fd, n_workers * SLOT_BYTES + window_bytes(n_workers)))
+        self.drift = DriftWindow(view[n_workers * SLOT_BYTES :], n_workers, worker)
         self._slots = [_Slot(view[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(n_workers)]
         self._own = self._slots[worker]
         self._values = self._own.values
@@ -160,9 +171,10 @@ class Metrics:
         """Count a new model, loaded or refused."""
         self._values[_LOADED if is_loaded else _REFUSED] += 1
 
-    def render(self) -> bytes:
-        """Return the metrics of all workers in Prometheus' text format 0.0.4."""
-        return "".join(f"{line}\n" for line in self._lines()).encode()
+    def render(self, drift: DriftReport | None) -> bytes:
+        """Return the metrics of all workers, and those of a report on drift, in Prometheus' text format 0.0.4."""
+        lines = chain(self._lines(), () if drift is None else _drift_lines(drift))
+        return "".join(f"{line}\n" for line in lines).encode()
 
     def _lines(self) -> Iterator[str]:
         texts = [slot.text for slot in self._slots]
@@ -210,6 +222,21 @@ class Metrics:
             "gpupipe_connections_closed_total", "counter", "Connections closed at a limit.", total[_CLOSED]
         )
         yield from _single("gpupipe_workers", "gauge", "Workers that accept requests.", total[_READY])
+
+
+def _drift_lines(drift: DriftReport) -> Iterator[str]:
+    """Yield the gauges of a report; of more columns than `MOST_DRIFT_COLUMNS`, the worst ones."""
+    yield from _single("gpupipe_drift_rows", "gauge", "Predicted rows that drift is computed from.", drift.n_rows)
+    overall = SEVERITIES.index(drift.severity)
+    yield from _single("gpupipe_drift_severity_overall", "gauge", f"The verdict, {LEVELS}.", overall)
+    each = [("score", score) for score in drift.scores]
+    each += [("column", column) for column in drift.columns[:MOST_DRIFT_COLUMNS]]
+    yield from _head("gpupipe_drift_severity", "gauge", f"Severity of a column or score, {LEVELS}.")
+    for label, found in each:
+        yield f"gpupipe_drift_severity{{{label}={_quoted(found.name)}}} {SEVERITIES.index(found.severity)}"
+    yield from _head("gpupipe_drift_psi", "gauge", "Population stability index, less its value without drift.")
+    for label, found in each:
+        yield f"gpupipe_drift_psi{{{label}={_quoted(found.name)}}} {found.psi:.6g}"
 
 
 def _head(name: str, kind: str, text: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.manifest import NAME as MANIFEST
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.models.fitted.prediction import Prediction
@@ -21,6 +21,7 @@ from gpupipe.pipeline.model.folder import model_folder
 from gpupipe.pipeline.model.prediction_arrays import prediction_values
 from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.coalescer import Coalescer, Columns
+from gpupipe.serve.served_reference import ServedReference
 
 TRAINING = "training_summary.json"
 
@@ -60,6 +61,8 @@ class ServedModel:
     training : dict
         Summary of each input column over the training rows, if the model has one.
     outputs : tuple of Output
+    reference : ServedReference, optional
+        What predicted rows are compared with, if the model has it.
     identity : tuple, optional
         From `identify`.
     loaded_at : float
@@ -70,6 +73,7 @@ class ServedModel:
     name: str
     training: dict[str, dict[str, Any]]
     outputs: tuple[Output, ...]
+    reference: ServedReference | None = None
     identity: Identity | None = None
     loaded_at: float = field(default_factory=time)
 
@@ -99,20 +103,23 @@ class ServedModel:
         DataError, ConfigError
             If explanations are to be prepared, and the model cannot be explained.
         """
-        from gpupipe.pipeline.scorer.load import load_scorer
+        from gpupipe.pipeline.scorer.load import choose_engine, open_scorer
 
         identity = identify(path)  # before reading, so that a change in the meantime is noticed
         folder = model_folder(Path(path).resolve())  # the directory, even if the link is switched while it is read
-        scorer = load_scorer(folder, allow_code=allow_code)
+        reader = ArtifactReader(folder)
+        scorer = open_scorer(reader, allow_code, choose_engine(None))
         if prepare_explanations:
             scorer.prepare_explanations()
         training = {}
-        if TRAINING in scorer.manifest.get("files", {}):  # checked against its hash by `load_scorer`
-            training = json.loads((folder / TRAINING).read_bytes())["columns"]
+        if TRAINING in reader.names():
+            training = reader.json(TRAINING)["columns"]
         names = set(scorer.inputs)
         training = {column: summary for column, summary in training.items() if column in names}
         name = name or str(scorer.manifest.get("name", "model"))
-        return ServedModel(scorer, name, training, _outputs(scorer), identity)
+        outputs = _outputs(scorer)
+        reference = ServedReference.load(reader, scorer, [output.name for output in outputs])
+        return ServedModel(scorer, name, training, outputs, reference, identity)
 
     def __repr__(self) -> str:
         return f"ServedModel({self.name!r}, version {self.version}, {len(self.scorer.inputs)} inputs)"

@@ -36,6 +36,11 @@ class ServeSettings:
         When explanations are prepared: by the first request for one, before the server is ready, or never.
     max_explained_rows : int
         Limit of a request for explanations.
+    drift : {"on", "off"}
+        Whether predicted rows are compared with the training rows of the model.
+    drift_rows : int
+        The largest number of rows that are compared: the last ones. 10,000, the least that a full window has, find a
+        shift of 0.2 standard deviations in any of hundreds of columns.
     max_waiting, max_connections : int
         Limits of a worker: prediction requests received and not yet answered; open connections.
     read_seconds : float
@@ -66,6 +71,8 @@ class ServeSettings:
     max_rows: int = 100_000
     explain: Literal["demand", "start", "off"] = "demand"
     max_explained_rows: int = 100
+    drift: Literal["on", "off"] = "on"
+    drift_rows: int = 20_000
     max_waiting: int = 512
     max_connections: int = 1024
     read_seconds: float = 10.0

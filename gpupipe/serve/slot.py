@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpupipe.errors import CellProblem, RowError
 from gpupipe.serve.coalescer import Coalescer, Columns
+from gpupipe.serve.drift_recorder import DriftRecorder
 from gpupipe.serve.explanation_queue import ExplanationQueue
 from gpupipe.serve.explanations import explained_outputs, explanation_columns
+from gpupipe.serve.metrics import Metrics
 from gpupipe.serve.problems import MOST_PROBLEMS, invalid_rows
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
@@ -24,12 +26,16 @@ class ModelSlot:
     model: ServedModel
     queue: Coalescer
     explanations: ExplanationQueue
+    drift: DriftRecorder | None = None
 
     @staticmethod
-    def of(model: ServedModel, settings: ServeSettings, on_batch: Callable[[int], None]) -> ModelSlot:
-        """Return the slot of a model; `on_batch` is called with the number of rows of each batch."""
-        queue = model.coalescer(settings.max_batch, settings.batch_wait_seconds, on_batch)
-        return ModelSlot(model, queue, ExplanationQueue(model.scorer.explain_cells))
+    def of(model: ServedModel, settings: ServeSettings, metrics: Metrics) -> ModelSlot:
+        """Return the slot of a model, whose batches and rows are counted in `metrics`."""
+        queue = model.coalescer(settings.max_batch, settings.batch_wait_seconds, metrics.count_batch)
+        drift = None
+        if model.reference is not None and settings.drift == "on":
+            drift = DriftRecorder(model.reference, metrics.drift, model.version, settings.drift_rows)
+        return ModelSlot(model, queue, ExplanationQueue(model.scorer.explain_cells), drift)
 
     async def predict(self, rows: Sequence[Row], deadline: float, max_rows: int) -> tuple[Columns, dict[str, int], int]:
         """Return output columns of rows, the unseen levels by column, and the number of rule warnings.
@@ -51,8 +57,10 @@ class ModelSlot:
             columns, start, stop = await queue.submit(cells, deadline)
             if start or stop != len(columns[0]):
                 columns = [column[start:stop] for column in columns]
+            if self.drift is not None:
+                self.drift.add(cells, rows, columns)
             return columns, cells.n_unseen, len(cells.warnings)
-        parts: list[Columns] = []
+        parts: list[tuple[RowCells, Columns]] = []
         problems: list[CellProblem] = []
         unseen: dict[str, int] = {}
         n_warnings = 0
@@ -69,14 +77,18 @@ class ModelSlot:
                 await asyncio.sleep(0)
                 continue
             answer = await queue.submit(cells, deadline)
-            parts.append([column[answer.start : answer.stop] for column in answer.columns])
+            parts.append((cells, [column[answer.start : answer.stop] for column in answer.columns]))
             n_warnings += len(cells.warnings)
             for name, n in cells.n_unseen.items():
                 unseen[name] = unseen.get(name, 0) + n
         if problems:
             raise invalid_rows(problems)
         n_warnings += 0 if whole is None else len(whole.warnings)
-        joined = [[value for part in columns for value in part] for columns in zip(*parts, strict=True)]
+        if self.drift is not None:
+            for start, (cells, outputs) in zip(range(0, n_rows, max_rows), parts, strict=True):
+                self.drift.add(cells, rows[start : start + max_rows], outputs)
+        each = zip(*(outputs for _, outputs in parts), strict=True)
+        joined = [[value for part in columns for value in part] for columns in each]
         return joined, unseen, n_warnings
 
     async def explain(

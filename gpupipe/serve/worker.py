@@ -83,7 +83,7 @@ async def _serve(
     def slot_of(served: ServedModel) -> ModelSlot:
         scorer = served.scorer
         metrics.set_model(served.name, served.version, scorer.goal.task, served.leveled_inputs, served.loaded_at)
-        return ModelSlot.of(served, settings, metrics.count_batch)
+        return ModelSlot.of(served, settings, metrics)
 
     application = Application(slot_of(model), settings, metrics, os.environ.get(TOKEN, ""))
     protocol = type(
@@ -160,4 +160,6 @@ async def _announce(server: uvicorn.Server, metrics: Metrics, on_ready: Callable
 async def _measure(application: Application, server: uvicorn.Server, metrics: Metrics) -> None:
     while True:
         metrics.set_load(application.n_waiting, len(server.server_state.connections))
+        if application.slot.drift is not None:
+            application.slot.drift.start()  # the rows of a worker with little load, for the others to see
         await asyncio.sleep(LOAD_SECONDS)

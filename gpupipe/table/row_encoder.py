@@ -119,6 +119,7 @@ class RowEncoder:
 
     Attributes
     ----------
+    schema : Schema
     inputs : tuple of str
         The columns that every row must have.
     columns : tuple of Column
@@ -142,6 +143,7 @@ class RowEncoder:
     ) -> None:
         derived = {name for deriver in derivers for name in deriver.columns}
         given = [column for column in schema if column.name not in derived]
+        self.schema = schema
         self.positions: dict[tuple[int, int], int] = {}
         kinds: tuple[list[Column], ...] = ([], [], [], [])
         places = table_layout(schema)

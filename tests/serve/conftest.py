@@ -95,7 +95,7 @@ class AppClient:
             metrics = Metrics(create_file(1), 1, 0)
             served = ServedModel.load(folder)
             metrics.set_model(served.name, served.version, "binary", served.leveled_inputs, served.loaded_at)
-            return Application(ModelSlot.of(served, self.settings, metrics.count_batch), self.settings, metrics, token)
+            return Application(ModelSlot.of(served, self.settings, metrics), self.settings, metrics, token)
 
         self.app = self.runner.run(start())
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.config.cluster import ClusterSettings
-from gpupipe.drift.cell_counter import CellCounter, CountedColumn
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.errors import ConfigError, SchemaError
 from gpupipe.io.chunks.chunk import SourceChunk
 from gpupipe.io.chunks.chunk_stream import ChunkStream, split_file

@@ -18,6 +18,7 @@ from gpupipe.pipeline.drift.detection import ScannedRows, input_columns, predict
 from gpupipe.pipeline.drift.label_metrics import compare_metrics, labelled_rows
 from gpupipe.pipeline.drift.periods import NO_PERIOD, PeriodColumn, period_name
 from gpupipe.pipeline.drift.scores import count_scores, score_columns
+from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
 from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.model.prediction_table import prediction_table
 from gpupipe.typing import Array
@@ -32,9 +33,9 @@ def compare(model: Model, reference: DriftReference, scanned: ScannedRows) -> Dr
     """Return the report on scanned rows."""
     notes = list(scanned.notes)
     counter = CellCounter(input_columns(reference, model), model.backend.host, 0)
-    weights = _weights(model)
+    weights = importance_weights(model.manifest)
     if weights is None:
-        notes.append("the run measured no importances: all columns weigh the same")
+        notes.append(EQUAL_WEIGHTS)
     by = scanned.by
     if by is not None:
         weights = {column.name: 1.0 for column in reference.columns} if weights is None else dict(weights)
@@ -74,15 +75,6 @@ def _identity(model: Model) -> ReferenceModel:
         target=", ".join(model.goal.names), created=str(manifest.get("created", "")),
         gpupipe=str(manifest.get("gpupipe", "")), sha256=str(manifest.get("manifest_sha256", "")),
     )  # fmt: skip
-
-
-def _weights(model: Model) -> Mapping[str, float] | None:
-    """Return the importance of each input column, negative ones as 0; None if none is positive."""
-    found = read_importances(model.manifest.get("importances"))
-    weights = (
-        {} if found is None else {name: max(0.0, mean) for name, (mean, _) in found.columns.items() if mean == mean}
-    )
-    return weights if any(weights.values()) else None
 
 
 def _score_counts(references: Sequence[DriftColumn], table: pa.Table) -> dict[str, Array]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from gpupipe.artifact import ArtifactReader
 from gpupipe.artifact.untrusted.failures import refuse_failures
-from gpupipe.drift.cell_counter import CellCounter, CountedColumn, counted_columns
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.drift.files import read_reference
 from gpupipe.drift.reference import DriftReference
 from gpupipe.errors import ArtifactError, DataError

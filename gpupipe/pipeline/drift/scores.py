@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends.base import Backend
-from gpupipe.drift.cell_counter import CellCounter, CountedColumn
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.counted_column import CountedColumn
 from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, n_cells, number_edges
 from gpupipe.pipeline.goal import Goal
 from gpupipe.table.schema import Column

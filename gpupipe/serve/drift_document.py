@@ -1,0 +1,31 @@
+"""Drift of the predicted rows for clients: ``/drift``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpupipe.drift.report import DriftReport
+from gpupipe.serve.served_model import ServedModel
+from gpupipe.serve.settings import ServeSettings
+
+PARTS = (
+    "severity", "verdict", "weighted_psi", "limits", "n_rows", "has_importances", "columns", "scores", "notes",
+)  # fmt: skip
+OF_PERIODS = ("since", "periods")
+
+
+def drift_document(model: ServedModel, settings: ServeSettings, report: DriftReport) -> dict[str, Any]:
+    """Return a report as JSON values: those of ``gpupipe drift --json`` that need neither labels nor periods.
+
+    Parameters
+    ----------
+    model : ServedModel
+    settings : ServeSettings
+    report : DriftReport
+        From `gpupipe.serve.served_reference.ServedReference.report`.
+    """
+    found = report.to_json()
+    for key in ("columns", "scores"):
+        found[key] = [{name: v for name, v in each.items() if name not in OF_PERIODS} for each in found[key]]
+    parts = {name: found[name] for name in PARTS}
+    return {"model": model.name, "version": model.version, "max_rows": settings.drift_rows, **parts}
