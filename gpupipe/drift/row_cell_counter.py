@@ -16,12 +16,12 @@ from gpupipe.drift.counted_column import CountedColumn, counted_columns
 from gpupipe.drift.reference import FIRST_LEVEL_CELL, NULL_CELL, OTHER_CELL, DriftColumn
 from gpupipe.table.blocks import layout
 from gpupipe.table.cell_encoders import EncodeByTable, canonical_text, cell_encoder, refuse_type
-from gpupipe.table.row_encoder import Row, RowCells, RowEncoder
+from gpupipe.table.row_encoder import Row, RowEncoder
 from gpupipe.table.schema import Column
 from gpupipe.typing import Array
 from gpupipe_kernels.program.program import block_id
 from gpupipe_kernels.reduce.numpy import engine
-from gpupipe_kernels.rows.records import KIND_OF_BLOCK, Cells
+from gpupipe_kernels.rows.records import KIND_OF_BLOCK, Cells, Records
 
 
 @dataclass(frozen=True)
@@ -30,26 +30,20 @@ class PredictedRows:
 
     Attributes
     ----------
-    cells : RowCells
+    records : structured array, shape (n,)
+        The encoded rows, as in `RowCells`.
+    scores : sequence of list
+        The values of each score that is counted.
     rows : sequence of mapping
         The raw values; empty if `RowCellCounter.needs_rows` is false.
-    outputs : sequence of list
-        The values of each output.
     """
 
-    cells: RowCells
-    rows: Sequence[Row]
-    outputs: Sequence[list[Any]]
+    records: Records
+    scores: Sequence[list[Any]]
+    rows: Sequence[Row] = ()
 
-    @staticmethod
-    def concatenate(parts: Sequence[PredictedRows]) -> PredictedRows:
-        """Return the rows of all `parts`, of one model, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = zip(*(part.outputs for part in parts), strict=True)
-        outputs = [[value for values in column for value in values] for column in columns]
-        cells = RowCells.concatenate([part.cells for part in parts])
-        return PredictedRows(cells, [row for part in parts for row in part.rows], outputs)
+    def __getitem__(self, part: slice) -> PredictedRows:
+        return PredictedRows(self.records[part], [values[part] for values in self.scores], self.rows[part])
 
 
 CountCells = Callable[[PredictedRows], Array]
@@ -67,7 +61,7 @@ class RowCellCounter:
         Of `outputs`.
     encoder : RowEncoder
     outputs : sequence of str
-        Names of the outputs, in the order of `PredictedRows.outputs`.
+        Names of the outputs of the model.
     by_table : EncodeByTable
         For values of rare types; by default they are refused.
 
@@ -75,6 +69,10 @@ class RowCellCounter:
     ----------
     n_cells : int
         Of all columns and scores.
+    dtype : dtype
+        Of the records that are counted.
+    positions : tuple of int
+        Position of each score among the outputs.
     needs_rows : bool
         True if raw values are counted: those of texts, and the levels of hashed columns.
 
@@ -106,8 +104,10 @@ class RowCellCounter:
             kind = KIND_OF_BLOCK[block_id(block)]
             position = encoder.positions[block_id(block), row]
             counts[each.reference.name] = _count_encoded(each, Cells._fields[kind], position)
+        self.dtype = encoder.layout.dtype
         self._counts = [counts[each.name] for each in columns]
-        self._counts += [_count_score(each, outputs.index(each.name)) for each in scores]
+        self._counts += [_count_score(each, i) for i, each in enumerate(scores)]
+        self.positions = tuple(outputs.index(each.name) for each in scores)
         self.needs_rows = any(each.form == "presence" or each.is_hashed for each in columns)
         ends = np.cumsum([0, *(len(each.counts) for each in (*columns, *scores))]).tolist()
         self._spans = [slice(*ends[i : i + 2]) for i in range(len(self._counts))]
@@ -132,9 +132,9 @@ def _count_encoded(each: CountedColumn, field: str, position: int) -> CountCells
     if reference.edges is not None:
         assert each.column is not None
         edges = reference.edges.astype(each.column.storage)
-        return lambda rows: _bin(np.ascontiguousarray(rows.cells.records[field][:, position]), edges)
+        return lambda rows: _bin(np.ascontiguousarray(rows.records[field][:, position]), edges)
     cell_of_code, n_cells = each.cell_of_code, len(reference.counts)
-    return lambda rows: np.bincount(cell_of_code[rows.cells.records[field][:, position]], minlength=n_cells)
+    return lambda rows: np.bincount(cell_of_code[rows.records[field][:, position]], minlength=n_cells)
 
 
 def _bin(x: Array, edges: Array) -> Array:
@@ -163,15 +163,15 @@ def _count_texts(reference: DriftColumn, by_table: EncodeByTable) -> CountCells:
 
 
 def _count_score(reference: DriftColumn, position: int) -> CountCells:
-    """Return the counter of an output: numbers, or labels as text."""
+    """Return the counter of a score: numbers, or labels as text."""
     if reference.edges is not None:
         edges = reference.edges.astype(np.float64)
-        return lambda rows: _bin(np.array(rows.outputs[position], np.float64), edges)
+        return lambda rows: _bin(np.array(rows.scores[position], np.float64), edges)
     known = {level: FIRST_LEVEL_CELL + i for i, level in enumerate(reference.levels or ())}
 
     def count(rows: PredictedRows) -> Array:
         found = np.zeros(len(reference.counts), np.int64)
-        for label, n in Counter(rows.outputs[position]).items():
+        for label, n in Counter(rows.scores[position]).items():
             text = label if isinstance(label, str) else canonical_text(label)
             found[known.get(text, OTHER_CELL) if text else NULL_CELL] += n
         return found

@@ -22,7 +22,7 @@ def drift_document(model: ServedModel, settings: ServeSettings, report: DriftRep
     model : ServedModel
     settings : ServeSettings
     report : DriftReport
-        From `gpupipe.serve.served_reference.ServedReference.report`.
+        from `gpupipe.serve.drift_recorder.DriftRecorder.report`.
     """
     found = report.to_json()
     for key in ("columns", "scores"):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -43,8 +42,8 @@ class DriftRecorder:
 
     def __init__(self, reference: ServedReference, window: DriftWindow, version: str, max_rows: int) -> None:
         self._reference, self._window, self._max_rows = reference, window, max_rows
-        self._waiting: deque[PredictedRows] = deque()
-        self._n_waiting = 0
+        self._counter = reference.counter
+        self._clear()
         self._steps: Iterator[None] | None = None  # of the rows that are being counted
         self._turn: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
@@ -61,14 +60,12 @@ class DriftRecorder:
         outputs : sequence of list
             The values of each output.
         """
-        if not self._reference.counter.needs_rows:
-            rows = ()
-        if cells.n_rows <= ROWS:
-            self._waiting.append(PredictedRows(cells, rows, outputs))
-        else:
-            for start in range(0, cells.n_rows, ROWS):
-                part = slice(start, start + ROWS)
-                self._waiting.append(PredictedRows(cells[part], rows[part], [values[part] for values in outputs]))
+        # Bytes and flat lists, since objects that live longer than their request cost a garbage collection each 700.
+        self._records.append(cells.records.tobytes())
+        for values, position in zip(self._scores, self._counter.positions, strict=True):
+            values += outputs[position]
+        if self._counter.needs_rows:
+            self._rows += rows
         self._n_waiting += cells.n_rows
         if self._n_waiting >= ROWS:
             self.start()
@@ -80,17 +77,17 @@ class DriftRecorder:
 
     async def report(self) -> DriftReport:
         """Return the report on the rows in the window of all workers, which has all rows of this one."""
-        end = perf_counter() + TURN_SECONDS
+        return await _between_turns(self._report_steps())
+
+    def _report_steps(self) -> Generator[None, None, DriftReport]:
         while self._has_rows:
             self._step()
-            if perf_counter() > end:
-                await asyncio.sleep(0)
-                end = perf_counter() + TURN_SECONDS
-        return self._reference.report(*self._window.total(self._reference.counter.n_cells))
+            yield
+        return (yield from self._reference.report_steps(*self._window.total(self._counter.n_cells)))
 
     @property
     def _has_rows(self) -> bool:
-        return self._steps is not None or bool(self._waiting)
+        return self._steps is not None or self._n_waiting > 0
 
     def _count(self) -> None:
         self._turn = None
@@ -105,7 +102,7 @@ class DriftRecorder:
     def _step(self) -> bool:
         """Count one column of the current rows; return False if that was the last one, or no rows wait."""
         if self._steps is None:
-            if not self._waiting:
+            if not self._n_waiting:
                 return False
             self._steps = self._count_next()
         try:
@@ -118,15 +115,35 @@ class DriftRecorder:
         return not is_last
 
     def _count_next(self) -> Iterator[None]:
-        """Count the next rows, one column per step."""
-        parts, n_rows = [], 0
-        while self._waiting and (not parts or n_rows + self._waiting[0].cells.n_rows <= ROWS):
-            parts.append(self._waiting.popleft())
-            n_rows += parts[-1].cells.n_rows
-        self._n_waiting -= n_rows
-        rows = PredictedRows.concatenate(parts)
-        yield
-        counter = self._reference.counter
-        cells = np.zeros(counter.n_cells, np.int64)
-        yield from counter.count_steps(rows, cells)
-        self._window.add(n_rows, cells, self._max_rows)
+        """Count the waiting rows, one column of about `ROWS` rows per step."""
+        n_rows, records = self._n_waiting, np.frombuffer(b"".join(self._records), self._counter.dtype)
+        whole = PredictedRows(records, self._scores, self._rows)
+        self._clear()
+        height = -(-n_rows // max(1, n_rows // ROWS))
+        for start in range(0, n_rows, height):
+            yield
+            part = whole[start : start + height]
+            cells = np.zeros(self._counter.n_cells, np.int64)
+            yield from self._counter.count_steps(part, cells)
+            self._window.add(len(part.records), cells, self._max_rows)
+
+    def _clear(self) -> None:
+        """Begin new lists of waiting rows."""
+        self._records: list[bytes] = []
+        self._scores: list[list[Any]] = [[] for _ in self._counter.positions]
+        self._rows: list[Row] = []
+        self._n_waiting = 0
+
+
+async def _between_turns(steps: Generator[None, None, DriftReport]) -> DriftReport:
+    """Return the result of steps, some of which run in each turn of the event loop."""
+    end = perf_counter() + TURN_SECONDS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: DriftReport = done.value
+            return found
+        if perf_counter() > end:
+            await asyncio.sleep(0)
+            end = perf_counter() + TURN_SECONDS

@@ -102,4 +102,5 @@ class DriftWindow:
     @staticmethod
     def _counts(region: Array, at: int, n_cells: int) -> Array:
         start = _CELLS + at * MOST_CELLS
-        return region[start : start + n_cells]
+        counts: Array = region[start : start + n_cells]
+        return counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -12,9 +12,10 @@ from gpupipe.drift.files import read_reference
 from gpupipe.drift.reference import DriftColumn
 from gpupipe.drift.report import DriftReport
 from gpupipe.drift.row_cell_counter import RowCellCounter
-from gpupipe.drift.verdict import compare_columns, overall_verdict, worst_first
+from gpupipe.drift.verdict import comparison_steps, overall_verdict, worst_first
 from gpupipe.names import enumerate_names
 from gpupipe.pipeline.drift.weights import EQUAL_WEIGHTS, importance_weights
+from gpupipe.pipeline.model.part_checks import read_importances
 from gpupipe.pipeline.scorer.rare_values import encode_by_table
 from gpupipe.pipeline.scorer.scorer import Scorer
 from gpupipe.serve.drift_window import MOST_CELLS
@@ -30,11 +31,14 @@ class ServedReference:
     counter : RowCellCounter
     weights : mapping of str to float, optional
         As in `gpupipe.drift.verdict.compare_columns`.
+    has_importances : bool
+        As in `DriftReport`.
     notes : tuple of str
     """
 
     counter: RowCellCounter
     weights: Mapping[str, float] | None
+    has_importances: bool
     notes: tuple[str, ...]
 
     @staticmethod
@@ -67,10 +71,11 @@ class ServedReference:
                 columns = [column for column in columns if column.name not in skipped]
                 notes.append(f"there are too many columns; these are not compared: {enumerate_names(skipped)}")
             counter = RowCellCounter(columns, reference.scores, scorer.encoder, outputs, encode_by_table)
-            return ServedReference(counter, weights, tuple(notes))
+            has_importances = read_importances(reader.manifest.get("importances")) is not None
+            return ServedReference(counter, weights, has_importances, tuple(notes))
 
-    def report(self, n_rows: int, cells: Array) -> DriftReport:
-        """Return the report on counted rows: the verdict of `gpupipe.Model.drift` on these rows.
+    def report_steps(self, n_rows: int, cells: Array) -> Generator[None, None, DriftReport]:
+        """Return the report on counted rows, after short steps: the verdict of `gpupipe.Model.drift` on these rows.
 
         Parameters
         ----------
@@ -78,13 +83,13 @@ class ServedReference:
         cells : array of int64, shape (counter.n_cells,)
         """
         of_columns, of_scores = self.counter.by_column(cells)
-        columns = compare_columns(self.counter.columns, of_columns, self.weights)
-        scores = compare_columns(self.counter.scores, of_scores)
+        columns = yield from comparison_steps(self.counter.columns, of_columns, self.weights)
+        scores = yield from comparison_steps(self.counter.scores, of_scores)
         verdict = overall_verdict(columns, scores)
         return DriftReport(
             severity=verdict.severity, weighted_psi=verdict.weighted_psi, n_rows=n_rows, n_scored=n_rows,
             columns=tuple(worst_first(columns)), scores=tuple(worst_first(scores)), notes=self.notes,
-            has_importances=self.weights is not None,
+            has_importances=self.has_importances,
         )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
-from scipy.stats import chi2_contingency, hypergeom, norm, wasserstein_distance
+from scipy.stats import chi2, chi2_contingency, hypergeom, norm, wasserstein_distance
 
 from gpupipe.drift import comparison
+from gpupipe.drift.probabilities import chi_squared_tail
 from gpupipe.drift.reference import EDGE_SHARES, DriftColumn, level_cells, number_edges
 from gpupipe.drift.severity import LEAST_PSI, Severity, severity_of
 from gpupipe.drift.verdict import compare_columns
@@ -61,6 +62,13 @@ def test_rare_shares_have_the_probability_of_fishers_exact_test(k: int, n: int, 
     found = comparison.compare_shares(k, n, others, m).p_value
     tails = hypergeom(n + m, k + others, m).cdf(others), hypergeom(n + m, k + others, m).sf(others - 1)
     assert found == pytest.approx(min(1.0, 2 * min(tails)), rel=1e-6)
+
+
+@given(st.integers(1, 70), st.floats(0, 3_000), st.floats(-12, 3))
+def test_the_tail_of_the_chi_squared_distribution_is_that_of_scipy(freedom: int, large: float, power: float) -> None:
+    for statistic in (0.0, large, 10**power):
+        expected = chi2.sf(statistic, freedom)
+        assert chi_squared_tail(statistic, freedom) == pytest.approx(expected, rel=1e-11, abs=1e-300)
 
 
 @settings(max_examples=40, deadline=None)

@@ -17,8 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpupipe import Model, Pipeline, Scorer, load_config, load_model, load_scorer
+from gpupipe.drift.cell_counter import CellCounter
+from gpupipe.drift.row_cell_counter import PredictedRows, RowCellCounter
 from gpupipe.errors import DataError
+from gpupipe.io.source_reader import plain_arrow
+from gpupipe.pipeline.drift.detection import input_columns, load_reference
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.pipeline.scorer.rare_values import encode_by_table
+from gpupipe.table.frames import rows_to_arrow
 from gpupipe.table.schema import Column
 from gpupipe_kernels.engines import HostEngine
 from tests.examples import examples
@@ -129,6 +135,25 @@ def test_a_row_has_the_features_of_a_table_or_both_refuse_it(
 ) -> None:
     row = {**GOOD, **changed}
     assert features_of(scorer_of(mixed_model, engine).features, row) == features_of(mixed_model.transform, row)
+
+
+@examples(60)
+@given(changed=st.dictionaries(st.sampled_from(list(GOOD)), VALUE, min_size=1, max_size=3))
+def test_a_row_is_counted_in_the_cells_of_a_table(mixed_model: Model, changed: Mapping[str, Any]) -> None:
+    row = {**GOOD, **changed}
+    scorer, reference = scorer_of(mixed_model, "numpy"), load_reference(mixed_model)
+    try:
+        cells = scorer.encode([row])
+    except DataError:
+        return
+    by_row = RowCellCounter(reference.columns, (), scorer.encoder, (), encode_by_table)
+    counts = np.zeros(by_row.n_cells, np.int64)
+    assert len(list(by_row.count_steps(PredictedRows(cells.records, (), [row]), counts))) == len(reference.columns)
+    by_table = CellCounter(input_columns(reference, mixed_model), mixed_model.backend.host, 1)
+    expected = by_table.by_column(by_table.count(plain_arrow(rows_to_arrow([row], mixed_model.inputs))))
+    assert {name: each.tolist() for name, each in by_row.by_column(counts)[0].items()} == {
+        name: each.tolist() for name, each in expected.items()
+    }
 
 
 SCORERS: dict[tuple[int, str], Scorer] = {}

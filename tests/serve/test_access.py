@@ -17,7 +17,7 @@ import jsonschema
 from tests.serve.conftest import AppClient
 
 Rows = list[dict[str, Any]]
-PATHS = ("/", "/schema", "/openapi.json", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready")
+PATHS = ("/", "/schema", "/openapi.json", "/metrics", "/drift", "/v2", "/v2/health/live", "/v2/health/ready")
 MODEL = "/v2/models/leavers"
 
 

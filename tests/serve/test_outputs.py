@@ -38,8 +38,12 @@ def test_outputs_have_the_names_types_and_values_of_the_batch_path(tmp_path: Pat
         assert pa.ipc.open_stream(reply.body).read_all().equals(expected)
         given: list[dict[str, Any]] = rows.to_pylist()
         assert client("/predict", given).json == expected.to_pylist()
+        drift, report = client("/drift").json, model.drift(pa.concat_tables([rows, rows]))
         described = {output["name"]: output["type"] for output in client("/schema").json["outputs"]}
         tensors = client("/v2/models/m").json["outputs"]
+    assert {each["name"]: each["current"] for each in (*drift["columns"], *drift["scores"])} == {
+        each.name: list(each.current) for each in (*report.columns, *report.scores)
+    }
     assert list(described) == expected.column_names == [tensor["name"] for tensor in tensors]
     kinds = {"text": "string", "boolean": "bool", "integer": "int32", "number": "float" if name == "pca" else "double"}
     assert [kinds[kind] for kind in described.values()] == [str(field.type) for field in expected.schema]
