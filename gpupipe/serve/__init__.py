@@ -9,6 +9,9 @@
 ``coalescer``          waiting requests predicted together
 ``explanation_queue``  waiting requests explained on a separate thread
 ``explanations``       the strongest columns of each row, as one more output
+``drift_recorder``     predicted rows counted between requests
+``drift_window``       counts of the last rows, in memory shared by the workers
+``served_reference``   the training rows that they are compared with
 ``served_model``       a scorer with its outputs and documents
 ``bodies``             request and response bodies of ``/predict``
 ``inference``          Open Inference Protocol V2

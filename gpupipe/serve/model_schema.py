@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpupipe.serve.drift_document import has_drift
 from gpupipe.serve.explanations import explained_outputs, is_explainable
 from gpupipe.serve.served_model import ServedModel
 from gpupipe.serve.settings import ServeSettings
@@ -13,7 +14,7 @@ MICROSECOND = 1_000_000
 
 
 def describe_model(model: ServedModel, settings: ServeSettings) -> dict[str, Any]:
-    """Return name, task, input columns with levels, ranges and rules, outputs and explanations, as JSON values."""
+    """Return name, task, columns with levels, ranges and rules, outputs, explanations and drift, as JSON values."""
     scorer = model.scorer
     goal = scorer.goal
     return {
@@ -46,6 +47,7 @@ def describe_model(model: ServedModel, settings: ServeSettings) -> dict[str, Any
         }
         if is_explainable(model, settings)
         else None,
+        "drift": has_drift(model, settings),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from gpupipe.models.fitted.contributions.base import Scale
 from gpupipe.rules import ColumnRules
 from gpupipe.serve.bodies import ARROW, LINES
+from gpupipe.serve.drift_document import drift_schema, has_drift
 from gpupipe.serve.explanations import PARAMETER, ExplainedOutput, explained_outputs, is_explainable
 from gpupipe.serve.inference import BINARY, DATATYPES, NUMBERS, TEXT, datatype_of
 from gpupipe.serve.model_schema import describe_columns
@@ -57,6 +58,8 @@ def openapi_document(model: ServedModel, settings: ServeSettings, has_token: boo
         "/v2/health/live": _get("Liveness", _object_schema("live"), common, {}),
         "/v2/health/ready": _get("Readiness", _object_schema("ready"), common, {}),
     }
+    if has_drift(model, settings):
+        paths["/drift"] = _get("Predicted rows compared with the training rows", drift_schema(), guarded, security)
     for path in (model_path, f"{model_path}/versions/{model.version}"):
         paths[path] = _get(
             "Metadata of the model", _object_schema("name", "versions", "inputs", "outputs"), of_model, security

@@ -67,6 +67,25 @@ except ConfigError as error:
     print(json.dumps(error.fix))
 """
 
+DRIFT = """
+import json
+import numpy as np
+from gpupipe.drift.row_cell_counter import PredictedRows
+from gpupipe.serve.served_model import ServedModel
+
+model, rows = ServedModel.load(sys.argv[1]), json.loads(sys.argv[2])
+reference, cells = model.reference, model.scorer.encode(rows)
+outputs = model.columns(model.scorer.predict_cells(cells))
+counts = np.zeros(reference.counter.n_cells, np.int64)
+scores = [outputs[i] for i in reference.counter.positions]
+for _ in reference.counter.count_steps(PredictedRows(cells.records, scores, rows), counts): pass
+steps = reference.report_steps(len(rows), counts)
+try:
+    while True: next(steps)
+except StopIteration as done:
+    print(json.dumps(done.value.to_json()))
+"""
+
 
 def execute(script: str, *arguments: str) -> Any:
     """Return what a script prints as JSON, in a process without the absent packages."""
@@ -115,6 +134,12 @@ def test_rows_are_predicted_without_the_libraries_of_training(run: Run) -> None:
     frame = pd.DataFrame(rows).astype({"signup_ts": "datetime64[us]"})
     assert engine == "numpy"
     assert probability == replace(run.model, warns=False).predict_proba(frame).tolist()
+
+
+def test_rows_are_compared_without_the_libraries_of_training(run: Run) -> None:
+    rows = [{name: None for name in run.model.inputs} | {"tenure": i % 5, "City": f"town {i % 7}"} for i in range(90)]
+    frame = pd.DataFrame(rows).astype({"signup_ts": "datetime64[us]"})
+    assert execute(DRIFT, str(run.path), json.dumps(rows)) == json.loads(json.dumps(run.model.drift(frame).to_json()))
 
 
 def test_rows_are_explained_without_the_libraries_of_training(run: Run) -> None:

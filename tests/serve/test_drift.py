@@ -9,6 +9,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,6 +104,8 @@ def test_the_report_is_that_of_the_command_on_the_same_rows(visitor_model: Model
         assert client("/predict", columns).status == 200
         assert client("/predict", rows[300:]).status == 200
         found, lines = client("/drift").json, client("/metrics").body.decode().splitlines()
+        described = client("/openapi.json").json["paths"]["/drift"]["get"]["responses"]["200"]["content"]
+    jsonschema.validate(found, described["application/json"]["schema"])
     assert known(found) == expected(visitor_model, frame)
     assert {column["name"]: len(column["current"]) for column in found["columns"]}["note"] == 2
     levels = ["none", "low", "moderate", "high"]
@@ -161,6 +164,7 @@ def test_without_a_reference_or_with_drift_off_there_is_no_report(visitor_model:
             assert client("/predict", rows).status == 200
             assert client("/drift").json["code"] == "not_found"
             assert b"gpupipe_drift" not in client("/metrics").body
+            assert "/drift" not in client("/openapi.json").json["paths"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,6 +7,7 @@
 ``periods``        periods of a time column
 ``sample``         evenly spaced rows, which are predicted
 ``scores``         predictions as columns with cells
+``weights``        importances of the input columns
 ``label_metrics``  metrics of rows with a known target
 ``cluster``        the same on the workers of a cluster
 """

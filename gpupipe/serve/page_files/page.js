@@ -52,6 +52,7 @@ function show() {
   const links = [
     ["/schema", "columns, levels, ranges, rules"], ["/openapi.json", "OpenAPI 3.1"],
     ["/metrics", "Prometheus"], [`/v2/models/${encodeURIComponent(schema.name)}`, "Open Inference Protocol V2"],
+    ...(schema.drift ? [["/drift", "predicted rows compared with the training rows"]] : []),
   ];
   // With a token, a plain link would be refused: a browser does not send it.
   $("links").replaceChildren(...links.map(([path, text]) => element("li", {},
