@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpupipe import Model, Pipeline, Scorer, load_config, load_model, load_scorer
@@ -139,6 +139,7 @@ def test_a_row_has_the_features_of_a_table_or_both_refuse_it(
 
 @examples(60)
 @given(changed=st.dictionaries(st.sampled_from(list(GOOD)), VALUE, min_size=1, max_size=3))
+@example(changed={"note": " NA ", "city": "", "price": 2.0**126})
 def test_a_row_is_counted_in_the_cells_of_a_table(mixed_model: Model, changed: Mapping[str, Any]) -> None:
     row = {**GOOD, **changed}
     scorer, reference = scorer_of(mixed_model, "numpy"), load_reference(mixed_model)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
 from collections import deque
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +133,16 @@ def test_workers_count_together_and_a_new_model_starts_again(visitor_model: Mode
 
         for start in range(0, 1_200, 30):
             ask(port, "/predict", rows[start : start + 30])
+        with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:  # one worker sees the rows of both
+
+            def report() -> dict[str, Any]:
+                connection.request("GET", "/drift")
+                document: dict[str, Any] = json.load(connection.getresponse())
+                return document
+
+            wait_until(lambda: report()["n_rows"] == 1_200)
+            assert known(report()) == expected(visitor_model, frame)
         wait_for(1_200)
-        assert known(ask(port, "/drift")) == expected(visitor_model, frame)
         killed, version = children_of(process)[0], ask(port, "/drift")["version"]
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: killed not in children_of(process))
