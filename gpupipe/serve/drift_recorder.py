@@ -60,7 +60,7 @@ class DriftRecorder:
         outputs : sequence of list
             The values of each output.
         """
-        # Bytes and flat lists, since objects that live longer than their request cost a garbage collection each 700.
+        # Bytes and flat lists: the garbage collector scans each container that outlives its request several times.
         self._records.append(cells.records.tobytes())
         for values, position in zip(self._scores, self._counter.positions, strict=True):
             values += outputs[position]
