@@ -79,7 +79,7 @@ class RowCellCounter:
     Raises
     ------
     ValueError
-        If a column has cells of another form than its values.
+        If a column has cells of another form than its values, or a score is not an output.
     """
 
     def __init__(
@@ -91,6 +91,8 @@ class RowCellCounter:
         by_table: EncodeByTable = refuse_type,
     ) -> None:
         self.columns, self.scores = tuple(columns), tuple(scores)
+        if unknown := [each.name for each in scores if each.name not in outputs]:
+            raise ValueError(f"score {unknown[0]!r:.40} is not an output of the model")
         places = layout(encoder.schema)
         texts = [column for column in columns if column.form == "presence"]
         encoded = counted_columns([column for column in columns if column.form != "presence"], encoder.schema)

@@ -47,7 +47,8 @@ class DriftRecorder:
         self._steps: Iterator[None] | None = None  # of the rows that are being counted
         self._turn: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
-        window.open(int(version, 16) or 1)
+        self._model = int(version, 16) or 1
+        window.open(self._model)
 
     def add(self, cells: RowCells, rows: Sequence[Row], outputs: Sequence[list[Any]]) -> None:
         """Add predicted rows; they are counted later.
@@ -83,7 +84,7 @@ class DriftRecorder:
         while self._has_rows:
             self._step()
             yield
-        return (yield from self._reference.report_steps(*self._window.total(self._counter.n_cells)))
+        return (yield from self._reference.report_steps(*self._window.total(self._model, self._counter.n_cells)))
 
     @property
     def _has_rows(self) -> bool:
@@ -125,7 +126,7 @@ class DriftRecorder:
             part = whole[start : start + height]
             cells = np.zeros(self._counter.n_cells, np.int64)
             yield from self._counter.count_steps(part, cells)
-            self._window.add(len(part.records), cells, self._max_rows)
+            self._window.add(self._model, len(part.records), cells, self._max_rows)
 
     def _clear(self) -> None:
         """Begin new lists of waiting rows."""

@@ -20,7 +20,6 @@ _MODEL, _TURNS, _ROWS = 0, 1, 3  # positions in a region: the model, then the tu
 _CELLS = 8
 _REGION_VALUES = (_CELLS + 2 * MOST_CELLS + _PAGE_VALUES - 1) // _PAGE_VALUES * _PAGE_VALUES
 _UNUSED = -2  # turn of a set without counts; turn 0 has -1 before it
-_HALF = 2
 
 
 def window_bytes(n_workers: int) -> int:
@@ -60,17 +59,20 @@ class DriftWindow:
             own[_TURNS : _TURNS + 2] = _UNUSED
             own[_MODEL] = model
 
-    def add(self, n_rows: int, cells: Array, max_rows: int) -> None:
-        """Add counted rows of this worker.
+    def add(self, model: int, n_rows: int, cells: Array, max_rows: int) -> None:
+        """Add counted rows of this worker; those of a model that it no longer counts for are dropped.
 
         Parameters
         ----------
+        model : int
         n_rows : int
         cells : array of int64, shape (n_cells,)
         max_rows : int
             The largest number of rows of the window.
         """
         own, turn = self._own, int(self._turn[0])
+        if own[_MODEL] != model:
+            return
         at = turn % 2
         counts = self._counts(own, at, len(cells))
         if own[_TURNS + at] != turn:
@@ -80,14 +82,14 @@ class DriftWindow:
             own[_TURNS + at] = turn
         counts += cells
         own[_ROWS + at] += n_rows
-        if _HALF * sum(int(region[_ROWS + at]) for region, _ in self._sets(int(own[_MODEL]), (turn,))) >= max_rows:
+        if 2 * sum(int(region[_ROWS + at]) for region, _ in self._sets(model, (turn,))) >= max_rows:
             self._turn[0] = turn + 1  # workers that notice at the same time write the same number
 
-    def total(self, n_cells: int) -> tuple[int, Array]:
-        """Return the number of rows in the window, and the counts of its cells, int64, shape (n_cells,)."""
+    def total(self, model: int, n_cells: int) -> tuple[int, Array]:
+        """Return the number of rows of a model in the window, and their counts, int64, shape (n_cells,)."""
         turn = int(self._turn[0])
         n_rows, cells = 0, np.zeros(n_cells, np.int64)
-        for region, at in self._sets(int(self._own[_MODEL]), (turn - 1, turn)):
+        for region, at in self._sets(model, (turn - 1, turn)):
             n_rows += int(region[_ROWS + at])
             cells += self._counts(region, at, n_cells)
         return n_rows, cells

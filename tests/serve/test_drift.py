@@ -191,11 +191,11 @@ def test_the_window_has_the_last_rows_of_all_workers(added: list[tuple[int, int,
     for worker, n_rows, cell in added:
         counts = np.zeros(4, np.int64)
         counts[cell] = n_rows
-        windows[worker].add(n_rows, counts, max_rows)
+        windows[worker].add(7, n_rows, counts, max_rows)
         last.append((n_rows, cell))
-        n_rows, cells = windows[0].total(4)
+        n_rows, cells = windows[0].total(7, 4)
         for window in windows:
-            assert window.total(4)[1].tolist() == cells.tolist() and cells.sum() == n_rows
+            assert window.total(7, 4)[1].tolist() == cells.tolist() and cells.sum() == n_rows
         while sum(n for n, _ in last) > n_rows:
             last.popleft()
         newest = np.bincount([cell for _, cell in last], [n for n, _ in last], minlength=4)
@@ -203,9 +203,10 @@ def test_the_window_has_the_last_rows_of_all_workers(added: list[tuple[int, int,
         assert n_rows < max_rows + 2 * 40
         assert len(last) == len(added[: len(last)]) or n_rows >= max_rows / 2
     windows[0].open(8)
-    assert windows[0].total(4)[0] == 0
+    windows[0].add(7, 1, np.ones(4, np.int64), max_rows)  # a request that began before the reload
+    assert windows[1].total(8, 4)[0] == 0
     windows[1].open(7)
-    assert windows[1].total(4)[0] == sum(n for n, _ in last) - counted_by(0, added, len(last))
+    assert windows[1].total(7, 4)[0] == sum(n for n, _ in last) - counted_by(0, added, len(last))
 
 
 def counted_by(worker: int, added: list[tuple[int, int, int]], n_last: int) -> int:
