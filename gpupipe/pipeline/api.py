@@ -253,7 +253,7 @@ class Pipeline(FeatureAccess):
             The run directory to write. Default: a new one in the ``output`` folder of the configuration (``runs/``).
         quiet : bool, optional
             Show no progress. Default: progress is shown in interactive sessions (notebooks and Python's prompt).
-        data : frame, dict of columns, str, Path or list of paths, optional
+        data : frame, dict of sequences, str, Path or list of paths, optional
             Rows to train on instead of the configuration's source. All other settings apply to them.
         tables : dict of str to the same, optional
             Further tables instead of the configuration's, by name.
