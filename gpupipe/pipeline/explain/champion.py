@@ -29,7 +29,7 @@ from gpupipe.typing import Array, HostArray
 
 MOST_ROWS, FIRST_ROWS = 500, 32  # of trees and linear models; trees compute 32 rows at once
 MOST_ROWS_SAMPLED = 100  # of other models, which need thousands of predictions for each row
-LIMIT_SECONDS = 2.0
+LIMIT_SECONDS = 1.0
 
 
 def explain_champion(
@@ -37,7 +37,7 @@ def explain_champion(
 ) -> list[TargetContributions]:
     """Return the contributions to predictions of the exported model, for each target; none without predictions.
 
-    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in a few seconds. A model that
+    At most `MOST_ROWS` of the explained rows are used, as many as can be explained in about a second. A model that
     cannot be explained gets a warning, and the run continues without contributions.
     """
     if explained is None or job.goal.task in UNEXPLAINED:
