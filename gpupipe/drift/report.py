@@ -188,6 +188,19 @@ class DriftReport:
         False if all columns weigh the same because the run measured no importances.
     notes : tuple of str
     model : ReferenceModel
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from gpupipe import Pipeline
+    >>> frame = pd.DataFrame({"age": [i % 60 for i in range(1000)], "left": [i % 60 > 30 for i in range(1000)]})
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = Pipeline(frame, target="left", models=["logistic_regression"]).run(f"{folder.name}/run", quiet=True)
+    >>> report = run.model.drift(frame[["age"]] + 20)
+    >>> report.severity, [column.name for column in report.drifted], report.reaches("moderate")
+    ('high', ['age'], True)
+    >>> folder.cleanup()
     """
 
     severity: Severity

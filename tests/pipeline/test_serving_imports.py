@@ -139,7 +139,9 @@ def test_rows_are_predicted_without_the_libraries_of_training(run: Run) -> None:
 def test_rows_are_compared_without_the_libraries_of_training(run: Run) -> None:
     rows = [{name: None for name in run.model.inputs} | {"tenure": i % 5, "City": f"town {i % 7}"} for i in range(90)]
     frame = pd.DataFrame(rows).astype({"signup_ts": "datetime64[us]"})
-    assert execute(DRIFT, str(run.path), json.dumps(rows)) == json.loads(json.dumps(run.model.drift(frame).to_json()))
+    found, expected = execute(DRIFT, str(run.path), json.dumps(rows)), run.model.drift(frame).to_json()
+    del found["reference_model"], expected["reference_model"]  # a server describes its model elsewhere
+    assert found == json.loads(json.dumps(expected))
 
 
 def test_rows_are_explained_without_the_libraries_of_training(run: Run) -> None:

@@ -36,13 +36,13 @@ class ColumnShares:
 
     @staticmethod
     def of(features: FittedFeatures, *, by_table: bool = True) -> ColumnShares:
-        """Return the folding of the matrix of `features`.
+        """Return the shares of the input columns in the matrix of `features`.
 
         Unless `by_table`, each column that is derived from further tables or from other rows has its own name.
         """
         sources = [_sources(features, feature.inputs, by_table) or (feature.name,) for feature in features.features]
-        columns = {name: None for name in features.inputs if any(name in own for own in sources)}
-        columns |= dict.fromkeys(name for own in sources for name in own)
+        used = dict.fromkeys(name for own in sources for name in own)
+        columns = {name: None for name in features.inputs if name in used} | used
         place = {name: i for i, name in enumerate(columns)}
         shares = np.zeros((len(sources), len(columns)))
         for i, own in enumerate(sources):

@@ -26,7 +26,10 @@ def model_kind(runs: Path) -> InputKind:
 def _bases(runs: Path) -> Iterator[SoundBase]:
     table = written("parquet")["snappy.parquet"]
     for label in MODELS:
-        parts = {f"model/{path.name}": path.read_bytes() for path in sorted((runs / label / "model").iterdir())}
+        folder = runs / label / "model"
+        parts = {
+            f"model/{path.name}": path.read_bytes() for path in sorted(folder.iterdir()) if path.name != manifest.CARD
+        }
         for name in parts:
             files = {**parts, "t.parquet": table}
             yield SoundBase(f"{label} {name}", files, name, _uses(REFUSED))

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 import gpupipe
 from gpupipe.artifact import manifest
+from gpupipe.artifact.manifest import CARD
 from gpupipe.config import parse_config
 from gpupipe.models import MODELS, FitContext, FittedModel, fit
 from gpupipe.models.fitted.ensemble import EnsembleMember, FittedEnsemble
@@ -196,5 +197,5 @@ def _without_onnx(asked: bool) -> AbstractContextManager[Any]:
 
 
 def files_of(folder: Path) -> Files:
-    """Return the files of a model directory under their paths in a case."""
-    return {f"model/{path.name}": path.read_bytes() for path in sorted(folder.iterdir())}
+    """Return the files of a model directory under their paths in a case, without the model card, which is not read."""
+    return {f"model/{path.name}": path.read_bytes() for path in sorted(folder.iterdir()) if path.name != CARD}
