@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpupipe.cli.options import allow_code_option, device_option
+from gpupipe.cli.options import (
+    allow_code_option,
+    device_option,
+    parse_tables,
+    require_date,
+    table_option,
+)
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
 from gpupipe.errors import ConfigError, DataError
 
@@ -40,9 +46,7 @@ if TYPE_CHECKING:
     help="Write the monitor page: one HTML file with the verdict, its reasons, and each column over time.",
 )
 @source_option
-@click.option(
-    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
-)
+@table_option
 @click.option("--as-of", metavar="DATE", help="Compute features as of this date instead of the training cut-offs.")
 @device_option
 @click.option(
@@ -89,9 +93,10 @@ def command(
 
         adjust = partial(parse_source_options, source_options)
         adjust(TableSource(path=data))  # report invalid options before the model is loaded
+        require_date(as_of)
         if by is not None:
             parse_by(by)
-        further = dict(map(_named, tables))
+        further = parse_tables(tables)
         if html is not None:
             _require_page(html, model, data, further)
         if cluster is None:
@@ -131,10 +136,3 @@ def _require_page(html: Path, model: Path, data: str, tables: dict[str, str]) ->
 
 def _log(quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else (lambda text: click.echo(text, err=True))
-
-
-def _named(table: str) -> tuple[str, str]:
-    name, equals, path = table.partition("=")
-    if not (name and equals and path):
-        raise click.BadParameter(f"expected NAME=FILE, got {table!r}", param_hint="--table")
-    return name, path

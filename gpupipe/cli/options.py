@@ -52,6 +52,30 @@ limit_option = click.option(
     "rows, 120 s plus 2 ms per row.",
 )
 
+id_option = click.option(
+    "--id",
+    "ids",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
+    "training data.",
+)
+no_id_option = click.option("--no-id", is_flag=True, help="Copy no identifiers.")
+keep_option = click.option(
+    "--keep",
+    metavar="COLUMNS",
+    multiple=True,
+    help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
+)
+table_option = click.option(
+    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
+)
+safe_csv_option = click.option(
+    "--safe-csv",
+    is_flag=True,
+    help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
+)
+
 
 def parse_limits(options: Sequence[str], untrusted: bool) -> dict[str, str | float] | None:
     """Parse ``--limit memory=4GiB --limit time=5min`` to limits by name; None without ``--untrusted``.

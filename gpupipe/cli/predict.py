@@ -11,10 +11,15 @@ import click
 from gpupipe.cli.options import (
     allow_code_option,
     device_option,
+    id_option,
+    keep_option,
     limit_option,
+    no_id_option,
     parse_limits,
     parse_tables,
     require_date,
+    safe_csv_option,
+    table_option,
     untrusted_option,
 )
 from gpupipe.cli.source_options import parse_source_options, rewrite_terms, source_option, use_command_line_terms
@@ -34,21 +39,9 @@ if TYPE_CHECKING:
     required=True,
     help="The .csv or .parquet file to write; with --cluster, a new folder of Parquet files.",
 )
-@click.option(
-    "--id",
-    "ids",
-    metavar="COLUMN",
-    multiple=True,
-    help="Copy this identifier column to the front of the output. Repeatable. Default: the identifiers in the "
-    "training data.",
-)
-@click.option("--no-id", is_flag=True, help="Copy no identifiers.")
-@click.option(
-    "--keep",
-    metavar="COLUMNS",
-    multiple=True,
-    help='Copy further columns unchanged: names and globs, such as "plan,signup_*". Repeatable.',
-)
+@id_option
+@no_id_option
+@keep_option
 @click.option(
     "--explain",
     metavar="K",
@@ -66,14 +59,8 @@ if TYPE_CHECKING:
     "with the reason. null: score them with the invalid cells missing. reject and null add the column `row`, the "
     "position in INPUT, counted from 0.",
 )
-@click.option(
-    "--table", "tables", metavar="NAME=FILE", multiple=True, help="A further table of the model, by name. Repeatable."
-)
-@click.option(
-    "--safe-csv",
-    is_flag=True,
-    help="Prefix texts and column names of a CSV output that a spreadsheet would run as a formula with an apostrophe.",
-)
+@table_option
+@safe_csv_option
 @click.option(
     "--as-of", metavar="DATE", help="Score as of this date, such as 2024-06-30, instead of the training cut-offs."
 )

@@ -1,7 +1,7 @@
 """Counts of the rows that a worker predicts, off the path of the requests.
 
 Predicted rows wait until some hundred can be counted at once, and are counted between the turns of the event loop, a
-few columns at a time. There is no thread: it would hold the interpreter lock for longer than these columns take.
+few columns at a time. A thread would hold the interpreter lock for longer than these columns take.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Explanation:
         Raises
         ------
         KeyError
-            If there is no such output.
+            If `output` is not one of `outputs`.
         """
         import pandas as pd
 

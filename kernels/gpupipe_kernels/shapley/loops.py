@@ -136,17 +136,12 @@ def add_values(
         Memory; see `gpupipe_kernels.shapley.values.TreeShapley`.
     phi : array of float64, shape (ceil(n / n_lanes), n_outputs, n_players, n_lanes)
     """
-    for lane in range(follows.shape[1]):
-        follows[0, lane] = 1.0
     for group in range(phi.shape[0]):
         _fill_tables(X, group * tables.shape[1], words, tables[group])
     for tree in range(trees.shape[0]):
         n_points = orders[tree]
         own_points, own_weights = points[n_points, :n_points], weights[n_points, :n_points]
         for group in range(phi.shape[0]):
-            for q in range(n_points):
-                for lane in range(follows.shape[1]):
-                    factors[0, q, lane] = 1.0
             top = int64(0)
             for at in range(starts[tree], starts[tree + 1]):
                 step = steps[at]
@@ -207,17 +202,12 @@ def add_interactions(
         Memory, initially 0: the number of edges below that replace the factor of an edge.
     phi : array of float64, shape (ceil(n / n_lanes), n_outputs, n_players, n_players, n_lanes)
     """
-    for lane in range(follows.shape[1]):
-        follows[0, lane] = 1.0
     for group in range(phi.shape[0]):
         _fill_tables(X, group * tables.shape[1], words, tables[group])
     for tree in range(trees.shape[0]):
         n_points = orders[tree]
         own_points, own_weights = points[n_points, :n_points], weights[n_points, :n_points]
         for group in range(phi.shape[0]):
-            for q in range(n_points):
-                for lane in range(follows.shape[1]):
-                    factors[0, q, lane] = 1.0
             top = int64(0)
             for at in range(starts[tree], starts[tree + 1]):
                 step = steps[at]

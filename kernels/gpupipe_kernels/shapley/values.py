@@ -94,8 +94,8 @@ class TreeShapley:
         memory = (
             np.empty((n_groups, lanes, packed.width), np.int32),  # numbers that nodes compare
             np.empty((deepest, lanes), np.int32),  # the side of each row at each node of a path
-            np.ones((deepest, lanes)),  # whether each row follows the splits of a player
-            np.ones((deepest, n_points, lanes)),  # products of factors
+            np.ones((deepest, lanes)),  # whether each row follows the splits of a player; 1 at roots, which have none
+            np.ones((deepest, n_points, lanes)),  # products of factors; 1 at roots
             np.zeros((deepest, m, n_points, lanes)),  # sums over the leaves below
             np.zeros((deepest, n_points, N_NUMBERS)),  # numbers of edges
             np.zeros(deepest, np.int64),  # the steps of a path
