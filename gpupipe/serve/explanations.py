@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import numpy as np
 
 from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
-from gpupipe.pipeline.explain.outputs import UNEXPLAINED
+from gpupipe.pipeline.explain.outputs import UNEXPLAINED, margin_places
 from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.serve.coalescer import Columns
 from gpupipe.serve.problems import RequestProblem
@@ -116,37 +116,30 @@ def explanation_columns(
     """
     values = found.values.reshape(len(found), len(found.columns), -1)
     base = np.reshape(found.base, -1)
-    explained, start = {}, 0
-    for output in explained_outputs(model):
-        labels, margins, n_margins = _labels_and_margins(output, columns, found.outputs[start:], len(rows))
-        positions = start + margins
-        own = values[np.arange(len(rows)), :, positions]
+    outputs, places = explained_outputs(model), margin_places(model.scorer.goal, found.outputs)
+    if model.scorer.goal.quantiles:  # each is an output
+        places = [(place,) for place in places[0]]
+    explained = {}
+    for output, own in zip(outputs, places, strict=True):
+        labels, margins = _labels_and_margins(output, own, columns, len(rows))
+        contributions = values[np.arange(len(rows)), :, margins]
         explained[output.name] = list(
-            _described(rows, labels, own, base[positions], found.columns, found.scale, n_columns)
+            _described(rows, labels, contributions, base[margins], found.columns, found.scale, n_columns)
         )
-        start += n_margins
     return explained
 
 
 def _labels_and_margins(
-    output: ExplainedOutput, columns: Columns, names: Sequence[str], n_rows: int
-) -> tuple[Sequence[Any], HostArray, int]:
-    """Return the label and the position of the margin of each row, and the number of margins of an output.
-
-    `names` are those of the margins from the first one of this output.
-    """
+    output: ExplainedOutput, places: tuple[int, ...], columns: Columns, n_rows: int
+) -> tuple[Sequence[Any], HostArray]:
+    """Return the label and the position of the margin of each row; `places` are those of the classes of an output."""
     goal = output.goal
     if goal.task != "multiclass":
         label = goal.labels[1] if goal.task == "binary" else None
-        return [label] * n_rows, np.zeros(n_rows, np.int64), 1
-    # A margin of one of several targets has the name of its target; a class that never occurred has no margin.
-    prefix = "" if names[0] in {str(label) for label in goal.labels} else f"{goal.target}_"
-    place: dict[str, int] = {}
-    for label in goal.labels:
-        if len(place) < len(names) and names[len(place)] == f"{prefix}{label}":
-            place[str(label)] = len(place)
+        return [label] * n_rows, np.full(n_rows, places[0])
+    place = dict(zip(map(str, goal.labels), places, strict=True))
     predicted = columns[output.prediction]
-    return predicted, np.array([place[str(label)] for label in predicted], np.int64), len(place)
+    return predicted, np.array([place[str(label)] for label in predicted], np.int64)
 
 
 def _described(

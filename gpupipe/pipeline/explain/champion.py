@@ -15,7 +15,7 @@ from gpupipe.models.progress import ProgressReport
 from gpupipe.pipeline.explain.column_shares import ColumnShares
 from gpupipe.pipeline.explain.compute import ModelExplainer, margin_classes
 from gpupipe.pipeline.explain.explanation import Explanation, join_explanations
-from gpupipe.pipeline.explain.outputs import UNEXPLAINED
+from gpupipe.pipeline.explain.outputs import UNEXPLAINED, middle_quantile
 from gpupipe.pipeline.explanation import ExplainedRows
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.job import Job
@@ -162,11 +162,6 @@ def _floats(values: Sequence[Any]) -> list[float]:
 
 def _level_text(value: Any) -> str | None:
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def middle_quantile(goal: Goal) -> int:
-    """Return the position of the level nearest to the median."""
-    return int(np.abs(np.asarray(goal.quantiles) - 0.5).argmin())
 
 
 def margin_labels(goal: Goal, classes: Sequence[int]) -> tuple[str, ...]:

@@ -48,6 +48,43 @@ def margin_names(goal: Goal, classes: Sequence[Sequence[int]] | None = None) -> 
     return tuple(names)
 
 
+def margin_places(goal: Goal, outputs: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Return the positions of the margins of each target: one for each class code, -1 for a class without a margin.
+
+    Numbers and two classes have one position, quantiles one per level.
+
+    Parameters
+    ----------
+    goal : Goal
+    outputs : tuple of str
+        From `margin_names`.
+
+    Examples
+    --------
+    >>> margin_places(Goal("multiclass", "size", ("L", "M", "S")), ("L", "S"))  # M never occurred in training
+    [(0, -1, 1)]
+    """
+    if goal.quantiles:
+        return [tuple(range(len(outputs)))]
+    places, start = [], 0
+    for own in goal.each:
+        alone = [""] if not goal.targets else [own.target or ""]
+        names = margin_names(own) if own.task == "multiclass" else alone
+        prefix = f"{own.target}_" if own.task == "multiclass" and goal.targets else ""
+        found = []
+        for name in names:
+            has_margin = (start < len(outputs) and outputs[start] == prefix + name) or not outputs
+            found.append(start if has_margin else -1)
+            start += has_margin
+        places.append(tuple(found))
+    return places
+
+
+def middle_quantile(goal: Goal) -> int:
+    """Return the position of the level nearest to the median."""
+    return min(range(len(goal.quantiles)), key=lambda i: abs(goal.quantiles[i] - 0.5))
+
+
 def reason_names(goal: Goal, n: int) -> list[str]:
     """Return the names of the output columns of the `n` strongest contributions, at most 100."""
     kinds = ("", "_value", "_contribution")

@@ -15,6 +15,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.metrics.predictions import predicted_labels
 from gpupipe.models import Prediction
 from gpupipe.pipeline.explain.explanation import Explanation, strongest_columns
+from gpupipe.pipeline.explain.outputs import margin_places, middle_quantile
 from gpupipe.pipeline.goal import Goal, output_of_target
 from gpupipe.typing import HostArray
 
@@ -67,11 +68,14 @@ def reason_table(
     contributions to the predicted class count, and of quantiles those to the one nearest to the median.
     """
     if not goal.targets:
-        return pa.table(dict(_reasons(found.columns, _of_prediction(found, prediction, goal, decision), n, rows)))
+        (places,) = margin_places(goal, found.outputs)
+        return pa.table(
+            dict(_reasons(found.columns, _of_prediction(found, places, prediction, goal, decision), n, rows))
+        )
     table: dict[str, Any] = {}
-    for own, part, decided in zip(goal.targets, prediction.parts, decision.targets, strict=True):
-        values = _of_prediction(found, part, own, decided, f"{own.target}_" if own.task == "multiclass" else own.target)
-        named = _reasons(found.columns, values, n, rows)
+    each = zip(goal.targets, prediction.parts, decision.targets, margin_places(goal, found.outputs), strict=True)
+    for own, part, decided, places in each:
+        named = _reasons(found.columns, _of_prediction(found, places, part, own, decided), n, rows)
         table |= {output_of_target(name, own): column for name, column in named}
     return pa.table(table)
 
@@ -103,29 +107,20 @@ def _texts(rows: pa.Table, name: str) -> pa.Array | pa.Scalar:
 
 
 def _of_prediction(
-    found: Explanation, prediction: Prediction, goal: Goal, decision: Decision, output: str | None = None
+    found: Explanation, places: tuple[int, ...], prediction: Prediction, goal: Goal, decision: Decision
 ) -> HostArray:
     """Return the contributions to the predicted class, the middle quantile, or a single margin, shape (n, n_columns).
 
-    `output` is the output of one of several targets, or what the outputs of its classes start with.
+    `places` are the positions of the margins of one target; see `margin_places`.
     """
     if not found.outputs:
         return found.values
-    if goal.quantiles:
-        middle = int(np.argmin(np.abs(np.array(goal.quantiles) - 0.5)))
-        return found.values[:, :, middle]
     if goal.task != "multiclass":
-        return found.values[:, :, found.outputs.index(output or "")]
+        return found.values[:, :, places[middle_quantile(goal) if goal.quantiles else 0]]
     assert prediction.probability is not None
-    labels = np.asarray(predicted_labels(goal.task, prediction.probability, decision.threshold))
-    place = np.array([_place(found.outputs, f"{output or ''}{label}") for label in goal.labels])
-    rows = np.arange(len(labels))
-    values: HostArray = found.values[rows, :, place[labels]]
+    codes = np.asarray(predicted_labels(goal.task, prediction.probability, decision.threshold))
+    values: HostArray = found.values[np.arange(len(codes)), :, np.array(places)[codes]]
     return values
-
-
-def _place(outputs: Sequence[str], name: str) -> int:
-    return outputs.index(name) if name in outputs else 0  # a class without training rows is never predicted
 
 
 def _each_output(found: Explanation) -> Iterator[tuple[str, HostArray, float, HostArray | None]]:
