@@ -35,7 +35,7 @@ extensions = [
 ]
 
 # Sources
-exclude_patterns = ["_ext", "gallery", "**/README.rst", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_ext", "gallery", "plugin_template", "**/README.rst", "**/GALLERY_HEADER.rst"]
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True

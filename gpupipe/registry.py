@@ -1,6 +1,7 @@
 """Registry of named parts: feature ops, models, readers, metrics.
 
-A part registers itself with a decorator. The registry names the modules that do so; there is no discovery.
+A part of gpupipe registers itself with a decorator, and the registry names the modules that do so. Names that it does
+not have are looked up among the plug-ins of installed packages: see `gpupipe.entry_points`.
 
 >>> shapes = Registry("shape")
 >>> @shapes.register("circle")
@@ -16,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from gpupipe.entry_points import InstalledPlugin, choose_plugin, installed_plugins
 from gpupipe.errors import ConfigError, did_you_mean
 
 Part = TypeVar("Part")
@@ -33,11 +35,23 @@ class Registry(Generic[Part]):
     modules : sequence of str
         Modules that register parts. They are imported by the first look-up: a process that predicts with a finished
         model needs none of them.
+    group : str
+        Group of the entry points of plug-ins; empty if there are none of this kind.
+    adapt : callable, optional
+        Returns the part for a plug-in and its object; raises TypeError with what was expected, as a noun.
     """
 
-    def __init__(self, kind: str, modules: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        modules: Sequence[str] = (),
+        group: str = "",
+        adapt: Callable[[InstalledPlugin, Any], Part] | None = None,
+    ) -> None:
         self.kind = kind
+        self._group, self._adapt = group, adapt
         self._parts: dict[str, Part] = {}
+        self._plugins: dict[str, InstalledPlugin] = {}
         self._modules = tuple(modules)
         self._is_complete = not modules
         self._lock = RLock()
@@ -54,30 +68,78 @@ class Registry(Generic[Part]):
         return decorate
 
     def get(self, name: str) -> Part:
-        """Return the part registered as `name`.
+        """Return the part registered as `name`, or the plug-in of that name.
 
         Raises
         ------
         ConfigError
-            If there is none; the message suggests the closest name.
+            If there is none; the message suggests the closest name. Also if a plug-in cannot be loaded.
         """
         parts = self._complete()
+        if name not in parts and (plugin := choose_plugin(self._group, name)) is not None:
+            self._load(plugin)
         try:
             return parts[name]
         except KeyError:
-            hint = did_you_mean(name, parts) or f"one of {', '.join(parts)}"
+            known = self.known_names()
+            hint = did_you_mean(name, known) or f"one of {', '.join(known)}"
             raise ConfigError(f"unknown {self.kind} {name!r}", fix=hint) from None
 
     def names(self) -> tuple[str, ...]:
-        """Return the names, in order."""
+        """Return the names in order: those of gpupipe, then those of plug-ins that were used in this process."""
         return tuple(self._complete())
 
+    def builtin_names(self) -> tuple[str, ...]:
+        """Return the names of gpupipe, without plug-ins."""
+        return tuple(name for name in self._complete() if name not in self._plugins)
+
+    def known_names(self) -> tuple[str, ...]:
+        """Return the names of gpupipe and those of all installed plug-ins."""
+        return tuple(dict.fromkeys([*self._complete(), *installed_plugins(self._group)]))
+
     def items(self) -> Iterator[tuple[str, Part]]:
-        """Iterate over (name, part) pairs, in order."""
-        return iter(self._complete().items())
+        """Iterate over (name, part) pairs, in the order of `names`."""
+        return iter(tuple(self._complete().items()))
+
+    def name_of(self, part: Part) -> str:
+        """Return the name of a registered part, or of a plug-in that was imported from its package directly.
+
+        Raises
+        ------
+        ConfigError
+            If it is neither.
+        """
+        for name, other in self.items():
+            if other is part:
+                return name
+        own = getattr(part, "__name__", "")
+        for name, plugins in installed_plugins(self._group).items():
+            if plugins[0].entry_point.attr == own and self.get(name) is part:
+                return name
+        raise ConfigError(
+            f"{own} is not a registered {self.kind}",
+            fix=f"declare an entry point of the group {self._group} in its package, and install the package",
+        )
+
+    def plugin(self, name: str) -> InstalledPlugin | None:
+        """Return the plug-in that `get` has loaded as `name`; None for a part of gpupipe."""
+        return self._plugins.get(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._complete()
+        return name in self._complete() or (isinstance(name, str) and name in installed_plugins(self._group))
+
+    def _load(self, plugin: InstalledPlugin) -> None:
+        assert self._adapt is not None
+        if not plugin.name.isidentifier():
+            raise plugin.error("has an invalid name: expected letters, digits and _")
+        found = plugin.load()
+        try:
+            part = self._adapt(plugin, found)
+        except TypeError as error:
+            raise plugin.error(f"has the wrong type: expected {error}; found {found!r:.80}") from None
+        with self._lock:
+            self._parts.setdefault(plugin.name, part)
+            self._plugins.setdefault(plugin.name, plugin)
 
     def _complete(self) -> dict[str, Part]:
         """Return the parts, after importing the modules that register them."""

@@ -29,14 +29,22 @@ from gpupipe.pipeline.data_check import check_data
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-GENERATED = {"reference", "gallery", "auto_gallery", "changelog.md", "contributing.md", "security.md"}
+GENERATED = {
+    "reference",
+    "gallery",
+    "auto_gallery",
+    "plugin_template",
+    "changelog.md",
+    "contributing.md",
+    "security.md",
+}
 PAGES = {
     str(path.relative_to(DOCS)): path
     for path in sorted(DOCS.rglob("*.md"))
     if path.relative_to(DOCS).parts[0] not in GENERATED
 }
 EXCERPTS = [ROOT / "README.md", *filter(Path.exists, [PAGES.pop("index.md", DOCS / "index.md")])]
-LANGUAGES = {"python", "yaml", "console", "text", "{include}", "{image}", "{toctree}"}
+LANGUAGES = {"python", "yaml", "console", "text", "{include}", "{image}", "{literalinclude}", "{toctree}"}
 ONLY_COMPILED = {
     "guide/clusters.md": "SLURM and Kubernetes",
     "guide/kernels.md": "tests/kernels/test_guide.py runs it",

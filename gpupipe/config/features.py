@@ -48,7 +48,7 @@ def write_op(op: FeatureOp) -> dict[str, Any]:
 
 def op_name(op: FeatureOp) -> str:
     """Return the name of an op in a configuration."""
-    return next(name for name, part in OPS.items() if part is type(op))
+    return OPS.name_of(type(op))
 
 
 # `gpupipe.config.schema` replaces the bare object with the forms of every op.

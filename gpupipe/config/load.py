@@ -271,7 +271,7 @@ def known_words() -> frozenset[str]:
     >>> {"median", "stratify", "xgboost", "roc_auc"} - known_words()
     {'stratify'}
     """
-    words = {name for registry in (OPS, MODELS, METRICS) for name in registry.names()}
+    words = {name for registry in (OPS, MODELS, METRICS) for name in registry.known_names()}
     waiting: list[Any] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
     seen = set()
     while waiting:

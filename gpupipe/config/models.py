@@ -39,7 +39,7 @@ class ModelEntry(Settings):
     @classmethod
     def _label_is_the_name_unless_stated(cls, entry: Any) -> Any:
         if isinstance(entry, ModelSettings):  # from Python
-            name = next(name for name, part in MODELS.items() if part is type(entry))
+            name = MODELS.name_of(type(entry))
             return {"name": name, "as": name, "params": entry}
         if isinstance(entry, dict) and not entry.get("as"):
             return {**entry, "as": entry.get("name", "")}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from gpupipe.errors import did_you_mean
+from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
 
@@ -20,10 +20,20 @@ Location = tuple[int | str, ...]
 
 
 def find_part(registry: Registry[type[Part]], name: str) -> type[Part]:
-    """Return the part registered as `name`, or raise a pydantic error that suggests the closest name."""
+    """Return the part registered as `name`, or the plug-in of that name.
+
+    Raises
+    ------
+    PydanticCustomError
+        If there is none, with the closest name, or if the plug-in cannot be loaded.
+    """
     if name in registry:
-        return registry.get(name)
-    hint = did_you_mean(name, registry.names()) or f"expected one of {', '.join(registry.names())}"
+        try:
+            return registry.get(name)
+        except ConfigError as error:
+            raise PydanticCustomError("unknown_part", "{what}; {fix}", {"what": error.what, "fix": error.fix}) from None
+    known = registry.known_names()
+    hint = did_you_mean(name, known) or f"expected one of {', '.join(known)}, or an installed plug-in"
     raise PydanticCustomError("unknown_part", "unknown {kind}; {hint}", {"kind": registry.kind, "hint": hint})
 
 

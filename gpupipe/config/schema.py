@@ -24,19 +24,20 @@ JsonSchema = dict[str, Any]
 
 
 def json_schema() -> JsonSchema:
-    """Return the JSON Schema (draft 2020-12) of configurations, including short forms."""
-    parts: list[type[Settings]] = [Config, *(op for _, op in OPS.items()), *(model for _, model in MODELS.items())]
+    """Return the JSON Schema (draft 2020-12) of configurations, including short forms and installed plug-ins."""
+    own_ops, own_models = ({name: registry.get(name) for name in registry.known_names()} for registry in (OPS, MODELS))
+    parts: list[type[Settings]] = [Config, *own_ops.values(), *own_models.values()]
     references, definitions = models_json_schema([(part, "validation") for part in parts], by_alias=True)
-    ops = {name: references[op, "validation"] for name, op in OPS.items()}
-    models = {name: references[model, "validation"] for name, model in MODELS.items()}
+    ops = {name: references[op, "validation"] for name, op in own_ops.items()}
+    models = {name: references[model, "validation"] for name, model in own_models.items()}
     definitions = definitions["$defs"]
     config = definitions.pop("Config")
     definitions["ModelEntry"] = _model_entry(models, definitions["ModelEntry"]["properties"]["tune"])
     del definitions[ModelSettings.__name__]  # the base class, replaced by the models
     config["properties"]["features"]["items"] = _op_item(ops)
     _offer_a_single_model(config)
-    for _, op in OPS.items():
-        _keep_summary(definitions[op.__name__])
+    for reference in ops.values():
+        _keep_summary(definitions[reference["$ref"].rpartition("/")[2]])
     config["properties"]["name"].pop("default", None)  # the default is the file's name
     for definition in definitions.values():
         _describe_fields(definition)

@@ -35,6 +35,6 @@ def fit_on_cluster(
     refused = refusal(model, X, y, context)
     if refused is None:
         return fit_cuml(model, X, y, context)
-    name = next(name for name, other in MODELS.items() if other is type(model))
+    name = MODELS.name_of(type(model))
     workers.fall_back(refused.what, f"models: {name}", refused.fix)
     return None

@@ -17,6 +17,7 @@ from gpupipe.doctor.finding import Finding, Level
 from gpupipe.doctor.gpus import cuda_findings, gpu_findings
 from gpupipe.doctor.imports import import_findings
 from gpupipe.doctor.packages import package_findings, version_findings
+from gpupipe.doctor.plugins import plugin_findings
 from gpupipe.doctor.toolkits import compiler_findings, library_findings
 from gpupipe.errors import ConfigError, DeviceError
 
@@ -44,6 +45,7 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
         *compiler_findings(installed, gpus[0]),
         *import_findings(installed, gpus[0], timeout_seconds),
         *cpu_findings(timeout_seconds),
+        *plugin_findings(timeout_seconds),
         *_auto(gpus[0], installed),
     ]
 

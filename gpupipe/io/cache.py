@@ -31,6 +31,7 @@ from gpupipe.io.cache_folder import (
 )
 from gpupipe.io.file_changes import are_unchanged
 from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.registry import FORMATS, has_reader, load_reader
 from gpupipe.io.input_files import InputFiles, data_files
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
@@ -178,7 +179,8 @@ def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None
     identities += [[secrets.token_hex(16)] for file in files if not file.shows_changes]
     settings = source.model_dump(mode="json", exclude={"cache"})
     joined = [[name, table.model_dump(mode="json")] for name, table in (tables or {}).items()]
-    versions = [TABLE_FORMAT, pa.__version__]
+    readers = {file.format for file in files if has_reader(file.format) and file.format not in FORMATS}
+    versions = [TABLE_FORMAT, pa.__version__, *(load_reader(name).plugin.to_json() for name in sorted(readers))]
     parts = {"versions": versions, "files": identities, "source": settings, "tables": joined}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from gpupipe.io.files import SourceFile, find_files
-from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.settings import TableSource
@@ -68,4 +68,4 @@ def input_files(source: TableSource) -> tuple[SourceFile, ...]:
 
 def data_files(files: Sequence[SourceFile]) -> list[SourceFile]:
     """Return the files that contain rows: without the prepare hook and generated tables."""
-    return [file for file in files if file.format in FORMATS]
+    return [file for file in files if has_reader(file.format)]

@@ -17,7 +17,7 @@ from gpupipe.backends import machine
 from gpupipe.children import Child, ChildError, ChildLimits
 from gpupipe.errors import DataError, GpupipeError, LimitError
 from gpupipe.io.files import SourceFile, mask
-from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.settings import TableSource
 
 MODULE = "gpupipe.io.isolated_reader"
@@ -50,7 +50,7 @@ def try_files(source: TableSource, files: Iterable[SourceFile]) -> None:
     settings = json.dumps(fields, sort_keys=True)
     for file in files:
         state = (settings, *file.identity)
-        if file.format in FORMATS and state not in _tried:
+        if has_reader(file.format) and state not in _tried:
             _try(settings, file)
             _tried.add(state)
 

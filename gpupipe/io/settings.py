@@ -22,12 +22,12 @@ from gpupipe.io.compute_formula import parse_formula
 from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.event_settings import Entities, GroupBy
 from gpupipe.io.filter_expression import parse_where
+from gpupipe.io.formats.choice import Format
 from gpupipe.io.formats.registry import GENERATORS
 from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn
 
-Format = Literal["auto", "csv", "parquet", "jsonl", "orc", "arrow"]
 DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
 

@@ -14,7 +14,7 @@ from gpupipe.io.chunks.scan import NoRowsError, scan_source
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names
-from gpupipe.io.formats.registry import FORMATS
+from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file, run_hook
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.input_files import input_files
@@ -123,7 +123,9 @@ def plain_arrow(table: pa.Table) -> pa.Table:
 
 def _read_rows(files: Sequence[SourceFile], source: TableSource, wanted: ColumnFilter, notes: Notes) -> pa.Table:
     """Return the rows of all files, each read as one chunk; copies only columns whose type is widened."""
-    parts = [(file, [SourceChunk(file)]) for file in files if file.format in (*FORMATS, "generator", MEMORY)]
+    parts = [
+        (file, [SourceChunk(file)]) for file in files if file.format in ("generator", MEMORY) or has_reader(file.format)
+    ]
     scan = scan_source(
         source, parts, wanted, lambda tasks: (read_chunk(chunk, source, wanted, kinds) for chunk, kinds in tasks), notes
     )

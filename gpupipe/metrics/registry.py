@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gpupipe.entry_points import METRICS as PLUGINS
+from gpupipe.metrics.plugin import adapt_metric
 from gpupipe.registry import Registry
 from gpupipe.tasks import Task
 
@@ -35,7 +37,7 @@ class Metric:
         return inspect.getdoc(self.function) or ""
 
 
-METRICS: Registry[Metric] = Registry("metric")
+METRICS: Registry[Metric] = Registry("metric", group=PLUGINS, adapt=adapt_metric)
 
 
 def metric(

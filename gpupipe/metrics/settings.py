@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from gpupipe.errors import did_you_mean
+from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.metrics.registry import METRICS
 from gpupipe.settings import Seconds, Settings
 
@@ -17,8 +17,13 @@ CalibrationMethod = Literal["none", "sigmoid", "isotonic", "temperature"]
 
 def _known(name: str) -> str:
     if name not in METRICS:
-        hint = did_you_mean(name, METRICS.names()) or f"the metrics are {', '.join(METRICS.names())}"
+        known = METRICS.known_names()
+        hint = did_you_mean(name, known) or f"expected one of {', '.join(known)}, or an installed plug-in"
         raise PydanticCustomError("unknown_part", "unknown {kind}; {hint}", {"kind": METRICS.kind, "hint": hint})
+    try:
+        METRICS.get(name)
+    except ConfigError as error:  # a plug-in that cannot be loaded
+        raise PydanticCustomError("unknown_part", "{what}; {fix}", {"what": error.what, "fix": error.fix}) from None
     return name
 
 

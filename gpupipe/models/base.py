@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import Field
 
+from gpupipe.entry_points import MODELS as PLUGINS
+from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ConfigError, did_you_mean
 from gpupipe.models.weights import code_of_label
 from gpupipe.registry import Registry
@@ -48,7 +50,18 @@ FAMILIES = (
     "neural.settings", "best", "cluster", "decomposition", "estimator",
 )  # fmt: skip
 
-MODELS: Registry[type[ModelSettings]] = Registry("model", [f"gpupipe.models.{name}" for name in FAMILIES])
+
+def _plugin_model(plugin: InstalledPlugin, found: Any) -> type[ModelSettings]:
+    from gpupipe.models.plugin import PluginModel
+
+    if not isinstance(found, type) or not issubclass(found, PluginModel):
+        raise TypeError("a subclass of gpupipe.plugins.PluginModel")
+    return found
+
+
+MODELS: Registry[type[ModelSettings]] = Registry(
+    "model", [f"gpupipe.models.{name}" for name in FAMILIES], PLUGINS, _plugin_model
+)
 
 
 class BestRound(NamedTuple):

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from gpupipe.backends.out_of_memory import is_out_of_memory
-from gpupipe.errors import ArtifactError, ConfigError, did_you_mean
-from gpupipe.models.base import MODELS, ModelSettings
-from gpupipe.models.files.scikit_learn import KINDS
-from gpupipe.models.files.skops import write_skops
-from gpupipe.models.weights import takes_no_weights
+from gpupipe.errors import ConfigError, did_you_mean
+from gpupipe.models.base import MODELS
+from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.references import split_reference
-from gpupipe.tasks import CLASSIFICATION, REGRESSION, Task
+from gpupipe.tasks import Task
 
 if TYPE_CHECKING:
-    from gpupipe.backends.base import Backend
-    from gpupipe.models.context import FitContext
     from gpupipe.tasks import View
-    from gpupipe.typing import Array
-
-FIX = "use classes of scikit-learn itself; not support vector machines, GradientBoosting or splines"
-NAME = "OwnEstimator"
-"""Placeholder for the scikit-learn class name, which is known once the file has run."""
 
 
 @MODELS.register("estimator")
-class Estimator(ModelSettings):
+class Estimator(CustomEstimator):
     """Custom scikit-learn estimator, such as ``estimator: {use: "my_models.py:make", params: {depth: 3}}``.
 
     Runs scikit-learn on the CPU only. ``make(**params)`` returns an unfitted classifier or regressor, by the task; a
@@ -46,9 +32,6 @@ class Estimator(ModelSettings):
     Estimators that hold other types are refused before training, and so are those whose fitted state cannot be checked
     (support vector machines, GradientBoosting, splines).
     """
-
-    tasks = CLASSIFICATION | REGRESSION
-    takes_seed = False  # see `_with_seed`
 
     use: str = Field(
         description="Python file and function, file.py:function; relative paths start at the configuration."
@@ -82,101 +65,17 @@ class Estimator(ModelSettings):
         """Hexadecimal SHA-256 of the file; --resume ignores models trained with another version of it."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
-    def estimator_name(self, task: Task) -> str:
-        return NAME
+    @property
+    def _source(self) -> str:
+        return f"estimator {self.use}"
 
-    def estimator_params(self, task: Task) -> dict[str, Any]:
-        return {}
-
-    def modules(self, task: Task, backend: Backend) -> tuple[str, ...]:
-        return "sklearn.base", "skops.io.exceptions"
-
-    def matrix(self, X: Array, params: Mapping[str, Any]) -> Array:
-        return X.astype("float32", order="C")  # a copy: estimators may write to their input
-
-    def require_ready(self, task: Task) -> None:
-        self._make(task, seed=0)
-
-    def build(self, context: FitContext, params: Mapping[str, Any]) -> Any:
-        return self._make(context.task, context.seed)
-
-    def train(self, estimator: Any, X: Array, y: Array | None, sample_weight: Array | None, context: FitContext) -> Any:
-        if sample_weight is not None and "sample_weight" not in signature(estimator.fit).parameters:
-            raise takes_no_weights(type(estimator).__name__)
-        with self._explained("fit"):
-            super().train(estimator, X, y, sample_weight, context)
-        if context.task in CLASSIFICATION:
-            self._require_probabilities(estimator)
-        self._check_export(estimator)
-        return estimator
-
-    def _make(self, task: Task, seed: int) -> Any:
-        """Run the file and return the unfitted estimator.
-
-        Raises
-        ------
-        ConfigError
-            If the function fails, or returns anything but an estimator that suits the task and can be exported.
-        """
+    def make_estimator(self, task: Task, seed: int, n_threads: int) -> Any:
         function = _load(*split_reference(self.use))
         with self._explained(function.__name__):
-            estimator = function(**self.params)
-        self._check_kind(estimator, task)
-        made = _with_seed(estimator, seed)
-        self._check_export(made)
-        name = type(made).__name__
-        if task not in KINDS.get(name, ()):
-            raise self._refused(f"{name} cannot be exported: gpupipe does not load one for {task}", FIX)
-        return made
+            return function(**self.params)
 
-    def _check_kind(self, estimator: Any, task: Task) -> None:
-        from sklearn.base import BaseEstimator, is_classifier, is_regressor
-
-        name = type(estimator).__name__
-        if not isinstance(estimator, BaseEstimator) or not hasattr(estimator, "fit"):
-            raise self._refused(
-                f"expected an unfitted scikit-learn estimator; the function returned {name}", "return an estimator"
-            )
-        wanted = "classifier" if task in CLASSIFICATION else "regressor"
-        if not (is_classifier if task in CLASSIFICATION else is_regressor)(estimator):
-            raise self._refused(
-                f"expected a {wanted} for the task {task}; the function returned {name}", f"return a {wanted}"
-            )
-        if task in CLASSIFICATION and not _has_default_end(estimator):
-            self._require_probabilities(estimator)
-
-    def _require_probabilities(self, estimator: Any) -> None:
-        if not hasattr(estimator, "predict_proba"):
-            raise self._refused(
-                f"{type(estimator).__name__} has no predict_proba",
-                "wrap it in sklearn.calibration.CalibratedClassifierCV",
-            )
-
-    def _check_export(self, estimator: Any) -> None:
-        """Raise ConfigError if skops cannot write the estimator, or gpupipe would refuse to load it."""
-        from skops.io.exceptions import UnsupportedTypeException
-
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                write_skops(estimator, Path(folder, "estimator.skops"), compressed=False)
-            except (ArtifactError, UnsupportedTypeException) as error:
-                what = error.what if isinstance(error, ArtifactError) else str(error)
-                raise self._refused(f"{type(estimator).__name__} cannot be exported: {what}", FIX) from None
-
-    @contextmanager
-    def _explained(self, doing: str) -> Iterator[None]:
-        """Raise errors of the user's code as ConfigError with file and line."""
-        try:
-            yield
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            raise self._refused(
-                f"{doing} failed: {type(error).__name__}: {error}", "fix the error", _line(error, self.path)
-            ) from error
-
-    def _refused(self, what: str, fix: str, where: str = "") -> ConfigError:
-        return ConfigError(f"estimator {self.use}: {what}", where=where or "models: estimator", fix=fix)
+    def _line(self, error: Exception) -> str:
+        return _line(error, self.path)
 
 
 def _require_function(path: Path, name: str) -> None:
@@ -217,19 +116,3 @@ def _line(error: Exception, path: Path) -> str:
     """Return ``path:line`` of the innermost frame of an error in that file, or the path."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path.absolute()]
     return f"{path}:{lines[-1]}" if lines else str(path)
-
-
-def _has_default_end(estimator: Any) -> bool:
-    """Return whether a stack inside leaves its final estimator, and so its methods, to be chosen in fitting."""
-    params = estimator.get_params().items()
-    return any(value is None and name.rpartition("__")[2] == "final_estimator" for name, value in params)
-
-
-def _with_seed(estimator: Any, seed: int) -> Any:
-    """Set every unset ``random_state`` of the estimator and of its parts to the seed; return the estimator."""
-    unset = {
-        name: seed
-        for name, value in estimator.get_params().items()
-        if value is None and name.rpartition("__")[2] == "random_state"
-    }
-    return estimator.set_params(**unset) if unset else estimator

@@ -15,13 +15,14 @@ from gpupipe.errors import ConfigError, DataError
 from gpupipe.models import device_training
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import FitContext, ValidationRows
+from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.early_stopping import NONE_HELD_OUT, describe_rounds, draw_validation_rows, gapless_codes
-from gpupipe.models.estimator import Estimator
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.device import HostModel, matrix_on_host
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.fitted.plugin import FittedPlugin
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
 from gpupipe.models.fitted.xgboost import FittedXGBoost
 from gpupipe.models.neural.settings import NeuralSettings
@@ -42,6 +43,7 @@ KINDS: dict[str, type[FittedModel]] = {
     **{name: FittedCatBoost for name in ("CatBoostClassifier", "CatBoostRegressor")},
     **{name: FittedLightGBM for name in ("LGBMClassifier", "LGBMRanker", "LGBMRegressor")},
     **{name: FittedLinear for name in ("LogisticRegression", "LinearRegression", "Ridge", "Lasso", "ElasticNet")},
+    "PluginEstimator": FittedPlugin,
 }
 
 MatrixT = TypeVar("MatrixT", bound=Matrix)
@@ -164,7 +166,7 @@ def load_library(model: ModelSettings, task: Task, backend: Backend) -> None:
     """
     if isinstance(model, NeuralSettings):
         from gpupipe.models.neural import fit as fitting  # noqa: F401
-    elif isinstance(model, Estimator):
+    elif isinstance(model, CustomEstimator):
         model.require_ready(task)
     else:
         backend.estimator(model.estimator_name(task), {})
@@ -306,7 +308,7 @@ def _fall_back(
     from gpupipe.backends import choose
 
     device = context.backend
-    name = next(name for name, other in MODELS.items() if other is type(model))
+    name = MODELS.name_of(type(model))
     device.fall_back(refusal.what, f"models: {name}", refusal.fix)
     on_host = rows._replace(X=matrix_on_host(rows.X, device))
     if (held := context.validation) is not None:

@@ -6,9 +6,15 @@ import inspect
 from collections.abc import Mapping
 
 import gpupipe
-from gpupipe import errors
+from gpupipe import errors, plugins
 from gpupipe_reference.markdown import code, fence, inline, page, table
 
+# Members that a plug-in implements; the other methods of these classes are internal.
+PLUGINS: dict[str, tuple[str, ...]] = {
+    "PluginOp": ("expand",),
+    "PluginModel": ("make_estimator", "to_arrays", "from_arrays"),
+    "PluginMetric": (),
+}
 GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Runs": (
         "Train and evaluate models.",
@@ -48,7 +54,7 @@ def api_pages(links: Mapping[str, str]) -> dict[str, str]:
     if missing := set(public_names()) - grouped - {error.__name__ for error in error_classes()}:
         raise ValueError(f"public names that no group of {__name__} has: {sorted(missing)}")
     pages = {f"api/{file_stem(name)}.md": _object_page(name) for name in sorted(grouped)}
-    return pages | {"api/index.md": _index_page(), "errors.md": _errors_page()}
+    return pages | {"api/plugins.md": _plugins_page(), "api/index.md": _index_page(), "errors.md": _errors_page()}
 
 
 def public_names() -> list[str]:
@@ -89,12 +95,32 @@ def _is_warning(value: type) -> bool:
     return issubclass(value, BaseException)
 
 
+def _plugins_page() -> str:
+    if sorted(PLUGINS) != sorted(plugins.__all__):
+        raise ValueError(
+            f"public names of gpupipe.plugins that {__name__} lacks: {set(plugins.__all__) ^ set(PLUGINS)}"
+        )
+    classes = [
+        f"## {code(name)}\n\n"
+        + fence(
+            f".. autoclass:: gpupipe.plugins.{name}" + (f"\n   :members: {', '.join(members)}" if members else ""),
+            "{eval-rst}",
+        )
+        for name, members in PLUGINS.items()
+    ]
+    return page("api-plugins", "gpupipe.plugins", inspect.cleandoc(plugins.__doc__ or ""), *classes)
+
+
 def _index_page() -> str:
     blocks = []
     for title, (what, names) in GROUPS.items():
         rows = [[f"[{code(f'gpupipe.{name}')}](#api-{file_stem(name)})", inline(_summary(name))] for name in names]
         blocks.append(f"## {title}\n\n{what}\n\n{table(['name', 'purpose'], rows)}")
-    entries = "\n".join(file_stem(name) for _, group in GROUPS.values() for name in group)
+    rows = [
+        [f"[{code('gpupipe.plugins')}](#api-plugins)", "Feature ops, models, readers and metrics of other packages."]
+    ]
+    blocks.append(f"## Plug-ins\n\nExtend gpupipe.\n\n{table(['name', 'purpose'], rows)}")
+    entries = "\n".join([*(file_stem(name) for _, group in GROUPS.values() for name in group), "plugins"])
     return page(
         "reference-api",
         "Python API",

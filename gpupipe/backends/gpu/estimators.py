@@ -214,6 +214,7 @@ NO_TWIN: dict[str, EstimatorRefusal] = {
     "OwnEstimator": EstimatorRefusal(
         "a custom estimator is a scikit-learn object and trains on the host", "fallback: allow"
     ),
+    "PluginEstimator": EstimatorRefusal("the estimator of a plug-in trains on the host", "fallback: allow"),
 }
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
+from gpupipe.entry_points import OPS as PLUGINS
+from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import ConfigError
 from gpupipe.registry import Registry
 from gpupipe.settings import Settings
@@ -25,7 +27,18 @@ MODULES = (
     "decay", "sessions", "time_since", "rfm", "drop", "kernel", "text_hash", "text_counts", "generate",
 )  # fmt: skip
 
-OPS: Registry[type[FeatureOp]] = Registry("feature op", [f"gpupipe.features.ops.{name}" for name in MODULES])
+
+def _plugin_op(plugin: InstalledPlugin, found: Any) -> type[FeatureOp]:
+    from gpupipe.features.ops.plugin import PluginOp
+
+    if not isinstance(found, type) or not issubclass(found, PluginOp):
+        raise TypeError("a subclass of gpupipe.plugins.PluginOp")
+    return found
+
+
+OPS: Registry[type[FeatureOp]] = Registry(
+    "feature op", [f"gpupipe.features.ops.{name}" for name in MODULES], PLUGINS, _plugin_op
+)
 
 Column = TypeVar("Column", bound="Expr")  # kind of expression that an op takes
 
@@ -50,7 +63,10 @@ class FeatureOp(Settings):
     @classmethod
     def title(cls) -> str:
         """Return the configuration name of the op."""
-        return next((name for name, op in OPS.items() if op is cls), cls.__name__)
+        try:
+            return OPS.name_of(cls)
+        except ConfigError:
+            return cls.__name__
 
     def named_inputs(self) -> tuple[str, ...]:
         """Return the input columns as written, globs and selectors included."""

@@ -17,7 +17,7 @@ from gpupipe.io.file_streams import ByteRange, open_file
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.csv.reader import header_of
 from gpupipe.io.formats.parquet_footers import read_groups_of
-from gpupipe.io.formats.registry import FORMATS, PACKED, compression_of
+from gpupipe.io.formats.registry import PACKED, compression_of, has_reader
 from gpupipe.io.input_files import input_files
 from gpupipe.io.isolation import try_files
 from gpupipe.io.notes import Notes
@@ -90,7 +90,7 @@ def find_splittable_files(source: TableSource, files: Sequence[SourceFile] | Non
     """
     files = input_files(source) if files is None else files
     try_files(source, files)
-    return [_cut_of(file, source) for file in files if file.format in (*FORMATS, "generator")]
+    return [_cut_of(file, source) for file in files if file.format == "generator" or has_reader(file.format)]
 
 
 def _cut_of(file: SourceFile, source: TableSource) -> SplittableFile:

@@ -1,4 +1,4 @@
-"""Registries of file formats and generators; their modules are imported on first use."""
+"""Registries of file formats, readers of plug-ins and generators; their modules are imported on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from gpupipe.entry_points import READERS as PLUGINS
+from gpupipe.entry_points import InstalledPlugin
 from gpupipe.errors import DataError
+from gpupipe.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,20 @@ FORMATS: dict[str, FileFormat] = {
     "arrow": FileFormat("gpupipe.io.formats.arrow", (".arrow", ".feather", ".ipc", ".arrows")),
 }
 
+RESERVED = frozenset({"auto", "generator", "hook", "memory"})  # used as formats of tables that are not in such files
+
+
+def _plugin_reader(plugin: InstalledPlugin, found: Any) -> Any:
+    from gpupipe.io.formats.plugin import PluginReader
+
+    if not callable(found) or isinstance(found, type):
+        raise TypeError("a function of an open file that returns a pyarrow.Table")
+    return PluginReader(plugin, found)
+
+
+READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt=_plugin_reader)
+"""Readers of plug-ins. The name of a reader is the format, and the suffix of its files."""
+
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 GENERATORS: dict[str, str] = {
@@ -62,7 +79,13 @@ def format_of(path: str) -> str | None:
     for format_name, file_format in FORMATS.items():
         if name.endswith(file_format.suffixes) and (file_format.compressed or not compressed):
             return format_name
-    return None
+    suffix = name.rpartition("/")[2].rpartition(".")[2]
+    return suffix if not compressed and suffix != name and has_reader(suffix) else None
+
+
+def has_reader(format_name: str) -> bool:
+    """Return whether files of that format have a reader, of gpupipe or of a plug-in."""
+    return format_name in FORMATS or (format_name not in RESERVED and format_name in READERS)
 
 
 def require_format(path: str, stated: str) -> str:
@@ -75,7 +98,8 @@ def require_format(path: str, stated: str) -> str:
     """
     found = format_of(path) if stated == "auto" else stated
     if found is None:
-        known = ", ".join(suffix for file_format in FORMATS.values() for suffix in file_format.suffixes)
+        suffixes = [suffix for file_format in FORMATS.values() for suffix in file_format.suffixes]
+        known = ", ".join([*suffixes, *(f".{name}" for name in READERS.known_names())])
         raise DataError(
             "the file format cannot be determined from the file name",
             where=path,
@@ -86,8 +110,16 @@ def require_format(path: str, stated: str) -> str:
 
 
 def load_reader(format_name: str) -> Any:
-    """Return the ``read`` function of a format."""
-    return import_module(FORMATS[format_name].module).read
+    """Return the ``read`` function of a format.
+
+    Raises
+    ------
+    ConfigError
+        If it is that of a plug-in, which cannot be loaded.
+    """
+    if format_name in FORMATS:
+        return import_module(FORMATS[format_name].module).read
+    return READERS.get(format_name)
 
 
 def load_generator(name: str) -> Any:

@@ -15,6 +15,7 @@ from gpupipe.models.fitted.catboost import FittedCatBoost
 from gpupipe.models.fitted.ensemble import FittedEnsemble
 from gpupipe.models.fitted.lightgbm import FittedLightGBM
 from gpupipe.models.fitted.linear import FittedLinear
+from gpupipe.models.fitted.plugin import FittedPlugin, read_plugin
 from gpupipe.models.fitted.prediction import Prediction
 from gpupipe.models.fitted.quantiles import FittedQuantiles
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 # Models that are stored in one file. A network has several, and the installed libraries decide which one is read.
-KINDS: tuple[type[FittedXGBoost | FittedLightGBM | FittedCatBoost | FittedLinear | FittedSklearn], ...] = (
-    FittedXGBoost, FittedLightGBM, FittedCatBoost, FittedLinear, FittedSklearn,
-)  # fmt: skip
+KINDS: tuple[
+    type[FittedXGBoost | FittedLightGBM | FittedCatBoost | FittedLinear | FittedSklearn | FittedPlugin], ...
+] = (FittedXGBoost, FittedLightGBM, FittedCatBoost, FittedLinear, FittedSklearn, FittedPlugin)
 
 
 def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
@@ -51,7 +52,8 @@ def load_fitted(files: ModelFiles, description: dict[str, Any]) -> FittedModel:
     LimitError
         If the model does not fit into memory.
     ConfigError
-        If the model is a network, and neither PyTorch nor ONNX Runtime is installed.
+        If the model is a network, and neither PyTorch nor ONNX Runtime is installed; or if it needs a plug-in that is
+        not installed.
     """
     try:
         expected = Description.of(description)
@@ -84,7 +86,11 @@ def _load_single(files: ModelFiles, description: dict[str, Any], expected: Descr
     if kind.file not in files.names():
         raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
     with refuse_failures(f"{path.name} is not a valid estimator of this model", where):
-        estimator = kind.read(files.read(kind.file), expected, where)
+        data = files.read(kind.file)
+        if issubclass(kind, FittedPlugin):
+            estimator = read_plugin(data, description.get("plugin"), expected, where)
+        else:
+            estimator = kind.read(data, expected, where)
     return kind(
         estimator, expected.task, expected.feature_names, expected.n_classes, expected.classes,
         targets=expected.targets,

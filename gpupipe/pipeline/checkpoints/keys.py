@@ -22,6 +22,7 @@ from gpupipe.io.cache import cache_key
 from gpupipe.io.input_files import InputFiles
 from gpupipe.pipeline.goal import Goal, Truth
 from gpupipe.pipeline.libraries import libraries
+from gpupipe.pipeline.plugins import plugins_of
 from gpupipe.references import split_reference
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.typing import Array
@@ -75,7 +76,7 @@ def inputs_key(config: Config, backend: Backend, files: InputFiles) -> Checkpoin
         the_input=cache_key(files.all, config.source, config.tables),
         the_settings=digest(config.model_dump(mode="json", exclude=WITHOUT)),
         the_code=code_digest(),
-        the_library_versions=digest(libraries()),
+        the_library_versions=digest([libraries(), plugins_of(config)]),
         the_device=backend.name,
     )
 

@@ -27,6 +27,7 @@ from gpupipe.pipeline.model.user_code import write_kernels
 from gpupipe.pipeline.parity.replay import write_parity
 from gpupipe.pipeline.parity.rows import TrialRows
 from gpupipe.pipeline.parity.verification import Verification
+from gpupipe.pipeline.plugins import plugins_of
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.rules.model_rules import ServedRules
 from gpupipe.table.schema import Schema
@@ -125,6 +126,8 @@ def export_model(
         "data": [each.to_json() for each in rules],
         "metrics": plain(metrics),
     }
+    if plugins := plugins_of(config, [trained.entry.name]):
+        content["plugins"] = plugins
     if importances:
         content["importances"] = Importances.of(importance_metric, importances).to_json()
     writer.finish(content, libraries())

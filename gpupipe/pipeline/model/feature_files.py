@@ -10,6 +10,7 @@ from typing import Any
 
 from gpupipe.artifact import ArtifactReader, ArtifactWriter
 from gpupipe.errors import ArtifactError
+from gpupipe.features import OPS
 from gpupipe.features.history.derivation import Derivation, DerivedOp, DerivedTable
 from gpupipe.features.program.fitted import FittedFeatures
 from gpupipe.pipeline.model.format_1 import is_format_1, read_levels
@@ -136,8 +137,15 @@ def _read_derivation(reader: ArtifactReader) -> Derivation | None:
     }
     made = {name: read_names(inputs, f"the inputs of {name:.40}") for name, inputs in document["made"].items()}
     inputs = read_names(document["inputs"], "the inputs of derived columns")
-    ops = tuple(_read_derived_op(read_op(op)) for op in document["ops"])
+    ops = tuple(_read_derived_op(read_op(_own_op(op))) for op in document["ops"])
     return Derivation(ops, schema(document["schema"], MAIN), inputs, tables, made)
+
+
+def _own_op(op: Any) -> Any:
+    """Return an op in the form of the configuration; raise ValueError unless gpupipe has it: no plug-in is imported."""
+    if not isinstance(op, dict) or not set(op) <= set(OPS.builtin_names()):
+        raise ValueError("unknown op of derived columns")
+    return op
 
 
 def _read_derived_op(op: Any) -> DerivedOp:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from gpupipe.backends.base import Backend
 from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.metrics import METRICS
 from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.schema import FIRST_LEVEL, NAT, NULL, Column
 from gpupipe.typing import Array
@@ -95,7 +96,8 @@ def make_trial_rows(job: Job, features: FittedFeatures) -> TrialRows:
         cases,
         np.concatenate([origin, np.full(made, -1)]),
         np.concatenate([y.astype(np.float64), np.full((made, *y.shape[1:]), np.nan)]),
-        tuple(name for name in job.metrics if name != "cost"),  # the costs are not stored in the model
+        # The costs are not stored in the model, which must not need the packages of metrics.
+        tuple(name for name in job.metrics if name != "cost" and METRICS.plugin(name) is None),
     )
 
 

@@ -103,6 +103,7 @@ TRAINING: dict[str, TrainingCosts] = {
     "KMeans": TrainingCosts(8.0),
     "PCA": TrainingCosts(0.0),
     "OwnEstimator": TrainingCosts(12.0),  # not measured: a row-major copy and a float64 copy of the matrix
+    "PluginEstimator": TrainingCosts(12.0),  # as above
 }
 CATEGORY = 120  # bytes per row and categorical column of CatBoost
 LBFGS = TrainingCosts(4.0, 20.0)  # logistic regression with lbfgs; saga is similar

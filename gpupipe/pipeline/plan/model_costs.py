@@ -15,7 +15,7 @@ from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
-from gpupipe.models.estimator import Estimator
+from gpupipe.models.custom_estimator import CustomEstimator
 from gpupipe.models.fitted.device import MISSING_FIX, missing_columns, missing_text
 from gpupipe.models.neural.architecture import BLOCK_BYTES, Architecture
 from gpupipe.models.neural.settings import NeuralSettings
@@ -146,7 +146,7 @@ class EstimatorCosts(ModelCosts):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about a search, a custom estimator, and a model that is trained twice."""
-        is_custom = isinstance(self.entry.params, Estimator)
+        is_custom = isinstance(self.entry.params, CustomEstimator)
         found = ("custom estimator: its memory is assumed to be two copies of the matrix",) * is_custom
         if self._held_out_share(self.seen.n_rows) is not None:
             found += (f"{self.entry.label} is trained twice: with early stopping, then on all rows",)

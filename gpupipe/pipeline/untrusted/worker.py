@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupipe.children import serve
+from gpupipe.entry_points import forbid_plugins
 from gpupipe.pipeline.model.batches import encode_rows, explain_rows, predict_rows
 from gpupipe.pipeline.model.model import Model, load_model
 from gpupipe.pipeline.model.rows import RowsToPredict
@@ -73,4 +74,5 @@ def _rows(request: Mapping[str, Any], parts: Sequence[memoryview]) -> RowsToPred
 
 
 if __name__ == "__main__":
+    forbid_plugins("an untrusted model must not use plug-ins")
     serve(ModelWorker().handle)
