@@ -28,6 +28,7 @@ COMMANDS = {
     "init": "Read a table and write a starter configuration for it.",
     "check": "Check a configuration and a sample of its data, without training.",
     "plan": "Predict the stages, devices and memory of a run.",
+    "gpus": "List GPUs, and what a configuration needs, takes and costs on each.",
     "doctor": "Report the hardware and libraries of this machine, with fixes for what is broken.",
     "bench": "Time a configuration against hand-written scripts.",
     "kernels": "List, test or compile the feature kernels.",

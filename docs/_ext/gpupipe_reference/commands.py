@@ -23,6 +23,7 @@ EXAMPLES = {
     "init": "gpupipe init customers.csv --target churned",
     "check": "gpupipe check customers.yaml",
     "plan": "gpupipe plan customers.yaml --assume-gpu 16GiB",
+    "gpus": "gpupipe gpus customers.yaml --gpu l4 --gpu rtx-4090",
     "doctor": "gpupipe doctor",
     "bench": "gpupipe bench configs/churn.yaml",
     "kernels": "gpupipe kernels test",

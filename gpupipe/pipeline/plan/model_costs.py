@@ -83,10 +83,11 @@ class EstimatorCosts(ModelCosts):
     """Memory costs of scikit-learn and XGBoost estimators, and of their equivalents on a device."""
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """Class name in scikit-learn or XGBoost."""
         return self.entry.params.estimator_name(self.seen.goal.each[0].task)
 
-    def _params(self, n_rows: int) -> dict[str, Any]:
+    def params(self, n_rows: int) -> dict[str, Any]:
         """Return the keyword arguments of the estimator for `n_rows` rows."""
         model, context = self.entry.params, self.seen.context(self.entry.params.view)
         shape = SimpleNamespace(shape=(n_rows, self.n_columns))
@@ -101,14 +102,14 @@ class EstimatorCosts(ModelCosts):
         return self._with_copies(n_rows, self._training_bytes)
 
     def _training_bytes(self, n_rows: int) -> int:
-        found = costs.training_bytes(self._name, self._params(n_rows), n_rows, self.n_columns)
-        if self._name.startswith("CatBoost"):
+        found = costs.training_bytes(self.name, self.params(n_rows), n_rows, self.n_columns)
+        if self.name.startswith("CatBoost"):
             found += costs.CATEGORY * n_rows * len(self.seen.context(self.entry.params.view).categorical)
         return found
 
     def device_training(self, n_rows: int) -> int:
         """Return the bytes of copies of the matrix, or of blocks of it."""
-        row = ESTIMATORS[self._name]
+        row = ESTIMATORS[self.name]
         if row.by_blocks:
             return working_bytes(n_rows, self.n_columns)
         return self._with_copies(n_rows, lambda n: costs.device_training_bytes(row.dtype, n, self.n_columns))
@@ -132,7 +133,7 @@ class EstimatorCosts(ModelCosts):
 
     def kept(self, n_rows: int) -> int:
         """Return the bytes of the trees of a forest, of each target."""
-        return costs.model_bytes(self._name, self._params(n_rows), n_rows) * len(self.seen.goal.each)
+        return costs.model_bytes(self.name, self.params(n_rows), n_rows) * len(self.seen.goal.each)
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return the bytes of a float64 batch, and its rows."""
@@ -161,10 +162,10 @@ class EstimatorCosts(ModelCosts):
 
         CUDA support of the installed XGBoost is not checked, because the plan may be for another machine.
         """
-        name, model = self._name, self.entry.params
+        name, model = self.name, self.entry.params
         if name in NO_TWIN:
             return NO_TWIN[name]
-        if refused := ESTIMATORS[name].refusals(self._params(self.seen.n_rows)):
+        if refused := ESTIMATORS[name].refusals(self.params(self.seen.n_rows)):
             return refused[0]
         if not model.accepts_missing or ESTIMATORS[name].takes_missing:
             return None
@@ -176,16 +177,18 @@ class NetworkCosts(ModelCosts):
     """Memory costs of a network trained by PyTorch, the same on the host and on a device."""
 
     @property
-    def _model(self) -> NeuralSettings:
+    def settings(self) -> NeuralSettings:
+        """Settings of the network."""
         assert isinstance(self.entry.params, NeuralSettings)
         return self.entry.params
 
     @property
-    def _architecture(self) -> Architecture:
-        context = self.seen.context(self._model.view)
+    def architecture(self) -> Architecture:
+        """Shape of the network."""
+        context = self.seen.context(self.settings.view)
         n_outputs = n_network_outputs(context, context.n_classes)
         sizes = tuple(context.categorical.values())
-        return self._model.architecture(self.n_columns - len(sizes), sizes, n_outputs, self.seen.n_rows)
+        return self.settings.architecture(self.n_columns - len(sizes), sizes, n_outputs, self.seen.n_rows)
 
     def libraries(self, on_device: bool) -> dict[str, int]:
         """Return PyTorch's, measured for the CPU build and assumed for the CUDA build."""
@@ -194,8 +197,8 @@ class NetworkCosts(ModelCosts):
 
     def training(self, n_rows: int) -> int:
         """Return the measured bytes of one process."""
-        n_fitted = int(n_rows * (1.0 - self._model.validation_fraction))
-        return costs.network_bytes(self._architecture, n_rows, self._model.rows_per_batch(n_fitted))
+        n_fitted = int(n_rows * (1.0 - self.settings.validation_fraction))
+        return costs.network_bytes(self.architecture, n_rows, self.settings.rows_per_batch(n_fitted))
 
     def device_training(self, n_rows: int) -> int:
         """Return the same bytes as on the host."""
@@ -207,7 +210,7 @@ class NetworkCosts(ModelCosts):
 
     def predicting(self, n_rows: int, on_host: bool) -> tuple[int, int]:
         """Return the bytes of the activations of a batch, and its rows."""
-        return BLOCK_BYTES, self._architecture.rows_per_block
+        return BLOCK_BYTES, self.architecture.rows_per_block
 
     def export(self, n_rows: int) -> int:
         """Return the bytes needed to translate the network to ONNX."""

@@ -120,7 +120,21 @@ def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles |
     limit, reason = _device(config, assume_gpu)
     if assume_gpu is None and config.cluster.scheduler is None:
         require_meters(config.limits, n_gpus=int(limit is not None))
-    seen = preview(config, "cpu" if limit is None else "gpu", files)
+    return plan_sample(config, preview(config, "cpu" if limit is None else "gpu", files), limit, reason)
+
+
+def plan_sample(config: Config, seen: Preview, limit: int | None, reason: str) -> RunPlan:
+    """Return the plan of a run of `config` whose tables were sampled.
+
+    Parameters
+    ----------
+    config : Config
+    seen : Preview
+    limit : int, optional
+        Bytes of the GPU; None for a run on the CPU.
+    reason : str
+        The reason for the device.
+    """
     memory = machine.memory(limit=config.limits.memory)
     device = None if limit is None else Ledger(limit)
     planner = Planner(config, seen, reason, Ledger(memory.total), device, memory.available)
