@@ -57,6 +57,7 @@ SLOW = (
     "tests/pipeline/test_tuning.py",
     "tests/pipeline/test_untrusted.py",
     "tests/pipeline/test_user_kernels.py",
+    "tests/pipeline/trackers/",
     "tests/properties/",
     "tests/serve/test_outputs.py",
     "tests/starter/",

@@ -55,6 +55,7 @@ def command(config: Path, overrides: tuple[str, ...], no_data: bool, no_code: bo
         with redact_output(checked.origin.redactor):
             refuse_code(checked)
     found = [] if no_data else _of_the_data(checked)
+    found += [f"  warning: {text}" for text in checked.track.absences().values()]
     source = hide(checked.source.label)
     click.echo(printable(f"OK {config}: source {source}{tables}; {ops}; {models}"))
     for line in found:

@@ -86,7 +86,7 @@ _ResolvedDumper.add_representer(
 
 
 WIDTH = 100
-SECTIONS = ("device", "seed", "split", "evaluate", "limits", "cluster", "gpu")
+SECTIONS = ("device", "seed", "split", "evaluate", "limits", "track", "cluster", "gpu")
 
 
 def summary_yaml(config: Config) -> str:

@@ -19,6 +19,7 @@ from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
 from gpupipe.config.target_delay import gap_errors
 from gpupipe.config.task_errors import task_errors
+from gpupipe.config.trackers import TrackSettings
 from gpupipe.features.ops.keyed_op import KeyedOp
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.metrics.settings import Evaluate
@@ -139,6 +140,9 @@ class Config(Settings):
     )
     limits: Limits = Field(default_factory=Limits, description="Limits on memory, time, energy and cost of the run.")
     report: Report = Field(default_factory=Report, description="Contents of report.html.")
+    track: TrackSettings = Field(
+        default_factory=TrackSettings, description="Trackers that the run is logged to: MLflow, Weights & Biases."
+    )
     output: str = Field(default="runs/", min_length=1, description="Folder in which run directories are created.")
 
     _origin: ConfigOrigin = PrivateAttr(default_factory=ConfigOrigin)

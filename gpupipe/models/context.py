@@ -32,6 +32,10 @@ def never_stop(where: str) -> None:
     """Default safe-point callback: do nothing."""
 
 
+def ignore_trial(trial: object, metric: str) -> None:
+    """Default callback of a search: do nothing."""
+
+
 def ignore_rounds(found: BestRound) -> None:
     """Default callback of early stopping: do nothing."""
 
@@ -53,6 +57,8 @@ class Resources:
         `DeadlineReached`, early stopping keeps the best round so far.
     show_progress : callable
         Takes a function that returns a `ProgressReport`, and displays it during the ``with`` block.
+    report_trial : callable
+        Called with each finished trial of a search, a `TriedModel`, and the name of its metric.
     """
 
     n_processes: int = 1
@@ -60,6 +66,7 @@ class Resources:
     resume: bool = False
     safe_point: Callable[[str], None] = never_stop
     show_progress: ShowProgress = show_nothing
+    report_trial: Callable[[object, str], None] = ignore_trial
 
 
 ONE_PROCESS = Resources()

@@ -22,6 +22,6 @@
 ``run_inputs``      files that no output may overwrite
 ``checkpoints``     run checkpoints, used by --resume
 ``limits``          limits on memory, time, energy and cost;  ``safe_points`` at which a run may stop
-``timeline``        the stages of a run;  ``display`` and ``log`` are its listeners
+``timeline``        the stages of a run;  ``display``, ``log`` and ``trackers`` are its listeners
 ``api``             `Pipeline`, the Python interface, and its ``arguments``;  ``result`` the `Run` that it returns
 """

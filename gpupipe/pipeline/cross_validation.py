@@ -39,7 +39,9 @@ class CrossValidatedCandidate:
     def entry(self) -> LeaderboardEntry:
         """Return its entry of the leaderboard: means and standard deviations over the folds."""
         seconds, last = sum(candidate.trained.seconds for candidate in self.candidates), self.candidates[-1].trained
-        return LeaderboardEntry(last.entry.label, _mean_and_std(self.scores), seconds=seconds, search=last.search)
+        return LeaderboardEntry(
+            last.entry.label, _mean_and_std(self.scores), seconds=seconds, search=last.search, folds=tuple(self.scores)
+        )
 
 
 def _mean_and_std(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:

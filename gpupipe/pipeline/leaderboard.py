@@ -40,6 +40,8 @@ class LeaderboardEntry:
     search : SearchRecord, optional
         The models that an ensemble or the tuning of this candidate tried: of the exported model, or of the last
         training of another candidate.
+    folds : sequence of mapping of str to float
+        Metrics of each fold of a cross-validation, in order.
     """
 
     label: str
@@ -48,6 +50,7 @@ class LeaderboardEntry:
     seconds: float = 0.0
     latency: Latency | None = None
     search: SearchRecord | None = None
+    folds: Sequence[Mapping[str, float]] = ()
 
     @property
     def is_over_limit(self) -> bool:

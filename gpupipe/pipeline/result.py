@@ -193,6 +193,15 @@ class Run:
         found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
         return list(found["stages"])
 
+    @property
+    def tracked(self) -> list[dict[str, Any]]:
+        """The tracked run of each tracker: ``tracker``, ``id``, ``url`` on a server, ``complete`` and ``problem``.
+
+        It is empty without ``track``. ``complete`` is False if the tracker has missed something.
+        """
+        found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+        return list(found.get("tracked", []))
+
     def _searches(self) -> dict[str, SearchRecord]:
         """Return the search of each candidate that has one, from metrics.json."""
         try:

@@ -56,6 +56,7 @@ from gpupipe.pipeline.rundir import RunDirectory, default_run_directory
 from gpupipe.pipeline.selection import Selection, make_selection
 from gpupipe.pipeline.steps import Evaluation, LatencyMeasurement, RunSteps, SelectionStep, TrainingRound
 from gpupipe.pipeline.timeline import Listener, Timeline
+from gpupipe.pipeline.trackers.run_tracker import RunTracker
 from gpupipe.pipeline.training import TrainedModel
 from gpupipe.pipeline.tuning.tuned_yaml import NAME as TUNED_YAML
 from gpupipe.pipeline.tuning.tuned_yaml import tuned_yaml
@@ -119,9 +120,11 @@ def run_pipeline(
         stack.enter_context(locate_errors(config.origin))
         require_no_conflict(final, run_inputs(config), contents=["predictions.parquet"])
         store = stack.enter_context(CheckpointStore.for_run(final, resume))
+        # Outside of the run directory: a tracked run has succeeded only if the directory has its name.
+        tracker = stack.enter_context(RunTracker(config.track))
         directory = stack.enter_context(RunDirectory(final))
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
-        timeline = Timeline([log, *listeners], stop_signal, redactor.hide)
+        timeline = Timeline([log, *listeners, tracker], stop_signal, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
         files = InputFiles.find(config.source, config.tables)
@@ -131,8 +134,14 @@ def run_pipeline(
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend, files)
-        resources = Resources(n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress)
-        execution = _Execution(config, backend, timeline, workers, files, resources, store, key, directory, stack)
+        tracker.start(timeline, config, final, store, key, backend.name)
+        resources = Resources(
+            n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress,
+            report_trial=tracker.trial_ended,
+        )  # fmt: skip
+        execution = _Execution(
+            config, backend, timeline, workers, files, resources, store, key, directory, stack, tracker
+        )
         execution.walk()
         return execution.write_records()
 
@@ -151,9 +160,11 @@ class _Execution(JobBuilder, RunSteps):
     def __init__(
         self, config: Config, backend: Backend, timeline: Timeline, workers: Workers | None, files: InputFiles,
         resources: Resources, store: CheckpointStore, key: CheckpointKey, directory: RunDirectory, stack: ExitStack,
+        tracker: RunTracker,
     ) -> None:  # fmt: skip
         super().__init__(config, backend, timeline, workers, files)
         self._resources, self._store, self._key, self._directory, self._stack = resources, store, key, directory, stack
+        self._tracker = tracker
         self._job: Job
         self._selection: Selection
         self._split_record: SplitRecord
@@ -194,6 +205,7 @@ class _Execution(JobBuilder, RunSteps):
         require_room(self._directory.path, n_rows * PREDICTED_BYTES, "predictions.parquet")
         self._split_record = record_split(job, folds)
         self._selection = make_selection(job, entries, folds)
+        self._tracker.describe(job)
 
     def training_steps(self) -> Iterable[SelectionStep]:
         return self._selection.steps()
@@ -281,8 +293,12 @@ class _Execution(JobBuilder, RunSteps):
 
     def write_records(self) -> Run:
         job, outcome = self._job, self._outcome
-        write_json(self._directory.path / "timeline.json", job.timeline.to_json())
         document = metrics_document(outcome, job.goal, self._coverage)
+        if self.config.track.libraries:
+            write_json(self._directory.path / "timeline.json", job.timeline.to_json())  # as far as it is uploaded
+            with job.timeline.postpone_stop(), job.stage("track", job.backend.host_place):
+                self._tracker.finish(job, outcome, document, self._directory.path)
+        write_json(self._directory.path / "timeline.json", job.timeline.to_json())
         return Run(self._directory.final, self._job.config, job.goal, document, outcome.leaderboard, job.timeline)
 
 

@@ -196,6 +196,8 @@ class Timeline:
         Notes that belong to no stage.
     limits : callable
         Returns the use of each limit up to now, as records of timeline.json.
+    tracked : callable
+        Returns the tracked run of each tracker, as records of timeline.json.
     imports : dict of str to float
         Library to the wall seconds of importing it, which no stage contains.
     """
@@ -211,6 +213,7 @@ class Timeline:
         self.stages: list[Stage] = []
         self.notes: list[Note] = []
         self.limits: Callable[[], list[dict[str, Any]]] = list
+        self.tracked: Callable[[], list[dict[str, Any]]] = list
         self.imports: dict[str, float] = {}
         self._open: list[Stage] = []
         self._is_stop_postponed = False
@@ -323,11 +326,12 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages and used limits."""
+        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, limits, trackers."""
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
             "imports": {library: round(seconds, 6) for library, seconds in self.imports.items()},
             "stages": [stage.to_json() for stage in self.stages],
             "limits": self.limits(),
+            "tracked": self.tracked(),
         }

@@ -22,6 +22,7 @@ SECTIONS = {
     "models": "Train and compare models.",
     "evaluate": "Choose metrics, the threshold, costs, and calibration.",
     "report": "Choose the contents of `report.html`.",
+    "track": "Log runs to MLflow or Weights & Biases.",
     "limits": "Limit memory, time, energy and cost.",
     "gpu": "Configure the memory of a GPU.",
     "cluster": "Share a run among Dask workers.",

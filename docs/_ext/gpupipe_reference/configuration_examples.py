@@ -87,6 +87,9 @@ evaluate:
     "report": """
 report: {title: Churn in spring}
 """,
+    "track": """
+track: {mlflow: "http://localhost:5000", experiment: churn, tags: {team: risk}}
+""",
     "limits": """
 limits:
   memory: 8GiB

@@ -1,8 +1,8 @@
 """Checkpoint folder: ``.checkpoints`` next to the run directories.
 
 A result is a directory in the format of a model, named by its key. The state of an unfinished training is a file
-``KEY.pt``, the trials of a search are a SQLite file ``KEY.db``. All are removed when a run that used them succeeds, or
-when they are a week old.
+``KEY.pt``, the trials of a search are a SQLite file ``KEY.db``, the ids of tracked runs a file ``KEY.tracked``. All are
+removed when a run that used them succeeds, or when they are a week old.
 
 Results are written atomically, so that concurrent runs can share the folder. A run recomputes results that another run
 has just removed. Files of other programs in the folder are never touched.
@@ -32,7 +32,7 @@ FOLDER = ".checkpoints"
 DRAFT = ".draft-"
 DRAFT_NAME = re.compile(r"\.draft-[0-9a-f]{16}")
 RESULT_NAME = re.compile(r"[0-9a-f]{32}")
-STATE_NAME = re.compile(r"[0-9a-f]{32}\.(refit\.)?(pt|db|db-journal|\d+\.tmp|probe)")
+STATE_NAME = re.compile(r"[0-9a-f]{32}\.(refit\.)?(pt|db|db-journal|tracked|\d+\.tmp|probe)")
 NEW, OLD = "new", "old"  # in a draft
 DAMAGE = (ArtifactError, OSError, KeyError, TypeError, ValueError)  # raised on reading a corrupt result
 TRIES = 10
@@ -103,7 +103,7 @@ class CheckpointStore:
             self._write(self.folder, key.name, write)
 
     def state_file(self, key: CheckpointKey, suffix: str = "pt") -> Path | None:
-        """Return the path for the state of an unfinished training, or of an unfinished search ("db")."""
+        """Return the path for the state of an unfinished training, search ("db") or tracked run ("tracked")."""
         if self.folder is None:
             return None
         self.used.add(key.name)

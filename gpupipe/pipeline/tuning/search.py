@@ -150,6 +150,8 @@ class _Search:
 
     def run(self, notes: Sequence[str]) -> TunedEntry:
         """Run trials until the last one or the time limit; return the result."""
+        for number in range(1, self.n_resumed + 1):
+            self._report(number)
         with self.resources.show_progress(self._progress):
             while (ended := self._why_ended()) is None:
                 try:
@@ -221,6 +223,7 @@ class _Search:
             params, state, score, seconds, self._seconds(), running.n_models, running.rounds, losses.curve, error,
         )  # fmt: skip
         self.study.finish(trial, curve, finished)
+        self._report(len(self.study.finished))
 
     def _train_folds(self, running: _Trial, trial: optuna.Trial, losses: CurvePruner) -> None:
         """Train on each fold, unless the trial is pruned."""
@@ -285,14 +288,19 @@ class _Search:
             fix="train the entry without tune to see its error, or change tune.space",
         )
 
-    def _record(self, best: FinishedTrial, changed: Mapping[str, Any], ended: str) -> SearchRecord:
-        tried = tuple(
-            TriedModel(
-                f"trial {number}", self.entry.name, trial.params, trial.score, trial.seconds, trial.state,
-                n_models=trial.n_models,
-            )
-            for number, trial in enumerate(self.study.finished, 1)
+    def _tried(self, number: int) -> TriedModel:
+        """Return a finished trial, counted from 1."""
+        trial = self.study.finished[number - 1]
+        return TriedModel(
+            f"trial {number}", self.entry.name, trial.params, trial.score, trial.seconds, trial.state,
+            n_models=trial.n_models,
         )  # fmt: skip
+
+    def _report(self, number: int) -> None:
+        self.resources.report_trial(self._tried(number), self.context.metric)
+
+    def _record(self, best: FinishedTrial, changed: Mapping[str, Any], ended: str) -> SearchRecord:
+        tried = tuple(self._tried(number) for number in range(1, len(self.study.finished) + 1))
         params = {**best.params, **changed}
         return SearchRecord("tuning", self.context.metric, tried, best.score, ended, params, self.study.importances())
 

@@ -1,0 +1,100 @@
+"""Interface of a tracker, implemented in the child process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+RunStatus = Literal["FINISHED", "FAILED", "KILLED"]
+STATUSES: tuple[RunStatus, ...] = ("FINISHED", "FAILED", "KILLED")
+
+
+class MetricPoint(NamedTuple):
+    """One value of a metric.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+    time_ms : int
+        Milliseconds since 1970-01-01 UTC.
+    step : int
+        Epoch, round or 0.
+    """
+
+    name: str
+    value: float
+    time_ms: int
+    step: int = 0
+
+
+class TrackedDataset(NamedTuple):
+    """Identity of the data of a run.
+
+    Attributes
+    ----------
+    name, digest, source : str
+        Name of the table, hash of the identity of its files and of the settings that read them, and its location.
+    n_rows : int
+    columns : list of (str, str)
+        Name and kind of each input column.
+    """
+
+    name: str
+    digest: str
+    source: str
+    n_rows: int
+    columns: list[tuple[str, str]]
+
+
+class ExperimentTracker(ABC):
+    """Runs of one tracker, each under a key: "" is the run, others are nested in it.
+
+    Methods raise the errors of the library; `is_temporary` tells which of them may be tried again.
+
+    Parameters
+    ----------
+    settings : mapping of str to JSON value
+        Settings of the tracker.
+    ids : dict of str to str
+        Key to the id of each run of an interrupted run; filled by `start`.
+    uploading : callable
+        Called with the size in bytes of each file before it is uploaded.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:
+        self.settings, self.ids, self.uploading = settings, ids, uploading
+
+    @abstractmethod
+    def start(self, run: str, name: str, parent: str | None, tags: Mapping[str, str], time_ms: int) -> dict[str, str]:
+        """Start a run, or continue that of `ids`; return its ``id`` and, if known, its ``url``."""
+
+    @abstractmethod
+    def log(self, run: str, params: Mapping[str, str], metrics: Sequence[MetricPoint], tags: Mapping[str, str]) -> None:
+        """Log parameters and values of metrics, and set tags; parameters that the run has already are kept."""
+
+    @abstractmethod
+    def dataset(self, run: str, found: TrackedDataset) -> None:
+        """Log the identity of the data."""
+
+    @abstractmethod
+    def text(self, run: str, path: str, content: str) -> None:
+        """Upload a text file."""
+
+    @abstractmethod
+    def files(self, run: str, kind: str, folder: str, paths: Sequence[str]) -> None:
+        """Upload files of `folder`, which keep their relative `paths`."""
+
+    @abstractmethod
+    def end(self, run: str, status: RunStatus, time_ms: int) -> None:
+        """End a run."""
+
+    @abstractmethod
+    def is_temporary(self, error: Exception) -> bool:
+        """Return whether a later attempt may succeed, such as after a lost connection."""
+
+    def announce_upload(self, path: Path) -> None:
+        """Call `uploading` with the size of a file."""
+        self.uploading(path.stat().st_size)
