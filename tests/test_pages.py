@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 import click
+import duckdb
 import pandas as pd
 import pytest
 import yaml
@@ -105,6 +106,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events(400).to_pandas().to_parquet(folder / "events.parquet")
     for name, frame in small_tables().items():
         frame.to_csv(folder / f"{name}.csv", index=False)
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.from_arrow(customers(2_000)).create("customers")
     pipe = gp.Pipeline.from_dict(
         {"source": {**SOURCE, "path": str(folder / "customers.csv")}, "models": ["logistic_regression"]}
     )
@@ -120,6 +123,7 @@ def folder(tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     (copy / "configs").symlink_to(ROOT / "configs")
     monkeypatch.chdir(copy)
     monkeypatch.setenv("ROWS", "10000")
+    monkeypatch.setenv("DATABASE_URI", "duckdb:///shop.duckdb")
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
     yield copy
 
@@ -183,7 +187,7 @@ def compile_python(block: Block, name: str, folder: Path) -> CodeType:
 def load_configuration(block: Block, folder: Path) -> gp.Config:
     """Return the configuration of a block; an excerpt is completed by the first of the `tables`."""
     source = yaml.safe_load(block.text).get("source", {})
-    is_whole = {"path", "generate", "entities"} & set(source)
+    is_whole = {"path", "generate", "entities", "sql", "delta", "iceberg"} & set(source)
     missing = {} if is_whole else {name: value for name, value in SOURCE.items() if name not in source}
     file = folder / "example.yaml"
     file.write_text(block.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from gpupipe.bench.process import run_child
 from gpupipe.config import Config
 from gpupipe.config.environment import escape
 from gpupipe.errors import ConfigError
+from gpupipe.io.input_files import input_files
+from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class BenchTable:
 def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path) -> Iterator[BenchTable]:
     """Iterate over the tables to measure: one for each of `sizes`, or a single one.
 
-    A generated table is written to a Parquet file in `folder`, so that reading is measured and generation is not.
+    A generated table is written to a Parquet file in `folder`, so that reading is measured and generation is not. So is
+    the result of a query, or a Delta or Iceberg table.
 
     Parameters
     ----------
@@ -62,6 +66,10 @@ def inputs(config: Config, data: Path | None, sizes: Sequence[int], folder: Path
         if not data.is_file():
             raise ConfigError(f"there is no file {data}", where="--data", fix="pass one CSV or Parquet file")
         yield _file(data, data.name)
+    elif source.is_external:
+        copy = input_files(source)[0]  # once, so that reading is measured and the database is not
+        path = shutil.move(copy.path, folder / "table.parquet")
+        yield _file(Path(path), f"{source.label}, copied to Parquet")
     elif source.generate == "churn":
         for rows in sizes or [source.rows]:
             yield _generated(rows, source.seed, folder)
@@ -79,4 +87,5 @@ def _generated(rows: int, seed: int, folder: Path) -> BenchTable:
 
 def _file(path: Path, label: str) -> BenchTable:
     quoted = json.dumps(escape(str(path.resolve())))
-    return BenchTable(label, (f"source.path={quoted}", "source.generate=null", "source.format=auto"), path.resolve())
+    others = [f"source.{origin}=null" for origin in (*ORIGINS, *ORIGIN_OF) if origin not in ("path", "frame")]
+    return BenchTable(label, (f"source.path={quoted}", *others, "source.format=auto"), path.resolve())

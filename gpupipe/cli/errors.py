@@ -23,7 +23,10 @@ MODULES = {
     "gpupipe[cluster]": ("dask", "distributed"),
     "gpupipe[cpu]": ("xgboost",),
     "gpupipe[catboost]": ("catboost",),
+    "gpupipe[delta]": ("deltalake",),
+    "gpupipe[iceberg]": ("pyiceberg",),
     "gpupipe[lightgbm]": ("lightgbm",),
+    "gpupipe[sql]": ("adbc_driver_manager", "adbc_driver_postgresql", "adbc_driver_sqlite", "duckdb"),
     "gpupipe[serve]": ("httptools", "orjson", "starlette", "uvicorn", "uvloop"),
     "gpupipe[torch]": ("onnx", "onnxruntime", "onnxscript", "safetensors", "torch"),
 }  # fmt: skip

@@ -12,10 +12,11 @@ from gpupipe.config.document import Node
 from gpupipe.config.environment import escape
 
 # The fields that contain paths; * is every item or key.
-PATH_FIELDS = ("source.path", "source.prepare", "tables.*.path", "tables.*.prepare", "features.*.kernel.use",
-               "models.*.params.use")  # fmt: skip
+PATH_FIELDS = ("source.path", "source.prepare", "source.delta", "source.uri", "tables.*.path", "tables.*.prepare",
+               "tables.*.delta", "tables.*.uri", "features.*.kernel.use", "models.*.params.use")  # fmt: skip
 
 _ELSEWHERE = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z]:[\\/]|/|~)")  # URL, drive, absolute path, home
+_DATABASE = re.compile(r"^(?:sqlite|duckdb):///")  # then the path of a file
 _FUNCTION = re.compile(r"(?<=\.py):\w+$")  # prepare: hooks.py:drop_test_rows
 
 
@@ -25,7 +26,7 @@ def resolve_path(path: str, folder: Path) -> str:
     Parameters
     ----------
     path : str
-        A file, folder or glob; a URL; or ``file.py:function``.
+        A file, folder or glob; a URL; a database file as a URI; or ``file.py:function``.
     folder : Path
         The folder of the configuration file.
 
@@ -35,6 +36,8 @@ def resolve_path(path: str, folder: Path) -> str:
         `path` unchanged if it is absolute, a URL, exists in the working directory, or exists nowhere (so that the
         reader's message shows the path as written); otherwise the path below `folder`.
     """
+    if database := _DATABASE.match(path):
+        return database[0] + resolve_path(path[database.end() :], folder)
     if _ELSEWHERE.match(path):
         return path
     function = _FUNCTION.search(path)
@@ -54,7 +57,7 @@ def resolve_paths(root: Node, folder: Path) -> None:
     """Resolve the paths in the document, in place."""
     for field in PATH_FIELDS:
         for node in root.at(*field.split(".")):
-            if isinstance(node.value, str):
+            if isinstance(node.value, str) and not (node.written is not None and _DATABASE.match(node.value)):
                 _resolve(node, node.value, folder)
 
 

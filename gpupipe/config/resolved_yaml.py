@@ -97,7 +97,7 @@ def summary_yaml(config: Config) -> str:
     """
     dumped = config.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     shown: dict[str, Any] = {"source": config.source.label}
-    shown |= {key: value for key, value in dumped["source"].items() if key not in ("path", "frame", "generate")}
+    shown |= {key: value for key, value in dumped["source"].items() if key not in ("path", "frame", "generate", "uri")}
     shown |= {"tables": {name: f"{t.label}, {t.cardinality}" for name, t in config.tables.items()}}
     shown |= {"data": dumped.get("data")}
     shown |= {"features": list(map(_op, config.features)), "models": list(map(_model, config.models))}

@@ -33,6 +33,7 @@ from gpupipe.io.file_changes import are_unchanged
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.registry import FORMATS, has_reader, load_reader
 from gpupipe.io.input_files import InputFiles, data_files
+from gpupipe.io.origin_settings import ORIGIN_OF
 from gpupipe.io.settings import JoinedTable, Source
 from gpupipe.io.table_files import TABLE_FORMAT, read_table, write_table
 from gpupipe.system_errors import TAKEN
@@ -177,8 +178,10 @@ def cache_key(files: Sequence[SourceFile], source: Source, tables: Tables | None
     """
     identities = [[*file.identity, sorted(file.partitions.items())] for file in files]
     identities += [[secrets.token_hex(16)] for file in files if not file.shows_changes]
-    settings = source.model_dump(mode="json", exclude={"cache"})
-    joined = [[name, table.model_dump(mode="json")] for name, table in (tables or {}).items()]
+    # A URI may have another password, and a pinned version is that of the files.
+    of_copies = {"sql", *ORIGIN_OF}
+    settings = source.model_dump(mode="json", exclude={"cache", *of_copies})
+    joined = [[name, table.model_dump(mode="json", exclude=of_copies)] for name, table in (tables or {}).items()]
     readers = {file.format for file in files if has_reader(file.format) and file.format not in FORMATS}
     versions = [TABLE_FORMAT, pa.__version__, *(load_reader(name).plugin.to_json() for name in sorted(readers))]
     parts = {"versions": versions, "files": identities, "source": settings, "tables": joined}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from gpupipe.errors import DataError
 from gpupipe.io.files import SourceFile, mask, remote_identity
@@ -59,7 +60,7 @@ def _has_identity(file: SourceFile) -> bool:
         status = os.stat(file.path)
     except OSError:
         return False
-    return SourceFile.local(file.path, status, file.format).identity == file.identity
+    return SourceFile.local(file.path, status, file.format).identity == replace(file, copy=None).identity
 
 
 def _require_same(file: SourceFile, inode: int | None = None, descriptor: int | None = None) -> int | None:

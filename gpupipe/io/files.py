@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from gpupipe.errors import DataError, GpupipeError, RowSizeError, did_you_mean
 from gpupipe.io.formats.registry import format_of, require_format
 from gpupipe.io.settings import TableSource
+from gpupipe.io.table_copy import TableCopy
 from gpupipe.system_errors import OPEN_FILES, THREADS, shortage
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -50,6 +51,8 @@ class SourceFile:
         None for a local file.
     ctime_ns, inode : int
         Of a local file: time of its last change of any kind, which programs cannot set, and its inode number.
+    copy : TableCopy, optional
+        The table that the file is a copy of: see `gpupipe.io.external`.
     """
 
     path: str
@@ -61,10 +64,16 @@ class SourceFile:
     remote: Any = field(default=None, compare=False, repr=False)
     ctime_ns: int = field(default=0, compare=False)
     inode: int = field(default=0, compare=False)
+    copy: TableCopy | None = None
 
     @classmethod
     def local(
-        cls, path: str, status: os.stat_result, file_format: str, partitions: Mapping[str, str | None] | None = None
+        cls,
+        path: str,
+        status: os.stat_result,
+        file_format: str,
+        partitions: Mapping[str, str | None] | None = None,
+        copy: TableCopy | None = None,
     ) -> SourceFile:
         """Return the local file at `path` with the given `os.stat` result."""
         return cls(
@@ -75,15 +84,24 @@ class SourceFile:
             partitions=dict(partitions or {}),
             ctime_ns=status.st_ctime_ns,
             inode=status.st_ino,
+            copy=copy,
         )
 
     @property
     def identity(self) -> tuple[str, int, int, str, int, int]:
         """Tuple that differs between any two states of the file seen under its path.
 
-        Size and mtime are not enough: ``cp -p`` and ``touch -d`` write new content with an old time.
+        Size and mtime are not enough: ``cp -p`` and ``touch -d`` write new content with an old time. Copies of equal
+        rows are the same file.
         """
+        if self.copy is not None:
+            return self.copy.label, 0, 0, self.copy.pin, 0, 0
         return self.path, self.size, self.mtime_ns, self.version, self.ctime_ns, self.inode
+
+    @property
+    def label(self) -> str:
+        """Name of the file for messages, or of the table that it is a copy of."""
+        return mask(self.path) if self.copy is None else self.copy.label
 
     @property
     def shows_changes(self) -> bool:
@@ -155,6 +173,7 @@ def _local_files(path: str, stated: str) -> list[SourceFile]:
     full = Path(path).expanduser().absolute()
     with convert_read_errors(str(full)):  # for example a name that is too long, or an unreadable folder
         if full.is_dir():
+            _require_plain_folder(full)
             names = _readable(_files_below(str(full)), str(full), stated)
             return [_local_file(name, stated, str(full)) for name in names]
         if os.path.lexists(full):
@@ -166,6 +185,15 @@ def _local_files(path: str, stated: str) -> list[SourceFile]:
                 return [_local_file(name, stated, root) for name in names]
             raise DataError("no file matches the pattern", where=str(full), fix="check it; ** also matches subfolders")
         raise _no_such_file(full)
+
+
+def _require_plain_folder(folder: Path) -> None:
+    """Raise DataError for the folder of a Delta or Iceberg table: it also has files with rows that were deleted."""
+    if (folder / "_delta_log").is_dir():
+        raise DataError("the folder is a Delta table", where=str(folder), fix="use delta: instead of path:")
+    if next((folder / "metadata").glob("*.metadata.json"), None) is not None:
+        fix = "use iceberg: NAMESPACE.TABLE and its catalog: instead of path:"
+        raise DataError("the folder is an Iceberg table", where=str(folder), fix=fix)
 
 
 def _files_below(folder: str) -> list[str]:

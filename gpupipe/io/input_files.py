@@ -10,7 +10,7 @@ from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.registry import has_reader
 from gpupipe.io.hook import hook_file
 from gpupipe.io.in_memory import FORMAT as MEMORY
-from gpupipe.io.settings import TableSource
+from gpupipe.io.settings import JoinedTable, TableSource
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,10 @@ class InputFiles:
 
     @classmethod
     def find(cls, source: TableSource, tables: Mapping[str, TableSource] | None = None) -> Self:
-        """Return the files of a main table and of other tables.
-
-        Raises
-        ------
-        DataError, ConfigError
-            If a file is missing.
-        """
-        return cls(input_files(source), {name: input_files(table) for name, table in (tables or {}).items()})
+        """Return the files of a main table and of other tables; see `input_files`."""
+        tables = tables or {}
+        keys = [name for table in tables.values() if isinstance(table, JoinedTable) for name in table.on.left]
+        return cls(input_files(source, keys), {name: input_files(table, keys) for name, table in tables.items()})
 
     @property
     def all(self) -> list[SourceFile]:
@@ -48,19 +44,29 @@ class InputFiles:
         return [*self.source, *(file for files in self.tables.values() for file in files)]
 
 
-def input_files(source: TableSource) -> tuple[SourceFile, ...]:
-    """Return the files of a source with their identities, without reading them.
+def input_files(source: TableSource, also: Sequence[str] = ()) -> tuple[SourceFile, ...]:
+    """Return the files of a source with their identities, without reading them; external tables are copied now.
+
+    Parameters
+    ----------
+    source : TableSource
+    also : sequence of str
+        Columns of an external table that are needed although ``columns:`` and ``drop:`` exclude them.
 
     Raises
     ------
     DataError, ConfigError
-        If a file is missing.
+        If a file is missing, or an external table cannot be copied.
     """
     if source.generate:
         files = [SourceFile(f"generate:{source.generate}:{source.seed}", source.rows, 0, "generator")]
     elif source.frame is not None:
         frame = source.frame
         files = [SourceFile(frame.label, frame.table.nbytes, 0, MEMORY, version=frame.digest)]
+    elif source.is_external:
+        from gpupipe.io.external.tables import copy_external  # here: few configurations need it
+
+        files = [copy_external(source, also)]
     else:
         files = find_files(source)
     return (*files, hook_file(source.prepare)) if source.prepare else tuple(files)

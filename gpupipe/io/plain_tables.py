@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gpupipe.errors import DataError, SchemaError
 from gpupipe.io.arrow_types import UnusableColumn, is_nested, plain_column
 from gpupipe.io.column_filter import ColumnFilter
-from gpupipe.io.files import SourceFile, convert_read_errors, mask
+from gpupipe.io.files import SourceFile, convert_read_errors
 from gpupipe.io.hive_partitions import require_agreement
 from gpupipe.io.missing_values import TEXT, clean_texts
 from gpupipe.io.notes import Notes
@@ -32,11 +32,14 @@ def usable_names(schema: pa.Schema, file: SourceFile, wanted: ColumnFilter, note
     """
     names = schema.names
     require_distinct_names(names, file)
+    for name, content in ({} if file.copy is None else file.copy.unusable).items():
+        if wanted.pick([name]):
+            drop_column(name, content, file, wanted, notes)
     if not names:
-        raise DataError("the file has no columns", where=mask(file.path), fix="check that this is the right file")
+        raise DataError("the file has no columns", where=file.label, fix="check that this is the right file")
     picked = wanted.pick(names)
     if not picked:
-        raise SchemaError("the file has none of the requested columns", where=mask(file.path))
+        raise SchemaError("the file has none of the requested columns", where=file.label)
     usable = []
     for name in picked:
         kind = schema.field(name).type
@@ -51,7 +54,7 @@ def require_distinct_names(names: Sequence[str], file: SourceFile) -> None:
     if twice := duplicates(names):
         raise DataError(
             f"duplicate column names: {enumerate_names(twice, quoted=True)}",
-            where=mask(file.path),
+            where=file.label,
             fix="rename the columns in the program that writes the file",
         )
 
@@ -66,15 +69,20 @@ def is_dropped(name: str, content: str, file: SourceFile, wanted: ColumnFilter, 
     """
     if wanted.everything:
         return False
+    drop_column(name, content, file, wanted, notes)
+    return True
+
+
+def drop_column(name: str, content: str, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> None:
+    """Add the note that an unusable column is dropped; raise SchemaError if it is requested by name."""
     if wanted.is_named(name):
         raise SchemaError(
             f"column {name!r} has {content}, which are not supported",
-            where=mask(file.path),
+            where=file.label,
             fix="convert it to plain columns in a prepare hook, or remove it from columns, target and where",
             names=[name],
         )
     notes.add(f"column {name!r} is dropped: {content} are not supported", name)
-    return True
 
 
 def plain_table(table: pa.Table, file: SourceFile, wanted: ColumnFilter, notes: Notes) -> pa.Table:
@@ -159,7 +167,7 @@ def _require_some(names: list[str], file: SourceFile) -> list[str]:
     if not names:
         raise DataError(
             "the file has no usable column: all columns are nested or binary",
-            where=mask(file.path),
+            where=file.label,
             fix="convert the columns to plain types, or remove the file from the source",
         )
     return names

@@ -80,10 +80,9 @@ def take_sample(
     n_rows, n_sample = (_copy_rows if has_footer else _copy_lines)(files, folder, most)
     if not n_sample:
         raise DataError("there are no rows", where=mask(source.label), fix="check that this is the right file")
-    update: dict[str, Any] = {"path": str(folder), "format": "parquet" if has_footer else files[0].format}
+    part = source.moved_to(str(folder), "parquet" if has_footer else files[0].format)
     if has_footer:  # the sample files were written by this process
-        update["isolate"] = False
-    part = source.model_copy(update=update)
+        part = part.model_copy(update={"isolate": False})
     return SourceSample(_uncached(part), n_rows, n_sample, sum(file.size for file in files), has_footer)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     ConfigDict,
@@ -22,9 +20,7 @@ from gpupipe.io.compute_formula import parse_formula
 from gpupipe.io.csv_settings import CsvSettings
 from gpupipe.io.event_settings import Entities, GroupBy
 from gpupipe.io.filter_expression import parse_where
-from gpupipe.io.formats.choice import Format
-from gpupipe.io.formats.registry import GENERATORS
-from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
+from gpupipe.io.origin_settings import TableOrigin
 from gpupipe.settings import Label, Names, Settings
 from gpupipe.table.schema import DeclaredColumn
 
@@ -32,25 +28,11 @@ DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 PREDICTION_COLUMNS = ("row", "fold", "target", "prediction")  # columns of predictions.parquet
 
 
-class TableSource(Settings):
+class TableSource(TableOrigin):
     """One input table: its location and format, and the rows and columns to keep."""
 
     model_config = ConfigDict(populate_by_name=True)
 
-    path: str | tuple[str, ...] | None = Field(
-        None, description="A file, a glob, a folder (plain or hive-partitioned), an fsspec URL, or a list of these."
-    )
-    frame: FrameField | None = Field(
-        None,
-        description="A table in memory, passed from Python. A configuration file stores only a description of it: pass "
-        "the table again when you load the configuration.",
-    )
-    format: Format = Field("auto", description="File format; auto takes it from the file suffix.")
-    generate: str | None = Field(
-        None, description=f"Built-in generator to use instead of files: {', '.join(GENERATORS)}."
-    )
-    rows: int = Field(100_000, ge=1, description="Number of rows to generate; used with `generate`.")
-    seed: int = Field(7, ge=0, description="Random seed of the generator; used with `generate`.")
     columns: Names | None = Field(
         None, min_length=1, description="Columns to keep: names and globs. Default: all columns."
     )
@@ -75,34 +57,6 @@ class TableSource(Settings):
         "read twice. An exported model applies the same setting to the tables it scores.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_a_frame_as_path(cls, value: Any) -> Any:
-        """Move an in-memory table from `path` to `frame`; drop the description of a frame if a path is given."""
-        if not isinstance(value, Mapping):
-            return value
-        path, frame = value.get("path"), value.get("frame")
-        if frame is None and is_in_memory(path):
-            return {**value, "path": None, "frame": path}
-        described = isinstance(frame, str) or (isinstance(frame, InMemoryTable) and not frame.has_rows)
-        if described and (path is not None or value.get("generate") is not None):
-            return {**value, "frame": None}
-        return value
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _accept_path_objects(cls, path: Any) -> Any:
-        if isinstance(path, list | tuple):
-            return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in path]
-        return os.fspath(path) if isinstance(path, os.PathLike) else path
-
-    @field_validator("path")
-    @classmethod
-    def _is_not_empty(cls, path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        if path is not None and (not path or not all(path)):
-            raise ValueError("the path is empty")
-        return path
-
     @field_validator("columns")
     @classmethod
     def _have_no_selectors(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -113,13 +67,6 @@ class TableSource(Settings):
                 "the columns, or use drop"
             )
         return columns
-
-    @field_validator("generate")
-    @classmethod
-    def _is_a_generator(cls, name: str | None) -> str | None:
-        if name is not None and name not in GENERATORS:
-            raise ValueError(f"unknown generator {name!r}; expected one of {', '.join(GENERATORS)}")
-        return name
 
     @field_validator("where")
     @classmethod
@@ -132,31 +79,10 @@ class TableSource(Settings):
         return where
 
     @model_validator(mode="after")
-    def _has_one_origin(self) -> TableSource:
-        if (
-            not self.is_made_of_events
-            and sum(origin is not None for origin in (self.path, self.frame, self.generate)) != 1
-        ):
-            generators = ", ".join(GENERATORS)
-            raise ValueError(
-                f"expected exactly one of path (a file, folder or URL), frame (in Python) and generate ({generators})"
-            )
+    def _isolates_files(self) -> Self:
+        if self.isolate and self.is_external:
+            raise ValueError("isolate: it is for files that gpupipe did not write; remove it")
         return self
-
-    @property
-    def is_made_of_events(self) -> bool:
-        """True if the rows are built from an event table instead of being read."""
-        return False
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The paths, always as a tuple."""
-        return (self.path,) if isinstance(self.path, str) else self.path or ()
-
-    @property
-    def label(self) -> str:
-        """Name of the table, for messages."""
-        return self.frame.label if self.frame is not None else self.generate or ", ".join(self.paths)
 
     def declarations(self) -> dict[str, DeclaredColumn]:
         """Return the columns declared in ``schema:``, as `gpupipe.table.encode.encode` takes them."""

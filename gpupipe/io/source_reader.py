@@ -95,7 +95,7 @@ def read_arrow(
     try:
         table = _read_rows(files, source, wanted, notes)
     except NoRowsError:
-        names = _names_of(files, wanted, source) if may_be_empty and source.path else []
+        names = _names_of(files, wanted, source) if may_be_empty and source.has_files else []
         if not names:
             raise
         empty = apply_steps(pa.table({name: pa.chunked_array([], TEXT) for name in names}), source)

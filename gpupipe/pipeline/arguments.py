@@ -16,6 +16,7 @@ from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.io.formats.registry import format_of
 from gpupipe.io.in_memory import InMemoryTable, is_in_memory
+from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import unmatched
 from gpupipe.units import parse_size
@@ -95,7 +96,7 @@ def _reading(source: Table, data: Any, name: str) -> Table:
     """Return `source` with `data` as its rows."""
     if not isinstance(data, Mapping):  # here a dict is a dict of columns
         _require_data(data, name)
-    fields: dict[str, Any] = {"path": None, "frame": None, "generate": None}
+    fields: dict[str, Any] = dict.fromkeys((*ORIGINS, *ORIGIN_OF))
     if is_in_memory(data) or isinstance(data, Mapping):
         fields["frame"] = InMemoryTable.of(data)
         names = fields["frame"].table.column_names  # columns to drop may be missing

@@ -33,6 +33,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.names import MOST_HINTS, unmatched
 from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import SampledTables, sampled_tables
 from gpupipe.pipeline.preparation import (
@@ -97,7 +98,7 @@ def check_data(config: Config) -> DataCheck:
         If a file is missing or cannot be read.
     """
     try:
-        files = InputFiles.find(config.source, config.tables)
+        files = find_inputs(config)
         checker = _checked(config, files, SAMPLE_ROWS)
         if checker.open_questions and not checker.tables.is_whole:
             checker = _checked(config, files, MORE_ROWS)

@@ -36,7 +36,7 @@ def find_identifiers(config: Config, files: InputFiles | None = None) -> list[st
     if source.id:
         return list(source.id)
     names = [name for name in source.drop if not name.startswith("@") and not set(name) & set("*?[")]
-    if not names or source.prepare or not (source.paths or source.generate or source.frame):
+    if not names or source.prepare or source.is_made_of_events:
         return []
     # No isolation: the files have been read before.
     whole = {"drop": (), "columns": None, "where": None, "target": None, "weight": None, "isolate": False}

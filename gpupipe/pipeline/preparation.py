@@ -20,6 +20,7 @@ from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
 from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.read_stage import ReadTable, read_on_workers, read_table
 from gpupipe.pipeline.row_weights import weighted_rows
@@ -83,7 +84,10 @@ class JobBuilder:
         """Read the table and infer the goal."""
         config, backend, readers = self.config, self.backend, self._readers
         with self.timeline.stage("read", (readers or backend).place) as stage:
-            self.files = self.files or InputFiles.find(config.source, config.tables)
+            if self.files is None:
+                self.files = find_inputs(config)
+                for text in copy_notes(self.files):
+                    stage.note(text)
             self._found = found = (
                 read_table(config, backend, self.files)
                 if readers is None

@@ -34,6 +34,7 @@ from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measur
 from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
+from gpupipe.pipeline.input_copies import list_inputs
 from gpupipe.pipeline.intervals import measure_coverage
 from gpupipe.pipeline.job import CandidateTraining, Job
 from gpupipe.pipeline.jsonfile import write_json
@@ -127,7 +128,7 @@ def run_pipeline(
         timeline = Timeline([log, *listeners, tracker], stop_signal, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
         stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
-        files = InputFiles.find(config.source, config.tables)
+        config, files = list_inputs(config, timeline, backend.host_place)
         if not on_cluster and (plan := plan_out_of_core(config, backend, files)) is not None:
             from gpupipe.partitions.out_of_core.workers import out_of_core_workers
 

@@ -19,9 +19,9 @@ RUN_DIRECTORY = ("config.yaml", "metrics.json")  # files of every run directory,
 
 def run_inputs(config: Config) -> list[ProtectedInput]:
     """Return the tables of a configuration, its file, the files of its code, and its cache."""
-    found = [ProtectedInput(path, "the input") for path in config.source.paths]
+    found = [ProtectedInput(path, "the input") for path in config.source.locations]
     for name, table in config.tables.items():
-        found += [ProtectedInput(path, f"the table {name!r}") for path in table.paths]
+        found += [ProtectedInput(path, f"the table {name!r}") for path in table.locations]
     if config.origin.path is not None:
         found.append(ProtectedInput(os.fspath(config.origin.path), "the configuration"))
     for code in code_references(config).values():

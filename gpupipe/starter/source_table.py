@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from gpupipe.errors import EncodingError, FieldCountError
+from gpupipe.errors import ConfigError, EncodingError, FieldCountError
 from gpupipe.io.csv_settings import WHITESPACE, CsvSettings
 from gpupipe.io.files import SourceFile, find_files
 from gpupipe.io.formats.csv.dialect import detect_dialect, is_missing
 from gpupipe.io.formats.csv.encoding import GUESSES, next_encoding
 from gpupipe.io.formats.registry import format_of
+from gpupipe.io.origin_settings import DATABASES, database_name
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.starter.facts import collect_facts
@@ -69,6 +70,7 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     """
     given = base.model_dump(include={"format", "csv", "isolate"}, exclude_unset=True) if base else {}
     stated, comment = (given["format"], "") if "format" in given else _format(path)
+    _require_path(path)
     files = find_files(TableSource.model_validate({"path": path, "format": stated}))
     csv = {name: list(value) if isinstance(value, tuple) else value for name, value in given.get("csv", {}).items()}
     comments = {"format": comment} if comment else {}
@@ -80,6 +82,14 @@ def read_source_table(path: str, base: TableSource | None = None) -> SourceTable
     if attempt.look_at_texts(table):
         table = attempt.read()
     return attempt.result(table)
+
+
+def _require_path(path: str) -> None:
+    """Raise ConfigError if the table is not stored in files that `find_files` lists."""
+    if path.partition("://")[0] in (*DATABASES, "postgres"):
+        fix = "write source: {sql: SELECT ..., uri: ${DATABASE_URI}} into a configuration by hand; or write the result "
+        what = "init reads files, not databases"
+        raise ConfigError(what, where=database_name(path), fix=f"{fix}of the query to a Parquet file, and take that")
 
 
 def _format(path: str) -> tuple[str, str]:

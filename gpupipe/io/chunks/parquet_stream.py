@@ -121,7 +121,7 @@ def open_parquet_stream(
     DataError, SchemaError
         As when reading the source.
     """
-    if not source.paths or source.prepare or any(table.is_joined for table in tables.values()):
+    if not source.has_files or source.prepare or any(table.is_joined for table in tables.values()):
         return None
     files = data_files(input_files(source) if files is None else files)
     try_files(source, files)

@@ -90,7 +90,7 @@ def event_source(
     made = {*settings.compute, *(() if settings.group_by is None else settings.group_by.made())}
     declared = {text: ColumnSettings(kind="text") for text in sorted(texts - made)} | settings.declared
     isolate = reading.get("isolate", False)
-    return settings.model_copy(update={"path": path, "declared": declared, "isolate": isolate})
+    return settings.moved_to(path, settings.format).model_copy(update={"declared": declared, "isolate": isolate})
 
 
 def _main_texts(reading: Mapping[str, Any], features: FittedFeatures | DescribedFeatures) -> set[str]:

@@ -21,6 +21,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
 from gpupipe.pipeline.goal import Goal
+from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
 from gpupipe.pipeline.preparation import choose_entries, default_entries, folds_of, open_job
@@ -143,7 +144,7 @@ def preview(config: Config, device: str = "cpu", files: InputFiles | None = None
     GpupipeError
         The errors of the run that occur on the sample.
     """
-    files = InputFiles.find(config.source, config.tables) if files is None else files
+    files = find_inputs(config) if files is None else files
     if config.source.entities is not None:  # keys and labels need whole histories
         return _look(config, files, device, MORE_ROWS)
     try:
@@ -218,7 +219,7 @@ def _measured(
         is_exact=main.is_exact and n_sample == main.n_sample_rows,
         n_sample=n_sample,
         n_read=main.n_rows,
-        file_format=main.source.format if config.source.path else "",
+        file_format=main.source.format if config.source.has_files else "",
         file_bytes=main.n_bytes,
         arrow_row=arrow.nbytes / n_read,
         text_row=_bytes(texts) / n_read,

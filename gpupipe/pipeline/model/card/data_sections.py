@@ -52,9 +52,9 @@ def _source(facts: CardFacts, source: TableSource) -> str:
     """Return the label of a table; absolute paths are shown as names, because a card leaves the author's machine."""
     if source.frame is not None:
         return facts.name(source.label.partition(",")[0])  # the number of rows follows
-    if not source.paths:
+    if not source.locations:
         return facts.name(source.label)
-    shown = map(facts.shown, source.paths)
+    shown = map(facts.shown, source.locations)
     names = [PurePath(path).name if PurePath(path).is_absolute() else path for path in shown]
     return enumerate_names([facts.name(name) for name in names], MOST_NAMES)
 

@@ -1,0 +1,73 @@
+"""Snapshots of Delta Lake tables, read by the engine of deltalake, with deletion vectors and column mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.errors import DataError
+from gpupipe.io.external.column_choice import describe_choice, needed_columns
+from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
+from gpupipe.io.external.row_predicate import implied_condition, to_sql
+from gpupipe.io.files import mask
+from gpupipe.io.settings import TableSource
+
+TO_READ = "check the table and the access to its files, then run the same command again"
+IN_ORDER = {"datafusion.execution.target_partitions": "1"}  # files one after the other, in the order of the log
+
+
+@contextmanager
+def open_delta(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]:
+    """Yield the needed columns of one version of a Delta table, without rows that the row filter excludes anyway.
+
+    Parameters
+    ----------
+    source : TableSource
+    also : frozenset of str
+        Columns that are needed although ``columns:`` and ``drop:`` exclude them.
+
+    Raises
+    ------
+    ConfigError
+        If deltalake is not installed.
+    DataError
+        If the table or its version does not exist, or cannot be read.
+    """
+    deltalake = load_library("deltalake", "deltalake", "delta")
+    label = f"Delta table {mask(source.label)}"
+    table = _table(deltalake, source, label)
+    schema = pa.schema(table.schema())
+    names = needed_columns(source, schema.names, also)
+    condition = implied_condition(source, schema)
+    query = f"SELECT {', '.join(map(_quoted, names))} FROM snapshot"
+    if condition is not None:
+        query += f" WHERE {to_sql(condition, _quoted)}"
+    with convert_errors("the Delta table cannot be read", label, TO_READ):
+        found = deltalake.QueryBuilder(IN_ORDER).register("snapshot", table).execute(query)
+        reader = pa.RecordBatchReader.from_stream(found)
+    version = table.version()
+    pin = f"version {version} of {table.metadata().id}{describe_choice(names, schema.names, condition)}"
+    batches = guard_batches(iter(reader), "the Delta table cannot be read", label, TO_READ)
+    yield OpenTable(label, reader.schema, batches, pin, {"version": version})
+
+
+def _table(deltalake: Any, source: TableSource, label: str) -> Any:
+    assert source.delta is not None
+    path = source.delta
+    if "://" not in path:
+        path = str(Path(path).expanduser().absolute())
+        if not Path(path, "_delta_log").is_dir():
+            fix = "check the path: a Delta table is a folder with a folder _delta_log"
+            raise DataError("there is no Delta table", where=path, fix=fix)
+    wanted = "" if source.version is None else f" at version {source.version}"
+    fix = "check path, version and access; access to storage is configured in the environment"
+    with convert_errors(f"the Delta table cannot be opened{wanted}", label, fix):
+        return deltalake.DeltaTable(path, version=source.version)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

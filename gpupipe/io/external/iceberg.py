@@ -1,0 +1,98 @@
+"""Snapshots of Apache Iceberg tables, read by PyIceberg: deletes, partitions and changed schemas too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.io.external.column_choice import describe_choice, needed_columns
+from gpupipe.io.external.open_table import OpenTable, convert_errors, guard_batches, load_library
+from gpupipe.io.external.row_predicate import Condition, JointCondition, implied_condition
+from gpupipe.io.settings import TableSource
+
+DEFAULT_CATALOG = "default"
+TO_READ = "check the table and the access to its files, then run the same command again"
+EXPRESSIONS = {
+    "<": "LessThan", "<=": "LessThanOrEqual", ">": "GreaterThan", ">=": "GreaterThanOrEqual", "=": "EqualTo",
+    "not null": "NotNull", "and": "And", "or": "Or",
+}  # fmt: skip
+
+
+@contextmanager
+def open_iceberg(source: TableSource, also: frozenset[str]) -> Iterator[OpenTable]:
+    """Yield the needed columns of one snapshot of an Iceberg table, without rows that the row filter excludes anyway.
+
+    Parameters
+    ----------
+    source : TableSource
+    also : frozenset of str
+        Columns that are needed although ``columns:`` and ``drop:`` exclude them.
+
+    Raises
+    ------
+    ConfigError
+        If PyIceberg is not installed.
+    DataError
+        If the catalog, the table or the snapshot does not exist, or cannot be read.
+    """
+    catalogs = load_library("pyiceberg.catalog", "pyiceberg", "iceberg")
+    arrow = load_library("pyiceberg.io.pyarrow", "pyiceberg", "iceberg")
+    label = f"Iceberg table {source.iceberg}"
+    table = _table(catalogs, source, label)
+    with convert_errors("the Iceberg table cannot be read", label, TO_READ):
+        scan = table.scan(snapshot_id=source.snapshot)
+        snapshot = scan.snapshot()
+        schema = arrow.schema_to_pyarrow(scan.projection(), include_field_ids=False)
+        names = needed_columns(source, schema.names, also)
+        condition = _without_dots(implied_condition(source, schema))
+        scan = scan.update(selected_fields=tuple(names))
+        if condition is not None:
+            scan = scan.filter(_expression(condition))
+        projection = scan.projection()
+        target = arrow.schema_to_pyarrow(projection, include_field_ids=False)
+    number = None if snapshot is None else int(snapshot.snapshot_id)
+    batches = guard_batches(
+        _batches(arrow, scan, projection, target), "the Iceberg table cannot be read", label, TO_READ
+    )
+    pin = f"snapshot {number} of {table.metadata.table_uuid}{describe_choice(names, schema.names, condition)}"
+    yield OpenTable(label, target, batches, pin, {} if number is None else {"snapshot": number})
+
+
+def _table(catalogs: Any, source: TableSource, label: str) -> Any:
+    properties = {**source.catalog} if isinstance(source.catalog, dict) else {"name": source.catalog}
+    name = properties.pop("name", None) or DEFAULT_CATALOG
+    fix = "check catalog and the name of the table; PyIceberg reads catalogs from .pyiceberg.yaml and the environment"
+    with convert_errors("the Iceberg table cannot be opened", label, fix):
+        table = catalogs.load_catalog(name, **properties).load_table(source.iceberg)
+        if source.snapshot is not None and table.snapshot_by_id(source.snapshot) is None:
+            raise ValueError(f"there is no snapshot {source.snapshot}")
+        return table
+
+
+def _batches(arrow: Any, scan: Any, projection: Any, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows file by file: a scan of all files would keep finished files in memory until they are used."""
+    reader = arrow.ArrowScan(scan.table_metadata, scan.io, projection, scan.row_filter, scan.case_sensitive)
+    for task in scan.plan_files():
+        for batch in reader.to_record_batches([task]):
+            yield pa.RecordBatch.from_arrays(
+                [batch.column(field.name).cast(field.type) for field in target], schema=target
+            )
+
+
+def _without_dots(condition: Condition | None) -> Condition | None:
+    """Return a condition; None if the name of a column has a dot, which PyIceberg reads as a field of a struct."""
+    if isinstance(condition, JointCondition):
+        return None if None in map(_without_dots, condition.parts) else condition
+    return None if condition is None or "." in condition.column else condition
+
+
+def _expression(condition: Condition) -> Any:
+    expressions = load_library("pyiceberg.expressions", "pyiceberg", "iceberg")
+    if isinstance(condition, JointCondition):
+        return reduce(getattr(expressions, EXPRESSIONS[condition.name]), map(_expression, condition.parts))
+    values = () if condition.operator == "not null" else (condition.value,)
+    return getattr(expressions, EXPRESSIONS[condition.operator])(condition.column, *values)

@@ -1,0 +1,82 @@
+"""An open external table, optional libraries, and the translation of their errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+
+from gpupipe.errors import ConfigError, DataError, GpupipeError
+from gpupipe.io.files import mask, reason_of
+
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] SQLSTATE: \w+", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """Rows of an external table to be copied.
+
+    Attributes
+    ----------
+    label : str
+        The table, without secrets.
+    schema : pyarrow.Schema
+    batches : iterator of pyarrow.RecordBatch
+    pin : str
+        The state of the table; ``""`` if only its content shows it.
+    settings : mapping of str to int
+        See `gpupipe.io.table_copy.TableCopy`.
+    """
+
+    label: str
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    pin: str = ""
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+
+def load_library(module: str, name: str, extra: str) -> Any:
+    """Return an optional library; raise ConfigError that names the extra if it is not installed."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        what = f"source: {extra} needs {name}, which is not installed"
+        raise ConfigError(what, where="source", fix=f"pip install 'gpupipe[{extra}]'") from None
+
+
+@contextmanager
+def convert_errors(what: str, where: str, fix: str, secrets: tuple[str, ...] = ()) -> Iterator[None]:
+    """Convert any error of a library into one DataError: `what` and the reason, without `secrets`."""
+    try:
+        yield
+    except GpupipeError:
+        raise
+    except Exception as error:  # the libraries have no common base class
+        raise DataError(f"{what}: {_reason(error, secrets)}", where=mask(where), fix=fix) from None
+
+
+def guard_batches(
+    batches: Iterator[pa.RecordBatch], what: str, where: str, fix: str, secrets: tuple[str, ...] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches; errors of the library that reads them are converted as by `convert_errors`."""
+    while True:
+        with convert_errors(what, where, fix, secrets):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
+    """Return the message of a library on one line, without colors, codes, the text of the query, and secrets."""
+    text = _NOISE.sub("", str(error))
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return reason_of(type(error)(text) if not text.strip() else Exception(text)).rstrip(" .")

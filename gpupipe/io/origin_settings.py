@@ -1,0 +1,202 @@
+"""Origins of a table: files, a frame, a generator, a SQL query, or a snapshot of a Delta or Iceberg table."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator, model_validator
+
+from gpupipe.io.formats.choice import Format
+from gpupipe.io.formats.registry import GENERATORS
+from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
+from gpupipe.settings import Settings
+
+ORIGINS = ("path", "frame", "generate", "sql", "delta", "iceberg")
+EXTERNAL = ("sql", "delta", "iceberg")  # copied to a Parquet file before they are read: see `gpupipe.io.external`
+ORIGIN_OF = {"uri": "sql", "version": "delta", "catalog": "iceberg", "snapshot": "iceberg"}  # of further settings
+DATABASES = ("postgresql", "sqlite", "duckdb")
+DATABASE_FILE = re.compile(r"(?:sqlite|duckdb):///(.+)", re.DOTALL)
+SECRET = re.compile(r"password|secret|token|credential|access-key|account-key|sas", re.IGNORECASE)
+
+
+class TableOrigin(Settings):
+    """Location of one input table."""
+
+    path: str | tuple[str, ...] | None = Field(
+        None, description="A file, a glob, a folder (plain or hive-partitioned), an fsspec URL, or a list of these."
+    )
+    frame: FrameField | None = Field(
+        None,
+        description="A table in memory, passed from Python. A configuration file stores only a description of it: pass "
+        "the table again when you load the configuration.",
+    )
+    format: Format = Field("auto", description="File format; auto takes it from the file suffix.")
+    generate: str | None = Field(
+        None, description=f"Built-in generator to use instead of files: {', '.join(GENERATORS)}."
+    )
+    rows: int = Field(100_000, ge=1, description="Number of rows to generate; used with `generate`.")
+    seed: int = Field(7, ge=0, description="Random seed of the generator; used with `generate`.")
+    sql: str | None = Field(
+        None,
+        min_length=1,
+        description="A query, sent to the database `uri` as it is. Its result is copied to a temporary Parquet file. "
+        "A result has no order without ORDER BY, and the split depends on the order of rows.",
+    )
+    uri: str | None = Field(
+        None,
+        description="The database of `sql`: postgresql://USER@HOST/NAME, sqlite:///FILE, duckdb:///FILE, or duckdb:// "
+        "to query files. Take a URI with a password from the environment: ${DATABASE_URI}.",
+    )
+    delta: str | None = Field(
+        None, min_length=1, description="Folder or URL of a Delta Lake table. Its rows are copied too."
+    )
+    version: int | None = Field(
+        None, ge=0, description="Version of the Delta table. Default: the latest when the run starts."
+    )
+    iceberg: str | None = Field(
+        None,
+        pattern=r"^[^.]+(\.[^.]+)+$",
+        description="Name of an Apache Iceberg table in its catalog: NAMESPACE.TABLE. Its rows are copied too.",
+    )
+    catalog: str | dict[str, str] | None = Field(
+        None,
+        description="The catalog of `iceberg`: its name in the configuration of PyIceberg, or its properties, without "
+        "secrets. Default: PyIceberg's default catalog.",
+    )
+    snapshot: int | None = Field(
+        None, description="Snapshot id of the Iceberg table. Default: the current one when the run starts."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_a_frame_as_path(cls, value: Any) -> Any:
+        """Move an in-memory table from `path` to `frame`; drop the description of a frame beside another origin."""
+        if not isinstance(value, Mapping):
+            return value
+        path, frame = value.get("path"), value.get("frame")
+        if frame is None and is_in_memory(path):
+            return {**value, "path": None, "frame": path}
+        described = isinstance(frame, str) or (isinstance(frame, InMemoryTable) and not frame.has_rows)
+        if described and any(value.get(origin) is not None for origin in ORIGINS if origin != "frame"):
+            return {**value, "frame": None}
+        return value
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _accept_path_objects(cls, path: Any) -> Any:
+        if isinstance(path, list | tuple):
+            return [os.fspath(item) if isinstance(item, os.PathLike) else item for item in path]
+        return os.fspath(path) if isinstance(path, os.PathLike) else path
+
+    @field_validator("delta", mode="before")
+    @classmethod
+    def _accept_a_path_object(cls, path: Any) -> Any:
+        return os.fspath(path) if isinstance(path, os.PathLike) else path
+
+    @field_validator("path")
+    @classmethod
+    def _is_not_empty(cls, path: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if path is not None and (not path or not all(path)):
+            raise ValueError("the path is empty")
+        return path
+
+    @field_validator("generate")
+    @classmethod
+    def _is_a_generator(cls, name: str | None) -> str | None:
+        if name is not None and name not in GENERATORS:
+            raise ValueError(f"unknown generator {name!r}; expected one of {', '.join(GENERATORS)}")
+        return name
+
+    @field_validator("uri")
+    @classmethod
+    def _names_a_database(cls, uri: str | None) -> str | None:
+        scheme, colon, rest = (uri or "").partition("://")
+        scheme = "postgresql" if scheme == "postgres" else scheme
+        if uri is not None and not (colon and scheme in DATABASES):
+            # Not shown: it may contain a password.
+            raise ValueError(f"expected a URI that starts with {', '.join(f'{each}://' for each in DATABASES)}")
+        if scheme == "sqlite" and not DATABASE_FILE.fullmatch(uri or ""):
+            raise ValueError("expected sqlite:///FILE")
+        return None if uri is None else f"{scheme}://{rest}"
+
+    @field_validator("catalog")
+    @classmethod
+    def _holds_no_secrets(cls, catalog: str | dict[str, str] | None) -> str | dict[str, str] | None:
+        if found := [key for key in catalog or () if isinstance(catalog, dict) and SECRET.search(key)]:
+            raise ValueError(
+                f"{found[0]}: secrets cannot be stored here; set them in the configuration of PyIceberg or in "
+                "PYICEBERG_CATALOG__NAME__PROPERTY, and give the name of the catalog"
+            )
+        return catalog
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> Self:
+        given = [origin for origin in ORIGINS if getattr(self, origin) is not None]
+        if not self.is_made_of_events and len(given) != 1:
+            generators = ", ".join(GENERATORS)
+            raise ValueError(
+                f"expected exactly one of path (a file, folder or URL), sql, delta, iceberg, frame (in Python) and "
+                f"generate ({generators})"
+            )
+        for setting, origin in ORIGIN_OF.items():
+            if getattr(self, setting) is not None and origin not in given:
+                raise ValueError(f"{setting}: it needs {origin}")
+        if self.sql is not None and self.uri is None:
+            raise ValueError("sql: set uri to the database, as in uri: ${DATABASE_URI}")
+        return self
+
+    @property
+    def is_made_of_events(self) -> bool:
+        """True if the rows are built from an event table instead of being read."""
+        return False
+
+    @property
+    def is_external(self) -> bool:
+        """True if the rows are copied from a database or a lakehouse table: see `gpupipe.io.external`."""
+        return any(getattr(self, origin) is not None for origin in EXTERNAL)
+
+    @property
+    def has_files(self) -> bool:
+        """True if the rows are read from files, including copies."""
+        return self.path is not None or self.is_external
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths, always as a tuple."""
+        return (self.path,) if isinstance(self.path, str) else self.path or ()
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The files and folders that are read: `paths`, the folder of a Delta table, the file of a database."""
+        file = DATABASE_FILE.fullmatch(self.uri or "")
+        return (*self.paths, *([self.delta] if self.delta else []), *([file[1]] if file else []))
+
+    @property
+    def label(self) -> str:
+        """Name of the table, for messages."""
+        if self.frame is not None:
+            return self.frame.label
+        if self.uri is not None:
+            return f"sql query of {database_name(self.uri)}"
+        return self.generate or self.delta or self.iceberg or ", ".join(self.paths)
+
+    def moved_to(self, path: str, file_format: str) -> Self:
+        """Return these settings for rows that were written to files at `path`."""
+        gone = dict.fromkeys((*ORIGINS, *ORIGIN_OF))
+        return self.model_copy(update={**gone, "path": path, "format": file_format})
+
+
+def database_name(uri: str) -> str:
+    """Return a URI without user, password and options.
+
+    >>> database_name("postgresql://ada:secret@db.example.com:5433/shop?sslmode=require")
+    'postgresql://db.example.com:5433/shop'
+    """
+    if DATABASE_FILE.fullmatch(uri):
+        return uri
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
