@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from gpupipe.errors import ConfigError, DataError, GpupipeError
+from gpupipe.io.external.row_predicate import Condition
 from gpupipe.io.files import mask, reason_of
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|^[A-Z_]+: |\[libpq\] |Query was:.*|\s*[.] SQLSTATE: \w+", re.DOTALL)
@@ -31,6 +32,8 @@ class OpenTable:
         The state of the table; ``""`` if only its content shows it.
     settings : mapping of str to int
         See `gpupipe.io.table_copy.TableCopy`.
+    condition : Condition, optional
+        Condition of the rows to copy, if `batches` may have others.
     """
 
     label: str
@@ -38,6 +41,7 @@ class OpenTable:
     batches: Iterator[pa.RecordBatch]
     pin: str = ""
     settings: Mapping[str, int] = field(default_factory=dict)
+    condition: Condition | None = None
 
 
 def load_library(module: str, name: str, extra: str) -> Any:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from gpupipe.errors import DataError, LimitError
 from gpupipe.io.arrow_types import is_text
 from gpupipe.io.external.open_table import OpenTable, convert_errors
+from gpupipe.io.external.row_predicate import select_rows
 from gpupipe.io.external.stored_columns import describe_type, is_stored, stored_column, stored_type
 from gpupipe.io.files import SourceFile
 from gpupipe.io.table_copy import CopyFolder, TableCopy
@@ -80,7 +81,8 @@ def _stored(table: OpenTable, schema: pa.Schema) -> Iterator[pa.Table]:
     for batch in table.batches:
         with convert_errors("a value cannot be converted", table.label, "convert the column to another type"):
             columns = [stored_column(batch.column(field.name), field.type) for field in schema]
-        yield pa.Table.from_arrays(columns, schema=schema)
+        rows = pa.Table.from_arrays(columns, schema=schema)
+        yield rows if table.condition is None else select_rows(rows, table.condition)
 
 
 def _groups(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

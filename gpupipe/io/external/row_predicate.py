@@ -11,9 +11,11 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gpupipe.io.arrow_types import is_text
 from gpupipe.io.filter_expression import links, parse_where
@@ -21,6 +23,7 @@ from gpupipe.io.settings import JoinedTable, TableSource
 
 Operator = Literal["<", "<=", ">", ">=", "=", "not null"]
 OPERATORS: dict[type[ast.cmpop], Operator] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "="}
+FUNCTIONS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "=": "equal"}  # of Arrow
 FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 EXACT_FLOAT = 2**53  # all integers up to this are float64 values
 
@@ -132,3 +135,18 @@ def to_sql(condition: Condition, quoted: Callable[[str], str]) -> str:
         return f"{column} IS NOT NULL"
     text = "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
     return f"{column} {condition.operator} {text}"
+
+
+def select_rows(table: pa.Table, condition: Condition) -> pa.Table:
+    """Return the rows of a table that fulfil a condition."""
+    return table.filter(_mask(table, condition))
+
+
+def _mask(table: pa.Table, condition: Condition) -> pa.ChunkedArray:
+    if isinstance(condition, JointCondition):
+        masks = [_mask(table, part) for part in condition.parts]
+        return reduce(pc.and_kleene if condition.name == "and" else pc.or_kleene, masks)
+    column = table.column(condition.column)
+    if condition.operator == "not null":
+        return column.is_valid()
+    return pc.call_function(FUNCTIONS[condition.operator], [column, pa.scalar(condition.value)])
