@@ -48,8 +48,8 @@ TABLES = ("telco", "bike_sharing", "diamonds", "chicago_taxi", "adult", "nyc_tax
 Run = tuple[str, list[str], dict[str, str]]  # configuration, overrides, environment
 
 
-def judged(folder: Path) -> dict[str, Run]:
-    """Return the runs that judge the rates: public tables, and customers in a Parquet file of 500,000 rows."""
+def checked(folder: Path) -> dict[str, Run]:
+    """Return the runs that the rates are checked with: public tables, and customers in a Parquet file."""
     file = {"CHURN_FILE": str(folder / "churn.parquet")}
     found: dict[str, Run] = {name: (f"configs/{name}.yaml", [], {}) for name in TABLES}
     return found | {f"bench_churn, {m}": (BENCH, [f"models=[{MODELS[m]}]"], file) for m in ("lr", "xgb6", "hgb31")}
@@ -63,7 +63,7 @@ def fitted() -> dict[str, Run]:
 
 def main() -> None:
     """Measure, and print a table of stages or the fitted rates."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.roofline", description="Judge or fit the CPU rates.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.roofline", description="Check or fit the CPU rates.")
     parser.add_argument("--fit", action="store_true", help="print the rates that fit generated customers best")
     parser.add_argument("--records", type=Path, help="JSON lines of measurements, kept and continued")
     parser.add_argument("--rows", type=int, default=500_000, help="rows of the Parquet file")
@@ -77,7 +77,7 @@ def main() -> None:
         records = Records(given.records or folder / "records.jsonl")
         found = [
             (label, *stage)
-            for label, run in (fitted() if given.fit else judged(folder)).items()
+            for label, run in (fitted() if given.fit else checked(folder)).items()
             for stage in stages_of(run, records.measure(label, run))
         ]
     if given.fit:

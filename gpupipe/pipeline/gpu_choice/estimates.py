@@ -43,7 +43,7 @@ class RowRange:
 
 @dataclass(frozen=True)
 class GpuEstimate:
-    """What is expected of a configuration on one GPU.
+    """Estimates of a configuration on one GPU.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class GpuEstimate:
 
 @dataclass(frozen=True)
 class ConfigEstimates:
-    """What is expected of a configuration on this CPU and on GPUs.
+    """Estimates of a configuration on this CPU and on GPUs.
 
     Attributes
     ----------

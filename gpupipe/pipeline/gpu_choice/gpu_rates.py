@@ -1,7 +1,7 @@
 """Assumed shares of a GPU's peaks: a low and a high value for each kind of work, and what they lean on.
 
 gpupipe has not been measured on a GPU. Each range spans published measurements of the same library, counted with the
-formulas of `gpupipe.pipeline.gpu_choice.work`, or is an assumption and says so.
+formulas of `gpupipe.pipeline.gpu_choice.work`, or is an assumption, with the basis "assumed".
 
 - Copies: bandwidthTest reaches 0.74 to 0.75 of the peak bandwidth (T4 239.6 of 320 GB/s, A100 1,158 of 1,555), and
   pinned copies from the host 0.39 to 0.61 of PCIe (T4 9.7 of 16 GB/s, A100 12.3 of 32);

@@ -158,7 +158,7 @@ def k_means(params: Mapping[str, Any], n_rows: int, n_columns: int) -> Work:
 
 
 def network_weights(a: Architecture) -> tuple[float, float]:
-    """Return the weights that each row meets, and the values of a row that are kept for the gradients."""
+    """Return the weights by which each row is multiplied, and its values that are kept for the gradients."""
     tokens = a.n_tokens + 1
     encoder = float(a.n_numbers * a.n_bins * a.embedding_size)
     values = 2.5 * a.n_numbers * a.n_bins + 4.0 * tokens * a.embedding_size

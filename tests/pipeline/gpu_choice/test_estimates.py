@@ -74,7 +74,7 @@ def test_a_stage_that_a_gpu_cannot_run_takes_as_long_as_on_the_cpu():
     assert there[name].device == "cpu" and here[name].seconds.high <= there[name].seconds.high
     assert there[name].seconds.high < here[name].seconds.high + 0.1  # its matrix is copied
     assert there["train xgboost"].device == "gpu"
-    assert "train linear_svc" in found.cpu.unknown and h100.faster is None  # an unknown training is no gain
+    assert "train linear_svc" in found.cpu.unknown and h100.faster is None  # a training of unknown length
 
 
 def test_a_gpu_without_figures_has_no_time():
