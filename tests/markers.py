@@ -49,6 +49,7 @@ SLOW = (
     "tests/partitions/test_out_of_core_run.py",
     "tests/partitions/test_read.py",
     "tests/pipeline/gpu_choice/test_estimates.py",
+    "tests/pipeline/onnx/test_models.py",
     "tests/pipeline/test_candidate_latency.py",
     "tests/pipeline/test_frames.py",
     "tests/pipeline/test_leaderboard.py",

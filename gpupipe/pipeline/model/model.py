@@ -41,6 +41,7 @@ from gpupipe.typing import Array
 if TYPE_CHECKING:
     from gpupipe.drift.report import DriftReport
     from gpupipe.pipeline.explain.compute import ModelExplainer
+    from gpupipe.pipeline.onnx.export import OnnxExport
     from gpupipe.pipeline.scorer.scorer import Scorer
     from gpupipe.pipeline.untrusted.model import UntrustedModel
     from gpupipe_kernels.engines import HostEngine
@@ -198,6 +199,37 @@ class Model(LoadedModel):
             engine=choose_engine(engine), manifest=self.manifest, open_model=lambda: self,
             open_explainer=lambda: self.explainer,
         )  # fmt: skip
+
+    def to_onnx(self, path: str | Path) -> OnnxExport:
+        """Write the model as one ONNX file, from raw columns by name to predictions, for any ONNX runtime.
+
+        The file appears once its predictions for the recorded rows equal those of the model in ONNX Runtime and in
+        ``onnx.reference``, with differences of at most 1e-5.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write or replace.
+
+        Returns
+        -------
+        OnnxExport
+            Inputs, outputs and differences.
+
+        Raises
+        ------
+        ConfigError
+            If onnx or ONNX Runtime is not installed, or ONNX cannot express the model; the message lists each part.
+        LimitError
+            If the file would exceed 2 GiB.
+        ArtifactError
+            If the model has no recorded rows.
+        GpupipeError
+            If a runtime computes other predictions; no file is written.
+        """
+        from gpupipe.pipeline.onnx.export import write_onnx
+
+        return write_onnx(self, Path(path))
 
     def _prediction_of(self, rows: RowsToPredict) -> tuple[Prediction, PredictionReport]:
         return predict_rows(self, rows)

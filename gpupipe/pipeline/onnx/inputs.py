@@ -1,0 +1,248 @@
+"""Raw columns as inputs of an ONNX graph, and their encoding as cells: the rules of `gpupipe.table.cell_encoders`.
+
+Each column is one input, shape (rows, 1). Numbers are float64, and NaN is missing; so are columns of numbers that are
+categories or flags. Texts are strings; the texts that mean a missing value in files mean it here too. Times are int64
+microseconds since 1970-01-01 UTC, and the smallest int64 is missing: the memory of NumPy's ``datetime64[us]``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from gpupipe.errors import SchemaError
+from gpupipe.pipeline.onnx.graph import ML, OnnxGraph
+from gpupipe.pipeline.onnx.instructions import CellMatrix
+from gpupipe.table.cell_encoders import NULL_TEXTS, canonical_text, level_codes
+from gpupipe.table.schema import BOOLEAN_WORDS, FIRST_LEVEL, LARGEST, NAT, NULL, UNSEEN, Column
+from gpupipe_kernels.program.program import block_id
+from gpupipe_kernels.rows.records import CODE, DOUBLE, KIND_OF_BLOCK, SINGLE, TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpupipe.typing import HostArray
+
+InputType = Literal["string", "float64", "int64"]
+
+NUMBER_TYPES = ("int", "uint", "float", "double", "half", "decimal", "bool")  # beginnings of Arrow types
+NO_LEVEL = -1.7e308  # stands for texts that are no number, in a column whose levels are numbers
+MOST_SHARED = 256  # codes of a column that is looked up with others
+# Python's blanks, written out: the engines of runtimes differ in what \s is.
+BLANK = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
+NULL_PATTERN = f"{BLANK}({'|'.join(map(re.escape, sorted(NULL_TEXTS)))}){BLANK}"
+
+
+@dataclass(frozen=True)
+class OnnxInput:
+    """An input of the file.
+
+    Attributes
+    ----------
+    column : Column
+    type : {"string", "float64", "int64"}
+    """
+
+    column: Column
+    type: InputType
+
+    @staticmethod
+    def of(column: Column) -> OnnxInput:
+        """Return the input of a column."""
+        if column.kind == "datetime":
+            return OnnxInput(column, "int64")
+        is_number = column.kind == "numeric" or column.dtype.startswith(NUMBER_TYPES)
+        return OnnxInput(column, "float64" if is_number else "string")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the input as JSON values, for the metadata of the file."""
+        missing = {"string": "", "float64": "NaN", "int64": str(NAT)}[self.type]
+        unit = {"unit": "microseconds since 1970-01-01 UTC"} if self.type == "int64" else {}
+        return {"name": self.column.source, "kind": self.column.kind, "type": self.type, "missing": missing, **unit}
+
+    def feed(self, values: pa.ChunkedArray) -> HostArray:
+        """Return a column of a table as the array that a runtime takes, shape (rows, 1).
+
+        Raises
+        ------
+        SchemaError
+            If the column holds values of another type.
+        """
+        import pyarrow as pa
+
+        found: HostArray
+        try:
+            if self.type == "string":
+                texts = [_as_text(value) for value in values.to_pylist()]
+                found = np.array(["" if text is None else text for text in texts], object)
+            elif self.type == "int64":
+                moments = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+                found = moments.fill_null(NAT).to_numpy()
+            else:
+                plain = values.cast(pa.float64(), safe=False) if not pa.types.is_string(values.type) else values
+                found = np.array([_as_number(value) for value in plain.to_pylist()], np.float64)
+        except (pa.ArrowException, ValueError, TypeError):
+            what = f"column {self.column.source!r} has the type {values.type}; the file takes {self.type}"
+            raise SchemaError(what, fix="convert the column") from None
+        return found.reshape(-1, 1)
+
+
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else canonical_text(value)
+
+
+def _as_number(value: Any) -> float:
+    """Return a number, or a level or flag that stands for one, as float64; NaN if it is missing."""
+    if not isinstance(value, str):
+        return math.nan if value is None else float(value)
+    if value.strip() in NULL_TEXTS:
+        return math.nan
+    if value in ("true", "false"):
+        return float(value == "true")
+    number = _number_in(value)
+    return number if canonical_text(number) == value else NO_LEVEL
+
+
+def _number_in(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def write_inputs(
+    graph: OnnxGraph, schema: Sequence[Column], positions: Mapping[tuple[int, int], int], places: Mapping[str, Any]
+) -> tuple[list[OnnxInput], list[CellMatrix | None]]:
+    """Add an input for each column of a schema, and encode it.
+
+    Parameters
+    ----------
+    graph : OnnxGraph
+    schema : sequence of Column
+        The columns that the program reads; none is derived, hashed or a text.
+    positions : mapping of (block, row) to int
+        Position of each column among the cells of its kind.
+    places : mapping of str to (block, row)
+        Block name and row of each column.
+
+    Returns
+    -------
+    inputs : list of OnnxInput
+    cells : list of CellMatrix
+        By kind, as `gpupipe.pipeline.onnx.instructions.write_program` takes them.
+    """
+    inputs = [OnnxInput.of(column) for column in schema]
+    kinds: dict[int, dict[int, OnnxInput]] = {SINGLE: {}, DOUBLE: {}, TIME: {}, CODE: {}}
+    for each in inputs:
+        block, row = places[each.column.name]
+        kinds[KIND_OF_BLOCK[block_id(block)]][positions[block_id(block), row]] = each
+    of_kind = {kind: [each for _, each in sorted(found.items())] for kind, found in kinds.items()}
+    tensors = {each.column.name: graph.input(each.column.source, _data_type(each.type)) for each in inputs}
+
+    def joined(found: Sequence[OnnxInput]) -> str:
+        return graph.join([tensors[each.column.name] for each in found])
+
+    cells: list[CellMatrix | None] = [None] * 4
+    if numbers := of_kind[SINGLE]:
+        cells[SINGLE] = CellMatrix(graph.cast(_within(graph, joined(numbers)), np.float32), len(numbers))
+    if numbers := of_kind[DOUBLE]:
+        cells[DOUBLE] = CellMatrix(_within(graph, joined(numbers)), len(numbers))
+    if times := of_kind[TIME]:
+        cells[TIME] = CellMatrix(joined(times), len(times))
+    if coded := of_kind[CODE]:
+        cells[CODE] = CellMatrix(_codes(graph, coded, tensors), len(coded))
+    return inputs, cells
+
+
+def _data_type(kind: InputType) -> int:
+    from onnx import TensorProto
+
+    return int({"string": TensorProto.STRING, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}[kind])
+
+
+def _within(graph: OnnxGraph, x: str) -> str:
+    """Return float64 numbers, NaN where they are infinite or too large."""
+    is_usable = graph.add("LessOrEqual", graph.add("Abs", x), graph.constant(LARGEST, np.float64))
+    return graph.where(is_usable, x, graph.constant(math.nan, np.float64))
+
+
+def _codes(graph: OnnxGraph, coded: Sequence[OnnxInput], tensors: Mapping[str, str]) -> str:
+    """Return the codes of categories and flags, int64."""
+    parts: list[str] = []
+    order: list[str] = []
+    for each in coded:
+        x, column = tensors[each.column.name], each.column
+        if each.type == "float64" or column.kind == "boolean":
+            parts.append((_code_of_number if each.type == "float64" else _code_of_word)(graph, column, x))
+            order.append(column.name)
+    texts = [each.column for each in coded if each.column.name not in order]
+    if texts:
+        texts.sort(key=lambda column: column.n_codes > MOST_SHARED)
+        n_shared = sum(column.n_codes <= MOST_SHARED for column in texts)
+        joined = graph.join([tensors[column.name] for column in texts])
+        found = [_codes_of_shared(graph, graph.join([tensors[column.name] for column in texts[:n_shared]]),
+                                  texts[:n_shared])] if n_shared else []  # fmt: skip
+        found += [
+            _lookup(graph, tensors[column.name], list(level_codes(column).items()), UNSEEN)
+            for column in texts[n_shared:]
+        ]
+        is_null = graph.add("RegexFullMatch", joined, pattern=NULL_PATTERN)
+        parts.append(graph.where(is_null, graph.constant(NULL, np.int64), graph.join(found)))
+        order += [column.name for column in texts]
+    return graph.select(graph.join(parts), [order.index(each.column.name) for each in coded], len(coded))
+
+
+def _codes_of_shared(graph: OnnxGraph, texts: str, columns: Sequence[Column]) -> str:
+    """Return the codes of the levels in several columns, by the levels of all: one node instead of one for each."""
+    of_column = [level_codes(column) for column in columns]
+    levels = list(dict.fromkeys(level for codes in of_column for level in codes)) or [""]
+    table = [[codes.get(level, UNSEEN) for codes in of_column] for level in levels] + [[UNSEEN] * len(columns)]
+    row = _lookup(graph, texts, [(level, i) for i, level in enumerate(levels)], len(levels))
+    row = graph.add("Mul", row, graph.constant(len(columns), np.int64))
+    place = graph.add("Add", row, graph.constant(np.arange(len(columns)), np.int64))
+    return graph.add("Gather", graph.constant(np.array(table, np.int64).reshape(-1)), place)
+
+
+def _code_of_number(graph: OnnxGraph, column: Column, x: str) -> str:
+    """Return the codes of numbers; flags that are neither 0 nor 1 are missing."""
+    codes: dict[float, int]
+    if column.kind == "boolean":
+        codes, other = {0.0: FIRST_LEVEL, 1.0: FIRST_LEVEL + 1}, NULL
+    else:  # a level that `canonical_text` writes for no number is the level of none
+        found = [(_number_in(level), level, code) for level, code in level_codes(column).items()]
+        codes = {number: code for number, level, code in found if canonical_text(number) == level}
+        codes |= {float(level == "true"): code for _, level, code in found if level in ("true", "false")}
+        other = UNSEEN
+    is_missing, null = graph.add("IsNaN", x), graph.constant(NULL, np.int64)
+    if not codes:
+        return graph.where(is_missing, null, graph.constant(other, np.int64))
+    known = graph.where(is_missing, graph.constant(0.0, np.float64), x)
+    return graph.where(is_missing, null, _lookup(graph, known, list(codes.items()), other))
+
+
+def _code_of_word(graph: OnnxGraph, column: Column, x: str) -> str:
+    """Return the codes of boolean words; other texts are missing."""
+    code = graph.constant(NULL, np.int64)
+    for flag in (0, 1):
+        words = "|".join(word for word, own in BOOLEAN_WORDS.items() if own == flag)
+        is_word = graph.add("RegexFullMatch", x, pattern=f"(?i){BLANK}({words}){BLANK}")
+        code = graph.where(is_word, graph.constant(FIRST_LEVEL + flag, np.int64), code)
+    return code
+
+
+def _lookup(graph: OnnxGraph, x: str, codes: Sequence[tuple[Any, int]], other: int) -> str:
+    """Return the codes of texts or numbers, `other` for those without one."""
+    from onnx import numpy_helper
+
+    keys = [key for key, _ in codes]
+    tensors = {
+        "keys_tensor": np.array(keys, np.float64 if isinstance(keys[0], float) else object),
+        "values_tensor": np.array([code for _, code in codes], np.int64), "default_tensor": np.array([other]),
+    }  # fmt: skip
+    attributes = {name: numpy_helper.from_array(values, name) for name, values in tensors.items()}
+    return graph.add("LabelEncoder", x, domain=ML, **attributes)
