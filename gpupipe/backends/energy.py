@@ -96,7 +96,7 @@ class NvmlMeter(EnergyMeter):
     def __init__(self, n_gpus: int) -> None:
         try:
             self._nvml = Nvml()
-            self._gpus = [self._nvml.handle(index) for index in visible_gpus(self._nvml)[:n_gpus]]
+            self._gpus = visible_gpus(self._nvml)[:n_gpus]
             self._began = self._counters()
             self.is_polled = self._began is None
             self._watts, self._read = self._power() if self.is_polled else 0.0, time.perf_counter()

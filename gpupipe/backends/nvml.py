@@ -95,46 +95,80 @@ class Nvml:
 
     def milliwatts(self, handle: ctypes.c_void_p) -> int:
         """Return the current power of the GPU; from Ampere on, the mean of the last second."""
-        power = ctypes.c_uint()
-        self.call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power))
-        return power.value
+        return self.number("nvmlDeviceGetPowerUsage", handle)
+
+    def number(self, function: str, *arguments: object) -> int:
+        """Return the number that a function stores in its last argument, an unsigned int."""
+        value = ctypes.c_uint()
+        self.call(function, *arguments, ctypes.byref(value))
+        return value.value
+
+    def utilization(self, handle: ctypes.c_void_p) -> tuple[int, int]:
+        """Return the percentages of time in which kernels ran, and in which memory was read or written."""
+        busy = (ctypes.c_uint * 2)()
+        self.call("nvmlDeviceGetUtilizationRates", handle, busy)
+        return busy[0], busy[1]
+
+    def clock_limits(self, handle: ctypes.c_void_p) -> int:
+        """Return the reasons that the clocks are below their maximum, as bits."""
+        reasons = ctypes.c_ulonglong()
+        self.call("nvmlDeviceGetCurrentClocksThrottleReasons", handle, ctypes.byref(reasons))
+        return reasons.value
+
+    def slice_handle(self, identifier: str) -> ctypes.c_void_p | None:
+        """Return the handle of a slice of a GPU (MIG) by its identifier; None if there is none."""
+        handle = ctypes.c_void_p()
+        try:
+            self.call("nvmlDeviceGetHandleByUUID", ctypes.c_char_p(identifier.encode()), ctypes.byref(handle))
+        except NvmlError:
+            return None
+        return handle
+
+    def whole_gpu(self, handle: ctypes.c_void_p) -> ctypes.c_void_p:
+        """Return the GPU that a slice belongs to, or `handle` itself."""
+        whole = ctypes.c_void_p()
+        try:
+            self.call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle, ctypes.byref(whole))
+        except NvmlError:
+            return handle
+        return whole
 
 
-def visible_gpus(nvml: Nvml) -> list[int]:
-    """Return the driver's indices of the GPUs in CUDA_VISIBLE_DEVICES, in its order; at least one."""
+def visible_gpus(nvml: Nvml) -> list[ctypes.c_void_p]:
+    """Return the handles of the GPUs and slices in CUDA_VISIBLE_DEVICES, in its order; at least one."""
     installed = nvml.count()
     if installed == 0:
         raise NvmlError(f"the NVIDIA driver {nvml.driver()} finds no GPU", "no_gpu")
     value = os.environ.get("CUDA_VISIBLE_DEVICES")
     if value is None:
-        return list(range(installed))
-    visible: list[int] = []
+        return [nvml.handle(index) for index in range(installed)]
+    visible: list[ctypes.c_void_p] = []
     for entry in value.split(","):
-        index = _index_of(entry.strip(), nvml, installed)
-        if index is None:  # CUDA ignores an entry that it cannot resolve, and all that follow
+        handle = _find(entry.strip(), nvml, installed)
+        if handle is None:  # CUDA ignores an entry that it cannot resolve, and all that follow
             break
-        visible.append(index)
+        visible.append(handle)
     if not visible:
         why = _why_none(value.split(",")[0].strip(), installed)
         raise NvmlError(f"CUDA_VISIBLE_DEVICES={value!r} {why}", "not_visible")
     return visible
 
 
-def _index_of(entry: str, nvml: Nvml, installed: int) -> int | None:
+def _find(entry: str, nvml: Nvml, installed: int) -> ctypes.c_void_p | None:
     if entry.isdecimal():
-        return int(entry) if int(entry) < installed else None
+        return nvml.handle(int(entry)) if int(entry) < installed else None
     if entry.startswith("GPU-"):  # CUDA accepts any unambiguous prefix of the identifier
         matches = [index for index in range(installed) if nvml.uuid(index).startswith(entry)]
-        return matches[0] if len(matches) == 1 else None
-    return None
+        return nvml.handle(matches[0]) if len(matches) == 1 else None
+    return nvml.slice_handle(entry) if entry.startswith("MIG-") else None
 
 
 def _why_none(entry: str, installed: int) -> str:
     if entry.startswith("MIG-"):
-        return "names a slice of a GPU (MIG), which gpupipe does not support: use a whole GPU"
+        return "names no slice of a GPU (MIG) of this machine; nvidia-smi -L lists them"
     if entry.isdecimal() or entry.startswith("GPU-"):
         return f"names none of this machine's {installed} GPU{'s' if installed > 1 else ''}"
-    return "is invalid: expected numbers (0,1) or identifiers (GPU-…, from nvidia-smi -L)"
+    return "is invalid: expected numbers (0,1) or identifiers (GPU-… or MIG-…, from nvidia-smi -L)"
 
 
 def _refuse_if_hidden() -> None:

@@ -8,6 +8,7 @@ GPU workers), and no GPU package is imported.
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_void_p
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -68,7 +69,7 @@ def probe_gpu() -> GpuProbe:
 
 def probe_gpus() -> tuple[GpuProbe, ...]:
     """Return the GPUs that this process may use, in CUDA's order, or the single failed probe of `probe_gpu`."""
-    return _ask(lambda nvml, visible: tuple(_describe(nvml, index, count=1) for index in visible))
+    return _ask(lambda nvml, visible: tuple(_describe(nvml, handle, count=1) for handle in visible))
 
 
 def missing_packages() -> tuple[str, ...]:
@@ -84,7 +85,7 @@ def missing_packages_reason(missing: tuple[str, ...]) -> str:
     return f"the GPU packages are incomplete: {', '.join(missing)} {verb} not installed"
 
 
-def _ask(describe: Callable[[Nvml, list[int]], tuple[GpuProbe, ...]]) -> tuple[GpuProbe, ...]:
+def _ask(describe: Callable[[Nvml, list[c_void_p]], tuple[GpuProbe, ...]]) -> tuple[GpuProbe, ...]:
     try:
         nvml = Nvml()
         try:
@@ -95,9 +96,9 @@ def _ask(describe: Callable[[Nvml, list[int]], tuple[GpuProbe, ...]]) -> tuple[G
         return (GpuProbe(usable=False, reason=str(refusal), obstacle=refusal.obstacle),)
 
 
-def _describe(nvml: Nvml, index: int, count: int) -> GpuProbe:
-    """Return the figures of one of `count` GPUs, not yet checked."""
-    driver, handle = nvml.driver(), nvml.handle(index)
+def _describe(nvml: Nvml, handle: c_void_p, count: int) -> GpuProbe:
+    """Return the figures of one of `count` GPUs or slices, not yet checked."""
+    driver = nvml.driver()
     name = nvml.text("nvmlDeviceGetName", handle)
     memory_bytes, free_bytes = nvml.memory(handle)
     return GpuProbe(
@@ -107,7 +108,7 @@ def _describe(nvml: Nvml, index: int, count: int) -> GpuProbe:
         name=name,
         driver=driver,
         cuda=nvml.cuda_version(),
-        capability=nvml.capability(handle),
+        capability=nvml.capability(nvml.whole_gpu(handle)),
         memory_bytes=memory_bytes,
         free_bytes=free_bytes,
     )

@@ -47,7 +47,7 @@ def test_a_good_gpu_is_usable_and_described(probed: Any) -> None:
         ({"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides every GPU"),
         ({"CUDA_VISIBLE_DEVICES": "3"}, "CUDA_VISIBLE_DEVICES='3' names none of this machine's 1 GPU"),
         ({"CUDA_VISIBLE_DEVICES": "GPU-ffff"}, "names none of this machine's 1 GPU"),
-        ({"CUDA_VISIBLE_DEVICES": "MIG-8d7e"}, "a slice of a GPU (MIG), which gpupipe does not support"),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-8d7e"}, "names no slice of a GPU (MIG) of this machine"),
         ({"CUDA_VISIBLE_DEVICES": "first"}, "is invalid: expected numbers (0,1) or identifiers"),
         ({"FAKE_COUNT": "0"}, "the NVIDIA driver 580.95.05 finds no GPU"),
         ({"FAKE_CUDA": "11080"}, "the driver 580.95.05 supports CUDA 11.8; 12.0 is needed"),
