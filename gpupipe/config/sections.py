@@ -15,6 +15,7 @@ from gpupipe.config.event_ops import entity_errors, keyed_ops
 from gpupipe.config.features import OpItem, default_features
 from gpupipe.config.limits import Limits
 from gpupipe.config.models import ModelEntry, refuse_shared_labels, weight_errors
+from gpupipe.config.monitor import Monitor
 from gpupipe.config.redaction import Redactor
 from gpupipe.config.registered_parts import combine_errors
 from gpupipe.config.target_delay import gap_errors
@@ -139,6 +140,9 @@ class Config(Settings):
         default_factory=Evaluate, description="Metrics, decision threshold, calibration and importances."
     )
     limits: Limits = Field(default_factory=Limits, description="Limits on memory, time, energy and cost of the run.")
+    monitor: Monitor = Field(
+        default_factory=Monitor, description="Sampling of processor, memory, disk and GPUs during the run."
+    )
     report: Report = Field(default_factory=Report, description="Contents of report.html.")
     track: TrackSettings = Field(
         default_factory=TrackSettings, description="Trackers that the run is logged to: MLflow, Weights & Biases."

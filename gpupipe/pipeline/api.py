@@ -69,7 +69,7 @@ class Pipeline(FeatureAccess):
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
         Rules for columns, enforced in training and when the model predicts: ``{"age": {"range": [0, 120]}}``.
-    split, evaluate, limits, report, track, gpu, cluster : dict, optional
+    split, evaluate, limits, monitor, report, track, gpu, cluster : dict, optional
         The configuration sections of these names.
     features : list, optional
         Feature ops, each ``{name: settings}``. A kernel may be the decorated function itself.
@@ -137,6 +137,7 @@ class Pipeline(FeatureAccess):
         models: Sequence[Any] | Section | str | None = None,
         evaluate: Section | None = None,
         limits: Section | None = None,
+        monitor: Section | None = None,
         report: Section | None = None,
         track: Section | None = None,
         gpu: Section | None = None,
@@ -155,7 +156,7 @@ class Pipeline(FeatureAccess):
         sections = {
             "name": name, "seed": seed, "device": device, "fallback": fallback, "engine": engine, "gpu": gpu,
             "cluster": cluster, "tables": tables, "data": data, "split": split, "features": features, "models": models,
-            "evaluate": evaluate, "limits": limits, "report": report, "track": track,
+            "evaluate": evaluate, "limits": limits, "monitor": monitor, "report": report, "track": track,
             "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
         }  # fmt: skip
         about_rows, sections = _given(about_rows), _given(sections)

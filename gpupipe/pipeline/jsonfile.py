@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+_NUMBERS = re.compile(r"\[\n[^\[\]{}\"]*\]")  # a newline is never part of a text
 
 
 def plain(value: Any) -> Any:
@@ -36,5 +39,6 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` to `path` as indented UTF-8 JSON that ends with a newline."""
-    path.write_text(dumps(value, indent=2) + "\n", encoding="utf-8", errors="backslashreplace")
+    """Write `value` to `path` as indented UTF-8 JSON that ends with a newline; a list of numbers is one line."""
+    text = _NUMBERS.sub(lambda found: f"[{' '.join(found[0][1:-1].split())}]", dumps(value, indent=2))
+    path.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace")

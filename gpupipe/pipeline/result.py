@@ -185,13 +185,37 @@ class Run:
             raise ConfigError("a loaded run has no timeline object", where=str(self.path), fix=fix)
         return self._timeline
 
+    @cached_property
+    def hardware_samples(self) -> pd.DataFrame:
+        """Hardware counters over the run: processor, memory and disk of its processes, and its GPUs.
+
+        A DataFrame with a row for each period and a column for each counter, such as ``process_cpu_percent`` and
+        ``gpu0_power_watts``; the index ``seconds`` is the start of the period, in seconds after the start of the run. A
+        counter that was not read in a period is NaN. It is empty if ``monitor.period`` is null.
+        """
+        import pandas as pd
+
+        samples = self._timeline_document().get("samples")
+        if samples is None:
+            return pd.DataFrame(index=pd.Index([], name="seconds", dtype="float64"))
+        columns = {name: counter["values"] for name, counter in samples["counters"].items()}
+        frame = pd.DataFrame(columns, dtype="float64")
+        frame.index = pd.Index(samples["start_seconds"] + frame.index * samples["period_seconds"], name="seconds")
+        return frame
+
     def plan(self) -> list[dict[str, Any]]:
         """Return the stages as they ran: name, device, reason, rows, seconds, peak bytes and bytes moved.
 
         The keys are those of the stages that `gpupipe.Pipeline.plan` predicts.
         """
-        found = _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
-        return list(found["stages"])
+        return list(self._timeline_document()["stages"])
+
+    def _timeline_document(self) -> dict[str, Any]:
+        """Return the content of timeline.json."""
+        found: dict[str, Any] = (
+            _read_json(self.path / "timeline.json") if self._timeline is None else self._timeline.to_json()
+        )
+        return found
 
     @property
     def tracked(self) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpupipe.backends import Backend, choose
+from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, ModelEntry, resolved_yaml
 from gpupipe.config.locations import locate_errors
 from gpupipe.config.redacted_output import redact_output
@@ -32,6 +33,7 @@ from gpupipe.pipeline.ensemble import require_one_process
 from gpupipe.pipeline.explain.champion import explain_champion
 from gpupipe.pipeline.explanation import ExplainedRows, ModelPlots, draw, measure_importances
 from gpupipe.pipeline.goal import Goal, Truth, output_of_target, unseen_labels
+from gpupipe.pipeline.hardware_samples import sample_hardware
 from gpupipe.pipeline.identifiers import find_identifiers, read_identifiers
 from gpupipe.pipeline.imports import import_libraries, record_imports
 from gpupipe.pipeline.input_copies import list_inputs
@@ -42,6 +44,7 @@ from gpupipe.pipeline.latency import Latency
 from gpupipe.pipeline.leaderboard import LeaderboardResult
 from gpupipe.pipeline.leakage import split_warnings
 from gpupipe.pipeline.limits.budget import enforce_limits
+from gpupipe.pipeline.limits.energy import RunHardware
 from gpupipe.pipeline.limits.memory import plan_out_of_core
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.pipeline.log import JsonLog
@@ -127,7 +130,9 @@ def run_pipeline(
         log = stack.enter_context(JsonLog(directory.path / "log.jsonl"))
         timeline = Timeline([log, *listeners, tracker], stop_signal, redactor.hide)
         workers = stack.enter_context(workers_of(config)) if on_cluster else None
-        stack.enter_context(enforce_limits(config, timeline, backend, workers, n_processes))
+        hardware, polling = RunHardware.of(config, backend, workers, n_processes), stack.enter_context(PollingThread())
+        stack.enter_context(enforce_limits(config, timeline, hardware, polling))
+        stack.enter_context(sample_hardware(config, timeline, hardware, polling))
         config, files = list_inputs(config, timeline, backend.host_place)
         if not on_cluster and (plan := plan_out_of_core(config, backend, files)) is not None:
             from gpupipe.partitions.out_of_core.workers import out_of_core_workers

@@ -93,6 +93,7 @@ def write_report(
         stages=[stage for stage in timeline["stages"] if stage["status"] != "running"],  # the report's has no end yet
         limits=timeline["limits"],
         imports=timeline["imports"],
+        samples=timeline["samples"],
         notes=[note.text for note in job.timeline.all_notes("info")],
         warnings=[note.text for note in job.timeline.all_notes("warning")],
         config=resolved_yaml(config),

@@ -16,14 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from gpupipe.backends import machine
+from gpupipe.backends.counters.statistics import CounterStatistics
 from gpupipe.pipeline.display.progress import ProgressMeter
 from gpupipe.pipeline.limits.safe_points import StopSignal
 from gpupipe.units import format_duration
 
 if TYPE_CHECKING:
+    from gpupipe.backends.counters.counter import HardwareSample
+    from gpupipe.backends.counters.history import HardwareSamples
     from gpupipe.backends.stage import Place, StageUse
     from gpupipe.models.progress import ReadProgress
 
@@ -74,6 +77,8 @@ class Stage:
         Rows of the stage that each worker holds, by its address.
     epochs : list of dict
         Losses of each epoch, for a training that has epochs.
+    counters : CounterStatistics
+        Mean and largest value of each hardware counter, over the sampling periods that are entirely in the stage.
     status : {"running", "done", "failed"}
     notes : list of Note
     progress : ProgressMeter, optional
@@ -100,6 +105,7 @@ class Stage:
     workers: list[dict[str, Any]] = field(default_factory=list)
     rows_held: dict[str, int] = field(default_factory=dict)
     epochs: list[dict[str, float]] = field(default_factory=list)
+    counters: CounterStatistics = field(default_factory=CounterStatistics)
     status: Literal["running", "done", "failed"] = "running"
     notes: list[Note] = field(default_factory=list)
     progress: ProgressMeter | None = None
@@ -158,6 +164,7 @@ class Stage:
             "receipts": self.receipts,
             "workers": self.workers,
             "epochs": self.epochs,
+            "counters": self.counters.to_json(),
             "notes": [note.text for note in self.notes],
         }
 
@@ -173,6 +180,14 @@ class Listener(Protocol):
 
     def ended(self, stage: Stage) -> None:
         """Handle the end of `stage`; its `status` is "done" or "failed"."""
+
+
+@runtime_checkable
+class SampleListener(Protocol):
+    """Listener that is also given each sample of the hardware counters: a `Listener` with this further method."""
+
+    def sampled(self, sample: HardwareSample) -> None:
+        """Handle a sample, in the sampling thread; the next one is taken after the return."""
 
 
 class Timeline:
@@ -200,6 +215,8 @@ class Timeline:
         Returns the tracked run of each tracker, as records of timeline.json.
     imports : dict of str to float
         Library to the wall seconds of importing it, which no stage contains.
+    samples : HardwareSamples, optional
+        Hardware counters over the run, also while it is running; None if they are not sampled.
     """
 
     def __init__(
@@ -215,6 +232,8 @@ class Timeline:
         self.limits: Callable[[], list[dict[str, Any]]] = list
         self.tracked: Callable[[], list[dict[str, Any]]] = list
         self.imports: dict[str, float] = {}
+        self.samples: HardwareSamples | None = None
+        self._sampled_seconds = 0.0
         self._open: list[Stage] = []
         self._is_stop_postponed = False
         self._began = datetime.now(UTC)
@@ -288,6 +307,24 @@ class Timeline:
         finally:
             meter.close()
 
+    @property
+    def is_timing(self) -> bool:
+        """True while a stage times single calls."""
+        return any(stage.is_timing for stage in tuple(self._open))
+
+    def record_sample(self, sample: HardwareSample) -> None:
+        """Count a sample in the open stages that were open at the previous one, and pass it to the listeners.
+
+        Called by the sampling thread.
+        """
+        for stage in tuple(self._open):
+            if stage.start_seconds <= self._sampled_seconds:
+                stage.counters.add(sample.values)
+        self._sampled_seconds = sample.seconds
+        for listener in self.listeners:
+            if isinstance(listener, SampleListener):
+                listener.sampled(sample)
+
     @contextmanager
     def postpone_stop(self) -> Iterator[None]:
         """Postpone a requested stop until after the ``with`` block: the stage before it has no checkpoint yet."""
@@ -326,7 +363,9 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, limits, trackers."""
+        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked runs
+        and the samples of the hardware counters.
+        """
         return {
             "started": self._began.isoformat(timespec="milliseconds"),
             "seconds": round(self.seconds, 6),
@@ -334,4 +373,5 @@ class Timeline:
             "stages": [stage.to_json() for stage in self.stages],
             "limits": self.limits(),
             "tracked": self.tracked(),
+            "samples": None if self.samples is None else self.samples.to_json(),
         }

@@ -312,6 +312,8 @@ class ReportData:
         ``timeline.to_json()["limits"]``.
     imports : mapping, optional
         ``timeline.to_json()["imports"]``.
+    samples : mapping, optional
+        ``timeline.to_json()["samples"]``.
     notes, warnings : sequence of str
     config : str
         The resolved configuration, YAML.
@@ -356,6 +358,7 @@ class ReportData:
     stages: Sequence[Mapping[str, Any]] = ()
     limits: Sequence[Mapping[str, Any]] = ()
     imports: Mapping[str, Any] = field(default_factory=dict)
+    samples: Mapping[str, Any] | None = None
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()
     config: str = ""

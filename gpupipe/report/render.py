@@ -10,6 +10,7 @@ from gpupipe.report.contribution_section import contribution_sections, draw_cont
 from gpupipe.report.data import LeaderboardRow, ReportData
 from gpupipe.report.environment import html_environment
 from gpupipe.report.gains import at_threshold, gain_rows
+from gpupipe.report.hardware import sparkline_rows
 from gpupipe.report.inline import inline_svg
 from gpupipe.report.sentences import comparison_sentence, evaluation_basis, result_sentences
 from gpupipe.report.settings import Report
@@ -120,6 +121,7 @@ def page(data: ReportData, plots: dict[str, str], title: str | None = None) -> s
         comparison=comparison_sentence(data),
         searches=searches,
         total_seconds=_total_seconds(data),
+        sparklines=sparkline_rows(data, _total_seconds(data)),
         influential=influential,
         without_influence=[item for item in data.importances if not item.is_measurable],
         importance_scale=max((item.mean + (item.std or 0) for item in influential), default=0),

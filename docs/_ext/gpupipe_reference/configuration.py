@@ -24,6 +24,7 @@ SECTIONS = {
     "report": "Choose the contents of `report.html`.",
     "track": "Log runs to MLflow or Weights & Biases.",
     "limits": "Limit memory, time, energy and cost.",
+    "monitor": "Sample processor, memory, disk and GPUs during a run.",
     "gpu": "Configure the memory of a GPU.",
     "cluster": "Share a run among Dask workers.",
 }

@@ -97,6 +97,9 @@ limits:
   cost: 12.5
   price: {hour: 3.2, gpu_hour: 2.5, kwh: 0.3}
 """,
+    "monitor": """
+monitor: {period: 5s}
+""",
     "gpu": """
 gpu: {allocator: async, limit: 40GiB, spill: false}
 """,

@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpupipe.backends.base import Backend
 from gpupipe.backends.energy import READ_EVERY, EnergyMeter, EnergyUnavailable
+from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config
 from gpupipe.config.limits import Limits, Prices
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.pipeline.limits.energy import GIVE_WATTS, RunHardware, meters_of
 from gpupipe.pipeline.timeline import Stage, Timeline
 from gpupipe.units import format_duration
-
-if TYPE_CHECKING:
-    from gpupipe.partitions.workers import Workers
 
 HOUR = 3600.0
 KWH = 3.6e6  # joules
@@ -68,7 +65,7 @@ def format_amount(name: str, value: float) -> str:
 
 @contextmanager
 def enforce_limits(
-    config: Config, timeline: Timeline, backend: Backend, workers: Workers | None, n_processes: int
+    config: Config, timeline: Timeline, hardware: RunHardware, polling: PollingThread
 ) -> Iterator[Budget]:
     """Stop the run in the ``with`` block at a safe point once it reaches a configured limit.
 
@@ -79,9 +76,8 @@ def enforce_limits(
     ConfigError
         If energy has a limit or a price but cannot be measured, and ``limits.power`` is not set.
     """
-    machines = RunHardware.of(config, backend, workers, n_processes)
-    meters = meters_of(config.limits, machines)
-    with Budget(config.limits, timeline, machines.n_gpus, meters) as budget:
+    meters = meters_of(config.limits, hardware)
+    with Budget(config.limits, timeline, hardware.n_gpus, meters, polling) as budget:
         timeline.limits = budget.to_json
         if config.limits.of_a_run:
             timeline.stop_signal.watch(budget.check)
@@ -105,6 +101,8 @@ class Budget:
         Returns the number of GPUs that the run holds now.
     meters : sequence of (str, EnergyMeter)
         Energy meters with what they measure: "cpu", "gpu".
+    polling : PollingThread, optional
+        Reads meters that must be polled.
     """
 
     def __init__(
@@ -113,20 +111,18 @@ class Budget:
         timeline: Timeline,
         n_gpus: Callable[[], int] = lambda: 0,
         meters: Sequence[tuple[str, EnergyMeter]] = (),
+        polling: PollingThread | None = None,
     ) -> None:
         self.limits, self.timeline, self.n_gpus, self.meters = limits, timeline, n_gpus, tuple(meters)
-        self._lock, self._over = threading.Lock(), threading.Event()
+        self._polling, self._lock = polling, threading.Lock()
         self._gpu_seconds = self._counted_until = 0.0
         self._stack = ExitStack()
 
     def __enter__(self) -> Budget:
         for _, meter in self.meters:
             self._stack.callback(meter.close)
-        if any(meter.is_polled for _, meter in self.meters):
-            reader = threading.Thread(target=self._read_on, name="gpupipe-energy", daemon=True)
-            reader.start()
-            self._stack.callback(reader.join)
-        self._stack.callback(self._over.set)
+        if self._polling is not None and any(meter.is_polled for _, meter in self.meters):
+            self._stack.callback(self._polling.call_every(READ_EVERY, self._read))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -177,11 +173,10 @@ class Budget:
             what = f"the energy meter stopped working: {error}"
             raise DeviceError(what, where="limits.energy", fix=GIVE_WATTS) from error
 
-    def _read_on(self) -> None:
-        while not self._over.wait(READ_EVERY):
-            with self._lock, suppress(EnergyUnavailable):  # raised again at the next safe point
-                for _, meter in self.meters:
-                    meter.joules()
+    def _read(self) -> None:
+        with self._lock, suppress(EnergyUnavailable):  # raised again at the next safe point
+            for _, meter in self.meters:
+                meter.joules()
 
 
 def _priced(price: Prices) -> str:
