@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Processes that train each neural network.",
 )
+@click.option("--monitor", is_flag=True, help="Show charts of processor, memory and GPUs on the whole terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout: metrics and run directory.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -45,6 +48,7 @@ def command(
     output: Path | None,
     resume: bool,
     nproc: int,
+    monitor: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -57,6 +61,8 @@ def command(
     """
     if cluster is not None and nproc > 1:
         raise click.UsageError("--nproc cannot be combined with --cluster, whose workers share the training")
+    if monitor:
+        require_full_screen(quiet)
     from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
@@ -67,7 +73,7 @@ def command(
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
-    stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json)
+    stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json, is_full_screen=monitor)
     with torchrun_driver() as is_driver, stopped_by_signals(stop_signal, shown.stopping), shown as console:
         if not is_driver:
             return
@@ -76,3 +82,11 @@ def command(
 
         done = run_pipeline(settings, output, [console], resume=resume, n_processes=nproc, stop_signal=stop_signal)
         console.finished(leaderboard_rows(done.leaderboard), done.document, done.shown_path)
+
+
+def require_full_screen(quiet: bool) -> None:
+    """Raise a UsageError if --monitor has no terminal to use."""
+    if quiet:
+        raise click.UsageError("--monitor cannot be combined with --quiet")
+    if not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        raise click.UsageError("--monitor needs a terminal on stderr; without it, the stages are printed as lines")

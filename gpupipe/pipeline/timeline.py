@@ -363,8 +363,8 @@ class Timeline:
         return stages_table(self.stages)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked runs
-        and the samples of the hardware counters.
+        """Return the contents of timeline.json: start (UTC), seconds up to now, imports, stages, used limits, tracked
+        runs and the samples of the hardware counters.
         """
         return {
             "started": self._began.isoformat(timespec="milliseconds"),

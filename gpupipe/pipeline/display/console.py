@@ -7,14 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gpupipe.pipeline.display.lines import LineDisplay
+from gpupipe.pipeline.display.monitor import MonitorDisplay
 from gpupipe.pipeline.display.notebook import NotebookDisplay, in_notebook
 from gpupipe.pipeline.jsonfile import plain
 from gpupipe.pipeline.timeline import Note, Stage
 from gpupipe.report.data import LeaderboardRow
 from gpupipe.system_errors import translate
+
+if TYPE_CHECKING:
+    from gpupipe.backends.counters.counter import HardwareSample
 
 
 def is_interactive() -> bool:
@@ -41,12 +45,20 @@ class Console:
         Print nothing; the command line prints errors.
     as_json : bool
         Print one JSON document on `out` at the end; stages are still shown, unless `quiet`.
+    is_full_screen : bool
+        Use the whole terminal during the run.
     err, out : text streams, optional
         Default: stderr, or the output of the notebook's cell; and stdout.
     """
 
     def __init__(
-        self, *, quiet: bool = False, as_json: bool = False, err: TextIO | None = None, out: TextIO | None = None
+        self,
+        *,
+        quiet: bool = False,
+        as_json: bool = False,
+        is_full_screen: bool = False,
+        err: TextIO | None = None,
+        out: TextIO | None = None,
     ) -> None:
         self.as_json = as_json
         self._out = out or sys.stdout
@@ -55,7 +67,7 @@ class Console:
         if not quiet and err is None and in_notebook():
             self._display = NotebookDisplay()
         elif not quiet and (stream := err or sys.stderr) is not None:  # None in a program without streams
-            self._display = LineDisplay(stream)
+            self._display = MonitorDisplay(stream) if is_full_screen else LineDisplay(stream)
 
     def __enter__(self) -> Console:
         return self
@@ -80,6 +92,11 @@ class Console:
         self._open.remove(stage)
         if self._display is not None:
             self._display.ended(stage)
+
+    def sampled(self, sample: HardwareSample) -> None:
+        """Show the hardware counters; called by the sampling thread."""
+        if self._display is not None:
+            self._display.sampled(sample)
 
     def stopping(self) -> None:
         """Announce when the run will stop; called from another thread than that of the run."""

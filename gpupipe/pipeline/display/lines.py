@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from gpupipe.pipeline.display.counter_text import sample_line
 from gpupipe.pipeline.display.progress import describe
 from gpupipe.pipeline.display.text import MOST_METRICS, device_use, ended_line, leaderboard_cells, stage_line
 from gpupipe.pipeline.timeline import Note, Stage
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import rich.live
     import rich.table
     import rich.text
+
+    from gpupipe.backends.counters.counter import HardwareSample
 
 UNLIMITED = 10_000  # columns
 PIPE_WIDTH = 120  # characters, without a terminal
@@ -59,6 +62,8 @@ class LineDisplay:
         self._began: dict[Stage, float] = {}
         self._headed: set[Stage] = set()
         self._devices: set[tuple[str, str]] = set()
+        self._values: dict[str, float] = {}  # the last value of each hardware counter
+        self._sample = ""
 
     def started(self, stage: Stage) -> None:
         """Show the stage as running; print its device and the reason the first time."""
@@ -96,7 +101,12 @@ class LineDisplay:
             for note in stage.notes:
                 self._print(note.text, LEVEL_STYLES[note.level], indent)
             if not self._open:
-                self.stop()
+                self._end_of_stages()
+
+    def sampled(self, sample: HardwareSample) -> None:
+        """Show the hardware counters below the running stages, on a terminal."""
+        self._values |= sample.values
+        self._sample = sample_line(self._values, sample.counters)
 
     def announce(self, line: str) -> None:
         """Print a line at once; may be called by any thread."""
@@ -153,9 +163,13 @@ class LineDisplay:
         return table
 
     def _running(self) -> rich.console.RenderableType:
-        """Return the lines of the open stages, innermost last; called at each refresh of the terminal."""
+        """Return the lines of the open stages and the hardware counters; called at each refresh of the terminal."""
         from rich.console import Group
 
+        return Group(*self._running_lines())
+
+    def _running_lines(self, *, with_sample: bool = True) -> list[rich.text.Text]:
+        """Return a line for each open stage, innermost last, each with its progress below, and the last sample."""
         now, width = time.perf_counter(), self._console().width
         frame = self._sign("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
         mark = frame[int(now * 10) % len(frame)]
@@ -164,9 +178,13 @@ class LineDisplay:
             lines.append(self._text(stage_line(stage, mark, format_whole_seconds(now - self._began[stage]), width)))
             if stage.progress is not None and stage.progress.update() is not None:
                 lines.append(self._progress_line(stage, width))
+        if with_sample and self._sample:
+            line = self._text(f"  {self._sign(self._sample, self._sample.replace(' · ', ', ').replace('°', ''))}")
+            line.stylize("dim")
+            lines.append(line)
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
-        return Group(*lines)
+        return lines
 
     def _progress_line(self, stage: Stage, width: int) -> rich.text.Text:
         assert stage.progress is not None
@@ -178,6 +196,10 @@ class LineDisplay:
             line.append(self._sign("━", "-") * (BAR_WIDTH - n_filled) + "  ", "dim")
         line.append_text(self._text(describe(stage.progress)))
         return line
+
+    def _end_of_stages(self) -> None:
+        """Stop redrawing until the next stage."""
+        self.stop()
 
     def _start(self) -> None:
         """Start showing the running stages."""

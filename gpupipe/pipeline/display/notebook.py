@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gpupipe.pipeline.display.counter_text import sample_line
 from gpupipe.pipeline.display.html import leaderboard_table, stages_table
 from gpupipe.pipeline.display.text import ended_line
 from gpupipe.pipeline.timeline import Note, Stage
@@ -22,6 +23,9 @@ from gpupipe.report.data import LeaderboardRow
 from gpupipe.report.sentences import search_lines
 from gpupipe.report.text import printable
 from gpupipe.units import format_whole_seconds
+
+if TYPE_CHECKING:
+    from gpupipe.backends.counters.counter import HardwareSample
 
 UPDATE_SECONDS = 0.5
 MOST_STAGES = 15  # in the table during the run
@@ -43,6 +47,8 @@ class NotebookDisplay:
         self._stages: list[Stage] = []
         self._began: dict[Stage, float] = {}
         self._notes: list[str] = []
+        self._values: dict[str, float] = {}  # the last value of each hardware counter
+        self._sample = ""
         self._closing = ""  # HTML of the leaderboard
         self._handle: Any = None
         self._shown = ""
@@ -74,6 +80,11 @@ class NotebookDisplay:
                 self._update()  # show the progress as complete
             del self._began[stage]
             self._update()
+
+    def sampled(self, sample: HardwareSample) -> None:
+        """Show the hardware counters below the stages, with the next update."""
+        self._values |= sample.values
+        self._sample = sample_line(self._values, sample.counters)
 
     def announce(self, line: str) -> None:
         """Show a line below the stages; may be called by any thread."""
@@ -127,7 +138,8 @@ class NotebookDisplay:
         if not self._has_stopped:
             n_hidden = max(0, len(self._stages) - MOST_STAGES)
             hidden = _line(f"{n_hidden} earlier stages") if n_hidden else ""
-            found = hidden + stages_table(self._stages[n_hidden:], running)
+            sample = _line(self._sample) if self._sample and running else ""
+            found = hidden + stages_table(self._stages[n_hidden:], running) + sample
         else:
             seconds = sum(stage.seconds for stage in self._stages if not stage.depth)
             failed = any(stage.status == "failed" for stage in self._stages)
