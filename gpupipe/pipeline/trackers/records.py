@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from gpupipe.backends.counters.counter import HardwareSample
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.job import Job
@@ -96,6 +97,11 @@ def progress_points(stage: Stage) -> list[MetricPoint]:
     if report is None or report.metric is None or not report.metric_name:
         return []
     return points({f"{report.unit}/{report.metric_name}": report.metric}, step=report.done)
+
+
+def sample_points(sample: HardwareSample, number: int) -> list[MetricPoint]:
+    """Return the values of the hardware counters; MLflow shows metrics below ``system/`` on a page of their own."""
+    return points(sample.values, "system/", number)
 
 
 def candidate_points(entry: LeaderboardEntry) -> list[MetricPoint]:

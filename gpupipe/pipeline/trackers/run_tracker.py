@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 import gpupipe
+from gpupipe.backends.counters.counter import HardwareSample
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import LimitError, StoppedError
@@ -34,6 +35,7 @@ from gpupipe.pipeline.trackers.records import (
     points,
     progress_points,
     run_points,
+    sample_points,
     stage_points,
 )
 from gpupipe.pipeline.trackers.tracker import MetricPoint, RunStatus
@@ -69,6 +71,7 @@ class RunTracker:
         self._labels: list[str] = []
         self._stages: list[Stage] = []
         self._n_stages: Counter[str] = Counter()
+        self._n_samples = 0
         self._started: list[str] = []
         self._training = ""  # key of the run of the current training
         self._over = threading.Event()
@@ -175,6 +178,12 @@ class RunTracker:
         if run := self._training_run(stage.name):
             self._log(run, metrics=epoch_points(stage) + progress_points(stage))
         self._note_all_answers()
+
+    def sampled(self, sample: HardwareSample) -> None:
+        """Log the hardware counters."""
+        if self._connections:
+            self._log("", metrics=sample_points(sample, self._n_samples))
+            self._n_samples += 1
 
     def trial_ended(self, trial: Any, metric: str) -> None:
         """Log a trial of the current training; `trial` is a `TriedModel`."""

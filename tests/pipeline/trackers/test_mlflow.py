@@ -63,7 +63,7 @@ class AtStage:
 def tracked(server: MlflowServer, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run with folds and trials, logged to a server whose URI has a password."""
     uri = server.uri.replace("//", f"//me:{PASSWORD}@")
-    changes = {"models": TWO_MODELS, "split": {"cv": 2}, "report": {"plots": False}}
+    changes = {"models": TWO_MODELS, "split": {"cv": 2}, "report": {"plots": False}, "monitor": {"period": 0.1}}
     folder = tmp_path_factory.mktemp("tracked")
     return run_pipeline(small(uri, "folds", **changes), folder / "churn")
 
@@ -90,6 +90,10 @@ def test_the_server_has_configuration_metrics_stages_and_data(tracked: Run, serv
     logged = {name.split("/", 1)[1].rsplit("/", 1)[0] for name in stored.metrics if name.startswith("stage/")}
     assert logged == set(stages)
     assert stored.metrics["stage/read/rows"] == 600
+    assert tracked.timeline.samples is not None
+    counters = {f"system/{name}" for name in tracked.timeline.samples.to_json()["counters"]}
+    assert "system/process_memory_bytes" in counters & set(stored.metrics)
+    assert {name for name in stored.metrics if name.startswith("system/")} <= counters
     (dataset,) = stored.datasets
     assert json.loads(dataset["profile"])["num_rows"] == 600
     assert {"name": "tenure", "type": "double"} in json.loads(dataset["schema"])["mlflow_colspec"]
