@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
@@ -80,7 +80,7 @@ def _implied(node: ast.expr, names: Mapping[str, str], kinds: Mapping[str, type[
     return None  # `not`: the opposite of an implied condition is not implied
 
 
-def _joint(name: Literal["and", "or"], found: list[Condition | None]) -> Condition | None:
+def _joint(name: Literal["and", "or"], found: Sequence[Condition | None]) -> Condition | None:
     parts = tuple(part for part in found if part is not None)
     return JointCondition(name, parts) if len(parts) > 1 else parts[0] if parts else None
 
