@@ -35,6 +35,7 @@ SLOW = (
     "tests/doctor/test_toolkits.py",
     "tests/io/chunks/test_parquet_stream.py",
     "tests/io/device/",
+    "tests/io/external/",
     "tests/io/test_bad_files.py",
     "tests/io/test_bad_text.py",
     "tests/io/test_isolation.py",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+UNPRIVILEGED = 65534  # user id without rights on Linux
 USER, PASSWORD = "ada", "Tr0ub4dor&3"
 
 
@@ -35,7 +36,7 @@ class PostgresqlServer:
     def __init__(self) -> None:
         self.programs, self.folder = binaries(), Path(tempfile.mkdtemp(prefix="gpupipe-postgresql-"))
         self.data = self.folder / "data"
-        self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None  # the server refuses to run as root
+        self.owner = pwd.getpwuid(UNPRIVILEGED) if os.geteuid() == 0 else None  # the server refuses to run as root
         self._make_cluster()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

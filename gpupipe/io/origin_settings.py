@@ -74,7 +74,7 @@ class TableOrigin(Settings):
     @model_validator(mode="before")
     @classmethod
     def _accept_a_frame_as_path(cls, value: Any) -> Any:
-        """Move an in-memory table from `path` to `frame`; drop the description of a frame beside another origin."""
+        """Move an in-memory table from `path` to `frame`; drop the description of a frame if a path is given."""
         if not isinstance(value, Mapping):
             return value
         path, frame = value.get("path"), value.get("frame")

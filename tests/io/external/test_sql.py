@@ -27,7 +27,8 @@ from gpupipe.io.external.open_table import OpenTable
 from gpupipe.io.external.parquet_copy import copy_table
 from gpupipe.io.external.sql import open_query
 from gpupipe.io.input_files import input_files
-from gpupipe.io.settings import TableSource
+from gpupipe.io.join import read_joined
+from gpupipe.io.settings import JoinedTable, Source, TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.io.table_copy import PREFIX
 from tests.postgresql import PASSWORD, PostgresqlServer
@@ -125,6 +126,19 @@ def test_a_copy_is_removed_with_its_last_reference_but_not_by_other_processes() 
     assert read_arrow(TableSource(sql="SELECT 2 AS b", uri="duckdb://"), files=files).table.to_pylist() == [{"a": 1}]
     assert len(copies()) == 1
     del files
+    assert copies() == []
+
+
+def test_a_query_is_a_joined_table() -> None:
+    shops = "SELECT * FROM (VALUES ('a', 1.5), ('b', 2.5)) AS s(shop, size)"
+    orders = "SELECT * FROM (VALUES (1, 'b'), (2, 'c'), (3, 'a')) AS o(id, shop) ORDER BY id"
+    joined = JoinedTable.model_validate(
+        {"sql": shops, "uri": "duckdb://", "on": "shop", "cardinality": "many_to_one", "prefix": "shop_"}
+    )
+    found = read_joined(Source(sql=orders, uri="duckdb://"), {"shops": joined})
+    assert found.table.column("shop_size").to_pylist() == [2.5, None, 1.5]
+    assert copies() != []  # `found` refers to the files that it was read from
+    del found
     assert copies() == []
 
 
