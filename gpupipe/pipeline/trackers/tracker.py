@@ -38,7 +38,7 @@ class TrackedDataset(NamedTuple):
     name, digest, source : str
         Name of the table, hash of the identity of its files and of the settings that read them, and its location.
     n_rows : int
-    columns : list of (str, str)
+    columns : sequence of (str, str)
         Name and kind of each input column.
     """
 
@@ -46,7 +46,7 @@ class TrackedDataset(NamedTuple):
     digest: str
     source: str
     n_rows: int
-    columns: list[tuple[str, str]]
+    columns: Sequence[tuple[str, str]]
 
 
 class ExperimentTracker(ABC):

@@ -201,14 +201,19 @@ def _make_tracker(first: Message, ids: dict[str, str], uploading: Any) -> Experi
 
 
 def _described(error: Exception) -> str:
-    """Return an error in one line; of a connection, only the cause: libraries wrap it four times."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, OSError) and found.strerror:
-            return found.strerror
-        found = found.__cause__ or found.__context__
-    text = " ".join(str(error).split()) or type(error).__name__
+    """Return an error in one line; of a connection, only the cause, which libraries wrap up to four times."""
+    found: BaseException = error
+    while (inner := _cause_of(found)) is not None:
+        found = inner
+    text = (found.strerror or str(found)) if isinstance(found, OSError) else str(error)
+    text = " ".join(text.split()) or type(error).__name__
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+
+
+def _cause_of(error: BaseException) -> BaseException | None:
+    """Return the error that another one wraps; urllib3 has some of them as arguments only."""
+    inner = error.__cause__ or error.__context__
+    return inner or next((each for each in error.args if isinstance(each, BaseException)), None)
 
 
 def _now_ms() -> int:
