@@ -53,7 +53,8 @@ def test_a_terminal_shows_the_last_values_below_the_running_stage(monkeypatch: p
     for stream in (terminal, file):
         console = Console(err=stream)
         timeline = Timeline([console])
-        with console, timeline.stage("train", Place("cpu")):
+        # A stage with a progress is drawn once more at its end.
+        with console, timeline.stage("train", Place("cpu", progress=lambda: None)):
             timeline.record_sample(HardwareSample(1.0, {"process_cpu_percent": 180.0}))
             timeline.record_sample(HardwareSample(2.0, {"process_memory_bytes": 3.0 * GIB}))  # the other is kept
     assert "CPU 180 % · 3.0 GiB" in terminal.getvalue()

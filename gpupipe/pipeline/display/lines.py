@@ -178,7 +178,7 @@ class LineDisplay:
             lines.append(self._text(stage_line(stage, mark, format_whole_seconds(now - self._began[stage]), width)))
             if stage.progress is not None and stage.progress.update() is not None:
                 lines.append(self._progress_line(stage, width))
-        if with_sample and self._sample:
+        if with_sample and self._sample and lines:
             line = self._text(f"  {self._sign(self._sample, self._sample.replace(' · ', ', ').replace('°', ''))}")
             line.stylize("dim")
             lines.append(line)
