@@ -8,8 +8,12 @@ import pytest
 
 from gpupipe.config import parse_config
 from gpupipe.pipeline.gpu_choice.estimates import ConfigEstimates, estimate_gpus
+from gpupipe.pipeline.gpu_choice.gpu_rates import RATES
 from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
 from gpupipe.pipeline.gpu_choice.prices import HourPrices
+from gpupipe.pipeline.gpu_choice.roofline import roofline_seconds
+from gpupipe.pipeline.gpu_choice.stage_times import peaks_of
+from gpupipe.pipeline.gpu_choice.work import boosting
 from gpupipe.pipeline.plan.run_plan import make_plan
 
 CHURN = {
@@ -44,6 +48,7 @@ def test_memory_is_that_of_a_plan_for_the_gpu():
     for each in estimates_of(40_000).gpus:
         plan = make_plan(config_of(40_000), assume_gpu=each.gpu.usable_bytes)
         assert each.plan.device_bytes == plan.device_bytes and not each.obstacle
+        assert each.plan.device_limit == plan.device_limit == each.gpu.usable_bytes
 
 
 def test_a_gpu_that_is_too_small_has_no_time():
@@ -80,6 +85,25 @@ def test_a_stage_that_a_gpu_cannot_run_takes_as_long_as_on_the_cpu():
 def test_a_gpu_without_figures_has_no_time():
     gh200 = by_key(estimates_of(40_000))["gh200"]
     assert gh200.gpu.lacking and gh200.time is None and gh200.cost is None and not gh200.obstacle
+
+
+@pytest.mark.parametrize(
+    ("key", "rows", "columns", "depth", "seconds"),
+    [
+        ("t4", 1_000_000, 200, 6, 8.077),
+        ("v100-sxm2", 10_000_000, 8, 10, 5.0),
+        ("l4", 10_000_000, 8, 10, 6.0),
+        ("a100-sxm-40gb", 10_000_000, 8, 10, 3.7),
+        ("h100-sxm", 10_000_000, 8, 10, 3.6),
+    ],
+)
+def test_published_times_of_xgboost_are_within_the_range(key, rows, columns, depth, seconds):
+    """100 trees; the sources are those of `gpupipe.pipeline.gpu_choice.gpu_rates`."""
+    (gpu,) = load_gpus().choose([key], "")
+    work = boosting({"n_estimators": 100, "max_depth": depth}, rows, columns, 1, by_leaf=False)
+    rates = RATES["xgboost"]
+    low, high = (roofline_seconds(work, peaks_of(gpu), rate) for rate in (rates.fast, rates.slow))
+    assert low < seconds < high < 10 * low
 
 
 def test_all_figures_have_a_source_and_plausible_values():
