@@ -167,15 +167,14 @@ def print_rates(found: list[tuple[Any, ...]], core: Peaks) -> None:
     for kind in sorted({kind for _, _, kind, _, _ in found}):
         rows = [(work, max(seconds, 1e-3)) for _, _, each, work, seconds in found if each == kind]
         seconds = np.array([each for _, each in rows])
-        best: tuple[float, ...] = (np.inf,)
+        fits: list[tuple[float, list[float], str]] = []
         for peak in ("bandwidth", "operations"):
-            peaks = [_at_peak(work, core, peak) for work, _ in rows]
-            terms = np.array([[1.0, work.n_steps, at_peak] for (work, _), at_peak in zip(rows, peaks, strict=True)])
+            terms = np.array([[1.0, work.n_steps, _at_peak(work, core, peak)] for work, _ in rows])
             if terms[:, 2].any():
-                found_terms, _ = nnls(terms / seconds[:, None], np.ones(len(rows)))
-                error = float(np.median(np.abs(terms @ found_terms / seconds - 1)))
-                best = min(best, (error, *found_terms, peak))  # type: ignore[type-var]
-        error, start, step, slowness, peak = best
+                factors, _ = nnls(terms / seconds[:, None], np.ones(len(rows)))
+                error = float(np.median(np.abs(terms @ factors / seconds - 1)))
+                fits.append((error, factors.tolist(), peak))
+        error, (start, step, slowness), peak = min(fits)
         share = 1 / slowness if slowness else np.inf
         print(f"| {kind} | {len(rows)} | {start:.3f} | {step:.2g} | {share:.3g} | {peak} | {error:.0%} |")
 

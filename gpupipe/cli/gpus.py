@@ -138,7 +138,7 @@ def _show_estimates(found: ConfigEstimates, has_stages: bool) -> None:
     table.add_row(name, *memory, fits, _range(found.cpu.total), "", "", *costs)
     for gpu in found.gpus:
         cells = [gpu.gpu.key, f"{gpu.gpu.usable_bytes / GIB:.1f}", f"{(gpu.plan.device_bytes or 0) / GIB:.1f}"]
-        cells += [_fits(gpu), _estimated(gpu.time and gpu.time.total), _rows(gpu.faster)]
+        cells += [_fits(gpu), _estimated(None if gpu.time is None else gpu.time.total), _rows(gpu.faster)]
         cells += [_figure(gpu.watt_hours)]
         cells += [_estimated(gpu.cost), _rows(gpu.cheaper)] * has_costs
         table.add_row(*cells)
@@ -160,6 +160,7 @@ def _notes(found: ConfigEstimates) -> list[str]:
         f"this CPU: measured rates; {format_bandwidth(found.core.bandwidth)} copied and "
         f"{found.core.flops / 1e9:,.0f} GFLOPS float32 by one core now",
         "faster from rows: where the ranges first touch, to where they no longer overlap",
+        *[f"no total, since these may be long: {', '.join(found.cpu.missing)}"] * bool(found.cpu.missing),
         *["times are limits: a model that stops early takes less"] * limited,
     ]
 
@@ -178,7 +179,7 @@ def _show_stages(cpu: RunTime, estimate: GpuEstimate, time: RunTime) -> None:
     for stage in time.steps:
         here = ours.get(stage.name)
         seconds = _range(stage.seconds) if stage.device == "cpu" else _estimated(stage.seconds)
-        table.add_row(stage.name, _range(here and here.seconds), seconds, stage.device, stage.basis)
+        table.add_row(stage.name, _range(None if here is None else here.seconds), seconds, stage.device, stage.basis)
     _print(table, [])
 
 

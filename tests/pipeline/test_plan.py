@@ -244,6 +244,8 @@ def test_an_ensemble_is_planned_with_the_trainings_of_its_portfolio_and_its_time
 def test_an_ensemble_on_an_assumed_gpu_trains_one_fold_at_a_time():
     _, stages = plan_of(churn(models=[{"best": {"models": ["xgboost"]}}]), assume_gpu=16 * GIB)
     _, single = plan_of(churn(models=["xgboost"]), assume_gpu=16 * GIB)
+    _, mixed = plan_of(churn(models=[{"best": {"models": ["xgboost", "lightgbm"]}}]), assume_gpu=16 * GIB)
+    assert mixed["train best"].peak_device_bytes == stages["train best"].peak_device_bytes  # LightGBM is for the host
     assert stages["train best"].device == "gpu"
     assert single["train xgboost"].peak_device_bytes < stages["train best"].peak_device_bytes < 2 * GIB
 

@@ -39,8 +39,8 @@ RATES: dict[str, Rate] = {
     "predict network": Rate(0.087, 1.0, start=0.008),
     "evaluate": Rate(0.31, 1.0, step=3.2e-5, start=0.001),
 }
-"""Rate by kind of work. Kinds that are not here have no prediction: neighbours, k-means, support vectors, reading JSON
-lines and frames.
+"""Rate by kind of work. Other work has no prediction: transformers, neighbors, k-means, support vectors, and reading
+JSON lines and frames.
 """
 
 PARALLEL = frozenset({

@@ -143,7 +143,7 @@ def time_json(time: RunTime | None) -> dict[str, Any]:
     if time is None:
         return {"seconds": None, "start_seconds": None, "stages": [], "not_predicted": []}
     return {
-        "seconds": vars(time.total),
+        "seconds": time.total and vars(time.total),
         "start_seconds": vars(time.start),
         "stages": [stage.to_json() for stage in time.stages],
         "not_predicted": list(time.unknown),
@@ -202,25 +202,27 @@ class _Estimator:
         times = {n: self._gpu_time(gpu, work) for n, work in works.items()}
         ours = {n: each.total for n, each in times.items()}
         theirs = {n: each.total for n, each in cpu_times.items()}
-        watts = None if gpu.watts is None else gpu.watts * time.total.high / WATT_HOUR
+        total = time.total
+        watts = None if gpu.watts is None or total is None else gpu.watts * total.high / WATT_HOUR
         costs = {n: self._gpu_cost(gpu, each) for n, each in ours.items()}
         cpu_costs = {n: self._cpu_cost(each) for n, each in theirs.items()}
         return GpuEstimate(
-            gpu, "", plan, time, watts, self._gpu_cost(gpu, time.total),
-            smaller_from(ours, theirs) if time.is_comparable else None,
-            smaller_from(costs, cpu_costs) if time.is_comparable else None,
+            gpu, "", plan, time, watts, self._gpu_cost(gpu, total), smaller_from(ours, theirs),
+            smaller_from(costs, cpu_costs),
         )  # fmt: skip
 
     def _gpu_time(self, gpu: GpuSpec, work: list[StageWork]) -> RunTime:
         return gpu_time(work, gpu, self.core, self.n_threads)
 
-    def _gpu_cost(self, gpu: GpuSpec, time: TimeRange) -> TimeRange | None:
+    def _gpu_cost(self, gpu: GpuSpec, time: TimeRange | None) -> TimeRange | None:
         return self._cost(self.prices.gpus.get(gpu.key), time, gpu.watts)
 
-    def _cpu_cost(self, time: TimeRange) -> TimeRange | None:
+    def _cpu_cost(self, time: TimeRange | None) -> TimeRange | None:
         return self._cost(self.prices.cpu, time, self.config.limits.power.cpu)
 
-    def _cost(self, hour: float | None, time: TimeRange, watts: float | None) -> TimeRange | None:
+    def _cost(self, hour: float | None, time: TimeRange | None, watts: float | None) -> TimeRange | None:
+        if time is None:
+            return None
         low, high = (self.prices.cost(hour, seconds, watts) for seconds in (time.low, time.high))
         return None if low is None or high is None else TimeRange(low, high)
 

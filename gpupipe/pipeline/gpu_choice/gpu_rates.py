@@ -56,7 +56,6 @@ _LOOKUPS = RateRange(Rate(0.05, 0.1, 1e-3, 0.05), Rate(0.5, 0.5, 1e-5, 0.002))
 
 RATES: dict[str, RateRange] = {
     "read csv": _PARSE,
-    "read jsonl": _PARSE,
     "read parquet": _PARSE,
     "read generated": _STREAM,
     "features": RateRange(Rate(0.2, 1.0, 50e-6, 0.05), Rate(0.8, 1.0, 5e-6, 0.005), "bandwidth of copies"),
@@ -64,13 +63,10 @@ RATES: dict[str, RateRange] = {
     "random forest": _TREES,
     "logistic": _PASSES,
     "least squares": _PASSES,
-    "k-means": _PASSES,
-    "neighbors": _STREAM,
     "network": RateRange(Rate(0.1, 0.02, 3e-3, 1.0), Rate(0.6, 0.3, 3e-4, 0.2)),
     "predict xgboost": _LOOKUPS,
     "predict random forest": _LOOKUPS,
     "predict linear": _STREAM,
     "predict network": _PASSES,
-    "predict neighbors": _PASSES,
     "evaluate": RateRange(Rate(0.05, 1.0, 2e-3, 0.01), Rate(0.4, 1.0, 1e-4, 0.001)),
 }

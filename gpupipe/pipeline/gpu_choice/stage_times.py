@@ -13,7 +13,7 @@ from gpupipe.pipeline.gpu_choice.roofline import Peaks, roofline_seconds
 from gpupipe.pipeline.gpu_choice.work_steps import StageWork
 
 FOLD = re.compile(r"^fold \d+ of \d+: ")
-COMPARED = ("read", "derive", "features", "train", "predict")
+LONG = ("read", "derive", "features", "train", "predict")
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class RunTime:
     unknown: tuple[str, ...]
 
     @property
-    def total(self) -> TimeRange:
-        """Sum of the start and the stages."""
-        return sum((stage.seconds for stage in self.stages), self.start)
+    def total(self) -> TimeRange | None:
+        """Sum of the start and the stages; None if a long stage has no prediction."""
+        return None if self.missing else sum((stage.seconds for stage in self.stages), self.start)
 
     @property
     def steps(self) -> tuple[StageTime, ...]:
@@ -91,9 +91,9 @@ class RunTime:
         return tuple(found.values())
 
     @property
-    def is_comparable(self) -> bool:
-        """True if the stages that a GPU shortens most are all predicted."""
-        return not any(name.split()[0] in COMPARED for name in self.unknown)
+    def missing(self) -> tuple[str, ...]:
+        """The stages without a prediction that may take most of the time, so that a total would mislead."""
+        return tuple(name for name in self.unknown if name.split()[0] in LONG)
 
 
 def cpu_time(stages: Sequence[StageWork], core: Peaks, n_threads: int) -> RunTime:
@@ -102,7 +102,10 @@ def cpu_time(stages: Sequence[StageWork], core: Peaks, n_threads: int) -> RunTim
 
 
 def gpu_time(stages: Sequence[StageWork], gpu: GpuSpec, core: Peaks, n_threads: int) -> RunTime:
-    """Return the time of a run on a GPU with this CPU, which runs what the GPU cannot."""
+    """Return the time of a run on a GPU with this CPU, which runs what the GPU cannot.
+
+    A stage without a prediction on the CPU has none on the GPU: both times cover the same stages.
+    """
     start = TimeRange(*gpu_rates.START)
     return _run_time(start, stages, lambda stage: _with_transfer(stage, gpu, core, n_threads))
 
@@ -137,7 +140,7 @@ def _with_transfer(stage: StageWork, gpu: GpuSpec, core: Peaks, n_threads: int) 
 
 def _on_gpu(stage: StageWork, gpu: GpuSpec) -> StageTime | None:
     rates = gpu_rates.RATES.get(stage.kind)
-    if rates is None or gpu.lacking:
+    if rates is None or stage.kind not in cpu_rates.RATES or gpu.lacking:
         return None
     peaks = peaks_of(gpu)
     low, high = (roofline_seconds(stage.work, peaks, rate) for rate in (rates.fast, rates.slow))

@@ -23,8 +23,6 @@ NODE = 16  # bytes that a row reads per level of a tree
 
 NEWTON_ITERATIONS = 7  # assumed: of newton-cholesky on standardized columns
 LBFGS_ITERATIONS = 50  # assumed: of lbfgs and of cuML's quasi-Newton method on standardized columns
-KMEANS_ITERATIONS = 30  # assumed
-LLOYD_PASS = 2  # operations per value and centre
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def boosting(params: Mapping[str, Any], n_rows: int, n_columns: int, n_outputs: 
     """
     rounds, levels = rounds_of(params) * n_outputs, levels_of(params, n_rows)
     drawn = float(params.get("subsample") or 1.0)
-    tried = n_columns
+    tried = float(n_columns)
     for name in ("colsample_bytree", "colsample_bylevel", "colsample_bynode", "colsample_by_tree", "max_features"):
         tried = tried * float(params.get(name) or 1.0)
     nodes = min(2.0**levels, n_rows)
@@ -148,25 +146,14 @@ def least_squares(name: str, n_rows: int, n_columns: int) -> Work:
     return Work(n_bytes=6 * DOUBLE * cells, double_flops=factor * cells * n_columns, n_steps=1)
 
 
-def k_means(params: Mapping[str, Any], n_rows: int, n_columns: int) -> Work:
-    """Return the work of k-means: the distance of each row to each centre."""
-    runs = params.get("n_init")
-    n = KMEANS_ITERATIONS * (runs if isinstance(runs, int) else 1)
-    cells = n_rows * n_columns
-    flops = float(LLOYD_PASS * cells * params.get("n_clusters", 8))
-    return Work(n_bytes=n * FLOAT * cells, flops=n * flops, n_steps=n)
-
-
 def network_weights(a: Architecture) -> tuple[float, float]:
-    """Return the weights by which each row is multiplied, and its values that are kept for the gradients."""
+    """Return the weights by which each row is multiplied, and its values that are kept for the gradients.
+
+    For perceptrons and residual networks.
+    """
     tokens = a.n_tokens + 1
     encoder = float(a.n_numbers * a.n_bins * a.embedding_size)
     values = 2.5 * a.n_numbers * a.n_bins + 4.0 * tokens * a.embedding_size
-    if a.kind == "ft_transformer":
-        size = a.embedding_size
-        block = tokens * (4.0 * size * size + 3.0 * size * a.hidden) + 2.0 * tokens**2 * size
-        kept = tokens * (10.0 * size + 6.0 * a.hidden) + 3.0 * a.heads * tokens**2
-        return encoder + a.depth * block, values + a.depth * kept
     width = a.n_tokens * a.embedding_size * a.width
     block = 2.0 * a.width * a.hidden if a.kind == "resnet" else float(a.width**2)
     n_blocks = a.depth if a.kind == "resnet" else a.depth - 1
@@ -195,12 +182,6 @@ def tree_prediction(params: Mapping[str, Any], n_rows: int, n_trained: int, n_ou
 def linear_prediction(n_rows: int, n_columns: int, n_outputs: int) -> Work:
     """Return the work of one pass over a matrix."""
     return Work(n_bytes=float(FLOAT * n_rows * n_columns), flops=2.0 * n_rows * n_columns * n_outputs, n_steps=1)
-
-
-def neighbors(n_trained: int, n_rows: int, n_columns: int) -> Work:
-    """Return the work of comparing all pairs of rows."""
-    pairs = float(n_trained * n_rows)
-    return Work(n_bytes=FLOAT * pairs, flops=2 * pairs * n_columns, n_steps=1)
 
 
 def features(n_fitted: int, n_written: int, encoded_row: float, n_instructions: int, n_columns: int, *,

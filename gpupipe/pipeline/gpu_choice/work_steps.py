@@ -27,7 +27,7 @@ KINDS = {
     "LogisticRegression": "logistic", "LinearRegression": "least squares", "Ridge": "least squares",
     "Lasso": "least squares", "ElasticNet": "least squares", "HistGradientBoosting": "hist boosting",
     "XGB": "xgboost", "LGBM": "lightgbm", "CatBoost": "catboost", "RandomForest": "random forest",
-    "ExtraTrees": "extra trees", "KMeans": "k-means", "KNeighbors": "neighbors",
+    "ExtraTrees": "extra trees",
 }  # fmt: skip
 BOOSTING = ("hist boosting", "xgboost", "lightgbm", "catboost")
 FORESTS = ("random forest", "extra trees")
@@ -167,7 +167,7 @@ class WorkSteps(RunSteps):
         """Return the kind and work of a training, and whether it may stop early."""
         cost = costs_of(entry, self.seen)
         if isinstance(cost, NetworkCosts):
-            return _network_training(cost, n_rows)
+            return _network_training(cost, n_rows) if is_counted(cost) else ("", Work(), False)
         if not isinstance(cost, EstimatorCosts) or isinstance(entry.params, Best) or entry.tune is not None:
             return "", Work(), False
         params, width = cost.params(n_rows), cost.n_columns
@@ -183,17 +183,13 @@ class WorkSteps(RunSteps):
             found = counts.logistic(params, n_rows, width, self._outputs, on_device=there)
         elif kind == "least squares":
             found = counts.least_squares(cost.name, n_rows, width)
-        elif kind == "k-means":
-            found = counts.k_means(params, n_rows, width)
-        elif kind == "neighbors":
-            found = counts.linear_prediction(n_rows, width, 1)  # rows are stored; predictions compare them
         else:
             return "", Work(), False
         return kind, found.times(self._n_models(entry) * (2 if stops else 1)), stops
 
     def _prediction(self, cost: ModelCosts, n_trained: int, n_rows: int) -> tuple[str, Work]:
         entry = cost.entry
-        if isinstance(cost, NetworkCosts):
+        if isinstance(cost, NetworkCosts) and is_counted(cost):
             return "predict network", counts.network_prediction(cost.architecture, n_rows)
         if not isinstance(cost, EstimatorCosts) or isinstance(entry.params, Best):
             return "", Work()
@@ -202,8 +198,8 @@ class WorkSteps(RunSteps):
             n_outputs = self._outputs if kind in BOOSTING else 1
             found = counts.tree_prediction(params, n_rows, n_trained, n_outputs)
             return f"predict {kind}", found.times(self._n_models(entry))
-        if kind == "neighbors":
-            return "predict neighbors", counts.neighbors(n_trained, n_rows, width)
+        if kind not in ("logistic", "least squares"):
+            return "", Work()
         found = counts.linear_prediction(n_rows, width, self._outputs)
         return "predict linear", found.times(self._n_models(entry))
 
@@ -230,6 +226,11 @@ def kind_of(name: str) -> str:
     for task in ("Classifier", "Regressor", "Ranker"):
         name = name.removesuffix(task)
     return KINDS.get(name, "")
+
+
+def is_counted(cost: NetworkCosts) -> bool:
+    """Return whether the work of a network is known; that of transformers was not measured."""
+    return cost.architecture.kind != "ft_transformer"
 
 
 def _network_training(cost: NetworkCosts, n_rows: int) -> tuple[str, Work, bool]:

@@ -69,9 +69,10 @@ class EnsembleCosts(ModelCosts):
         return max(folds) + self._predicted(n_rows)
 
     def device_training(self, n_rows: int) -> int:
-        """Return the bytes of one fold; a device trains them one after the other."""
+        """Return the bytes of one fold of a model that the device trains; it trains them one after the other."""
         n_fitted = n_rows - n_rows // self._n_folds(n_rows)
-        return max(self._fold(cost, n_rows) + cost.device_training(n_fitted) for cost in self._members)
+        members = [cost for cost in self._members if cost.refusal() is None]
+        return max((self._fold(cost, n_rows) + cost.device_training(n_fitted) for cost in members), default=0)
 
     def _predicted(self, n_rows: int) -> int:
         n_classes = self.seen.goal.n_classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -12,18 +13,19 @@ from gpupipe.pipeline.gpu_choice.gpu_rates import RATES
 from gpupipe.pipeline.gpu_choice.gpu_specs import load_gpus
 from gpupipe.pipeline.gpu_choice.prices import HourPrices
 from gpupipe.pipeline.gpu_choice.roofline import roofline_seconds
-from gpupipe.pipeline.gpu_choice.stage_times import peaks_of
+from gpupipe.pipeline.gpu_choice.stage_times import RunTime, TimeRange, peaks_of
 from gpupipe.pipeline.gpu_choice.work import boosting
 from gpupipe.pipeline.plan.run_plan import make_plan
 
-CHURN = {
-    "source": {"generate": "churn", "rows": 40_000, "target": "Churn", "positive": "Yes", "drop": ["customerID"]},
+SOURCE = {"generate": "churn", "target": "Churn", "positive": "Yes", "drop": ["customerID"]}
+CHURN: dict[str, Any] = {
     "features": [{"impute": "@numeric"}, {"encode": ["@categorical", "!City"]}],
     "models": [
         "logistic_regression",
         {"xgboost": {"defaults": "library", "n_estimators": 50}},
         {"hist_gradient_boosting": {"defaults": "library", "max_iter": 20}},
         "linear_svc",
+        "knn",
     ],
 }
 KNOWN = {**CHURN, "models": CHURN["models"][:2]}
@@ -31,13 +33,18 @@ KEYS = ("t4", "h100-sxm", "rtx-4070-laptop", "gh200")
 
 
 def config_of(rows: int, settings=KNOWN):
-    return parse_config({**settings, "source": {**CHURN["source"], "rows": rows}})
+    return parse_config({**settings, "source": {**SOURCE, "rows": rows}})
 
 
 @cache
 def estimates_of(rows: int) -> ConfigEstimates:
     prices = HourPrices({"h100-sxm": 3600.0}, cpu=360.0, kwh=0.5)
     return estimate_gpus(config_of(rows), load_gpus().choose(KEYS, ""), prices)
+
+
+def total(time: RunTime | None) -> TimeRange:
+    assert time is not None and time.total is not None
+    return time.total
 
 
 def by_key(found: ConfigEstimates):
@@ -60,26 +67,29 @@ def test_a_gpu_that_is_too_small_has_no_time():
 def test_times_costs_and_break_even_agree():
     small, large = by_key(estimates_of(40_000)), by_key(estimates_of(30_000_000))
     h100 = small["h100-sxm"]
-    seconds = h100.time.total
+    seconds = total(h100.time)
     assert (h100.cost.low, h100.cost.high) == pytest.approx((seconds.low, seconds.high))  # 3,600 an hour
     assert h100.watt_hours == pytest.approx(700 * seconds.high / 3600)
     t4 = small["t4"]  # no price of an hour: electricity
-    assert t4.cost.high == pytest.approx(0.5 * 70 * t4.time.total.high / 3.6e6)
-    cpu = {rows: estimates_of(rows).cpu.total for rows in (40_000, 30_000_000)}
+    assert t4.cost.high == pytest.approx(0.5 * 70 * total(t4.time).high / 3.6e6)
+    cpu = {rows: total(estimates_of(rows).cpu) for rows in (40_000, 30_000_000)}
     assert h100.faster.certain and 40_000 < h100.faster.certain < 30_000_000
     assert seconds.high > cpu[40_000].low
-    assert large["h100-sxm"].time.total.high < cpu[30_000_000].low
+    assert total(large["h100-sxm"].time).high < cpu[30_000_000].low
 
 
 def test_a_stage_that_a_gpu_cannot_run_takes_as_long_as_on_the_cpu():
     found = estimate_gpus(config_of(40_000, CHURN), load_gpus().choose(["h100-sxm"], ""), HourPrices())
     (h100,) = found.gpus
+    assert h100.time is not None
     here, there = ({stage.name: stage for stage in time.stages} for time in (found.cpu, h100.time))
     name = "train hist_gradient_boosting"
     assert there[name].device == "cpu" and here[name].seconds.high <= there[name].seconds.high
     assert there[name].seconds.high < here[name].seconds.high + 0.1  # its matrix is copied
     assert there["train xgboost"].device == "gpu"
     assert "train linear_svc" in found.cpu.unknown and h100.faster is None  # a training of unknown length
+    assert found.cpu.unknown == h100.time.unknown
+    assert found.cpu.total is None and h100.time.total is None and h100.watt_hours is None
 
 
 def test_a_gpu_without_figures_has_no_time():
