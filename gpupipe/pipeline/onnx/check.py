@@ -21,6 +21,7 @@ SHARE_OF_ROWS = 0.01  # that may differ by more because a feature has another la
 FIX = "update onnx and onnxruntime, or report it as a bug; no file was written"
 REFERENCE_TREES = 20_000  # walked by the reference, which takes seconds for them
 LEAST_REFERENCE_ROWS = 16
+REFERENCE_SPLITS = 300_000  # read by the reference in about 10 s
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,13 @@ def run_reference(model: Any, feeds: Mapping[str, HostArray]) -> dict[str, HostA
 
 
 def n_reference_rows(model: Any) -> int:
-    """Return the number of rows that the reference computes in a few seconds: it is written in Python."""
-    roots = [
-        len(attribute.ints)
-        for node in model.graph.node
-        for attribute in node.attribute
-        if attribute.name == "tree_roots"
-    ]
-    return max(LEAST_REFERENCE_ROWS, REFERENCE_TREES // (1 + sum(roots)))
+    """Return the number of rows that the reference computes in some seconds: it is written in Python.
+
+    0 if it would take minutes to read the trees.
+    """
+    attributes = [attribute for node in model.graph.node for attribute in node.attribute]
+    n_trees, n_splits = (
+        sum(len(attribute.ints) for attribute in attributes if attribute.name == name)
+        for name in ("tree_roots", "nodes_featureids")
+    )
+    return 0 if n_splits > REFERENCE_SPLITS else max(LEAST_REFERENCE_ROWS, REFERENCE_TREES // (1 + n_trees))

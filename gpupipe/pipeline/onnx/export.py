@@ -61,7 +61,8 @@ class OnnxExport:
     inputs : tuple of OnnxInput
     outputs : tuple of OnnxOutput
     comparisons : tuple of RuntimeComparison
-        With the model, on its recorded rows, in each runtime.
+        With the model, on its recorded rows, in ONNX Runtime and in ``onnx.reference``; a model with more than 300,000
+        splits in ONNX Runtime only.
     omitted : tuple of str
         What the model does and the file does not, such as prediction intervals.
     """
@@ -194,13 +195,13 @@ def _compared(
     shown.CopyFrom(file)
     shape = ["rows", expected.features.shape[1]]
     shown.graph.output.append(helper.make_tensor_value_info(matrix, TensorProto.FLOAT, shape))
-    found = []
-    few = expected.first(n_reference_rows(file))
-    for runtime, run, rows in (
-        ("ONNX Runtime", run_onnx_runtime, expected), ("onnx.reference", run_reference, few),
-    ):  # fmt: skip
-        own = run(shown, rows.feeds)
-        found.append(compare(runtime, rows, own, own.pop(matrix), str(model.folder)))
+    where, n_few = str(model.folder), n_reference_rows(file)
+    own = run_onnx_runtime(shown, expected.feeds)
+    found = [compare("ONNX Runtime", expected, own, own[matrix], where)]
+    if n_few:
+        few = expected.first(n_few)
+        own = run_reference(shown, few.feeds)
+        found.append(compare("onnx.reference", few, own, own[matrix], where))
     return tuple(found)
 
 

@@ -47,10 +47,12 @@ class OnnxGraph:
         return f"OnnxGraph({len(self.nodes)} nodes, {len(self.constants)} constants)"
 
     def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """Return the first output of a node; equal nodes are written once."""
-        key = (op, domain, inputs, tuple((name, str(value)) for name, value in sorted(attributes.items())))
+        """Return the first output of a node; equal nodes of the main domain are written once."""
+        if domain:  # trees and vocabularies, which are long and differ
+            return self.add_several(op, inputs, 1, domain=domain, **attributes)[0]
+        key = (op, inputs, tuple((name, str(value)) for name, value in sorted(attributes.items())))
         if key not in self._values:
-            self._values[key] = self.add_several(op, inputs, 1, domain=domain, **attributes)[0]
+            self._values[key] = self.add_several(op, inputs, 1, **attributes)[0]
         return self._values[key]
 
     def add_several(
