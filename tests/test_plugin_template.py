@@ -46,7 +46,7 @@ def test_the_template_is_tested_and_its_model_needs_it(site: Path, tmp_path: Pat
     new.write_text("calls_day,calls_night,plan\n1,12,plus\n")
     predict = ["-m", "gpupipe", "predict", run, new, "-o", tmp_path / "p.csv"]
     done = python(*predict, cwd=tmp_path, packages=site)
-    assert done.returncode == 0 and ",yes," in f",{(tmp_path / 'p.csv').read_text().splitlines()[1]},", done.stderr
+    assert done.returncode == 0 and (tmp_path / "p.csv").read_text().splitlines()[1].startswith('"yes",'), done.stderr
     without = python(*predict, cwd=tmp_path)
     assert without.returncode == 2
     assert "gpupipe-template==0.1.0" in without.stderr  # the command that installs it

@@ -28,7 +28,7 @@ class PluginModel(CustomEstimator):
     the CPU. `X` is float32, shape (n, d), row-major; `y` has class codes from 0, or numbers.
 
     An estimator that consists of scikit-learn's own classes is exported with skops, and the model predicts without the
-    package. A class of your own needs `to_arrays` and `from_arrays`; loading the model then needs the package.
+    package. Another class needs `to_arrays` and `from_arrays`; loading the model then needs the package.
 
     Class attributes
     ----------------

@@ -28,7 +28,7 @@ def write_package(
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Yield a function that installs a package in place of an earlier version, as in a new process."""
+    """Yield a function that replaces a package by another version, as in a new process."""
     modules: set[str] = set()
 
     def forget() -> None:

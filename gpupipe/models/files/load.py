@@ -87,6 +87,7 @@ def _load_single(files: ModelFiles, description: dict[str, Any], expected: Descr
         raise ArtifactError("the estimator's file is missing", where=where, fix="export the model again")
     with refuse_failures(f"{path.name} is not a valid estimator of this model", where):
         data = files.read(kind.file)
+        estimator: Any
         if issubclass(kind, FittedPlugin):
             estimator = read_plugin(data, description.get("plugin"), expected, where)
         else:
