@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,15 @@ from gpupipe.io.formats.registry import READERS
 from gpupipe.metrics import METRICS
 from gpupipe.models import MODELS
 from gpupipe.plugins.states import plugin_states
+from gpupipe.registry import Registry
 
 Install = Callable[..., Path]
-GROUPS = {"gpupipe.ops": OPS, "gpupipe.models": MODELS, "gpupipe.readers": READERS, "gpupipe.metrics": METRICS}
+GROUPS: dict[str, Registry[Any]] = {
+    "gpupipe.ops": OPS,
+    "gpupipe.models": MODELS,
+    "gpupipe.readers": READERS,
+    "gpupipe.metrics": METRICS,
+}
 OP = """
 from gpupipe.plugins import PluginOp
 

@@ -91,7 +91,7 @@ def test_its_predictions_are_the_formula_for_rows_alone_and_together(run: Path, 
     fitted = model.estimator.estimator.estimator
     np.testing.assert_allclose(model.predict(frame), X.astype(np.float64) @ fitted.coef, rtol=1e-5)
     scorer = gp.load_model(run).scorer("numpy")  # nothing is compiled
-    rows = frame.drop(columns="y").to_dict("records")[:5]
+    rows: Any = frame.drop(columns="y").to_dict("records")[:5]
     assert [scorer.predict(row) for row in rows] == list(model.predict(frame[:5]))
     assert model.verify().passed
 

@@ -81,5 +81,5 @@ def test_what_cannot_be_part_of_an_op_is_refused_by_its_name(
 def test_an_op_that_raises_is_named(install: Install, frame: pd.DataFrame) -> None:
     install("pkg-o", "1", PLUGINS, SOURCE)
     with pytest.raises(gp.ConfigError) as error:
-        gp.FeatureProgram(["fails"]).fit(frame)
+        gp.FeatureProgram([{"fails": {}}]).fit(frame)
     assert "KeyError" in error.value.what
