@@ -24,7 +24,7 @@ def was_interrupted(task: Any, run: Any, state: Any) -> bool:
 
 @task
 def check(config: str) -> None:
-    """Report every mistake of the configuration before a GPU is used."""
+    """Report every error of the configuration before a GPU is used."""
     gpupipe("check", config)
 
 

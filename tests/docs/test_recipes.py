@@ -21,6 +21,8 @@ from tests.test_pages import check_options
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "docs" / "recipes"
 MANIFESTS = list(yaml.safe_load_all((RECIPES / "kubernetes.yaml").read_text()))
+WORKFLOW = yaml.safe_load((RECIPES / "argo.yaml").read_text())
+TEMPLATES = {template["name"]: template for template in WORKFLOW["spec"]["templates"]}
 FLOW = RECIPES / "prefect_flow.py"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ERROR_CODES = {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
@@ -64,12 +66,33 @@ def test_the_manifests_fit_together() -> None:
     assert rule["onExitCodes"]["containerName"] == training["name"]
 
 
+def test_a_pod_of_the_workflow_fits_the_schema_of_kubernetes() -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    containers = [{"name": name, **each["container"]} for name, each in TEMPLATES.items() if "container" in each]
+    spec = {"containers": containers, "volumes": WORKFLOW["spec"]["volumes"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "steps"}, "spec": spec}
+    validator.validate(pod, "1.31", strict=True)
+
+
+def test_the_steps_of_the_workflow_have_templates_parameters_and_options() -> None:
+    steps = [step["template"] for group in TEMPLATES[WORKFLOW["spec"]["entrypoint"]]["steps"] for step in group]
+    assert steps == list(TEMPLATES)[1:]
+    given = {parameter["name"] for parameter in WORKFLOW["spec"]["arguments"]["parameters"]}
+    for name in steps:
+        command = TEMPLATES[name]["container"]["command"]
+        assert command[0] == "gpupipe"
+        check_options(command[1:])
+        assert set(re.findall(r"workflow\.parameters\.(\w+)", " ".join(command))) <= given
+
+
 def test_errors_are_not_repeated() -> None:
-    """Neither the Job nor the flow repeats what ends with an exit code of gpupipe's errors; both repeat signals."""
+    """No scheduler repeats what ends with an exit code of gpupipe's errors."""
     values = MANIFESTS[0]["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"]
     (node,) = [each for each in ast.parse(FLOW.read_text()).body if isinstance(each, ast.Assign)]
     of_flow = list(eval(compile(ast.Expression(node.value), FLOW, "eval")))
     assert set(values) == set(of_flow) == ERROR_CODES
+    (limit,) = re.findall(r"exitCode\) > (\d+)", TEMPLATES["train"]["retryStrategy"]["expression"])
+    assert int(limit) == max(ERROR_CODES)
     page = (RECIPES / "index.md").read_text()
     rows = {int(code): row for code, row in re.findall(r"^\| (\d) (\|.*)$", page, re.MULTILINE)}
     assert {code for code, row in rows.items() if "| no" in row} == ERROR_CODES
