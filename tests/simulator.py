@@ -1,66 +1,76 @@
-"""Numba's simulator without polling: its main thread waits until each thread of a block has ended or is at a barrier.
+"""Numba's simulator with greenlets as the threads of a block, and integers as opcodes.
 
-`BlockManager.run` asks every thread in turn whether it lives, as fast as it can, and takes most of the GIL from them.
-Kernels with 256 threads in a block run six times as fast by waiting.
+Numba starts a thread of the operating system for each thread of a block, and polls them as fast as it can. A greenlet
+costs a function call, and switches at barriers only. Threads run in order up to a barrier and in reverse order up to
+the next one, in every second block the other way round: code that needs a barrier fails in one direction without it.
+
+Comparing a NumPy integer with a member of an enumeration takes 4 µs on Python 3.11; with an integer, 0.1 µs. A device
+interpreter does it up to 36 times for each instruction and thread.
 """
 
 from __future__ import annotations
 
-import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numba.cuda.simulator import kernel
+from greenlet import getcurrent, greenlet
+from numba.cuda.simulator import kernel, kernelapi
+
+from gpupipe_kernels.interpreters.cuda import opcodes, steps
 
 
-class Thread(kernel.BlockThread):
-    """A thread of a block that says when it has ended or is at a barrier."""
+class Thread(greenlet):
+    """A thread of a block, with the members that code in a kernel uses."""
 
-    arrived: threading.Semaphore
+    def __init__(self, block: Block, grid_point: Any, point: Any) -> None:
+        super().__init__()
+        self._manager = block
+        self.blockIdx, self.threadIdx = kernelapi.Dim3(*grid_point), kernelapi.Dim3(*point)
+        width, height, _ = block._block_dim
+        self.thread_id = point[0] + width * (point[1] + height * point[2])
 
-    def run(self) -> None:
+    def run(self, *arguments: Any) -> None:
         try:
-            super().run()
-        finally:
-            self.arrived.release()
+            self._manager._f(*arguments)
+        except Exception as error:
+            place = f"tid={list(self.threadIdx)} ctaid={list(self.blockIdx)}"
+            raise type(error)(f"{place}: {error}" if str(error) else place) from error
 
     def syncthreads(self) -> None:
-        self.syncthreads_blocked = True
-        self.arrived.release()
-        self.syncthreads_event.wait()
-        self.syncthreads_event.clear()
-        if self.abort:
-            raise RuntimeError("another thread of the block has failed")
+        self.parent.switch()
+
+    syncthreads_count = kernel.BlockThread.syncthreads_count
+    syncthreads_and = kernel.BlockThread.syncthreads_and
+    syncthreads_or = kernel.BlockThread.syncthreads_or
 
 
 class Block(kernel.BlockManager):
-    """Runs the threads of a block, and raises the error of the first that has failed."""
+    """Runs the threads of a block in turn, each up to its next barrier, and raises the first error."""
 
     def run(self, grid_point: Any, *arguments: Any) -> None:
-        arrived = threading.Semaphore(0)
-        threads = []
-        for point in np.ndindex(*self._block_dim):
-            thread = Thread(lambda: self._f(*arguments), self, grid_point, point, self._debug)
-            thread.arrived = arrived
-            threads.append(thread)
-        for thread in threads:
-            thread.start()
-        live = threads
-        while live:
-            for _ in live:
-                arrived.acquire()
-            live = [thread for thread in live if thread.syncthreads_blocked]
-            failed = next((thread.exception for thread in threads if thread.exception), None)
+        live = [Thread(self, grid_point, point) for point in np.ndindex(*self._block_dim)]
+        live = live[::-1] if sum(grid_point) % 2 else live
+        waiting: list[Thread] = []
+        try:
             for thread in live:
-                thread.abort = failed is not None
-                thread.syncthreads_blocked = False
-                thread.syncthreads_event.set()
-            if failed is not None:
-                raise failed[0].with_traceback(failed[1])
-        for thread in threads:
-            thread.join()
+                thread.switch(*arguments)
+            while waiting := [thread for thread in reversed(waiting or live) if thread]:
+                for thread in waiting:
+                    thread.switch()
+        finally:
+            for thread in live:
+                if thread:  # an error has left it at a barrier: let it leave its contexts
+                    thread.throw()
 
 
 def install() -> None:
-    """Let the simulator run the blocks of all kernels by waiting."""
-    kernel.BlockManager = Block
+    """Let the simulator run all kernels in this way."""
+    codes = {name: int(code) for name, code in opcodes.DeviceOpcode.__members__.items()}
+    replaced: dict[Any, dict[str, Any]] = {
+        kernel: {"BlockManager": Block},
+        kernelapi: {"threading": SimpleNamespace(current_thread=getcurrent)},
+        steps: {"DeviceOpcode": SimpleNamespace(**codes)},
+    }
+    for module, names in replaced.items():
+        vars(module).update(names)
