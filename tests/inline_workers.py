@@ -45,6 +45,10 @@ class InlineWorkers(Workers):
         """See `Workers.gather`."""
         return [handle.result for handle in handles if isinstance(handle, InlineHandle)]
 
+    def partitions(self, collection: Any) -> list[ResultHandle[Any]]:
+        """See `Workers.partitions`; Dask computes them in this thread."""
+        return [self.put(part.compute(scheduler="sync")) for part in collection.to_delayed()]
+
     def put(self, value: Any) -> ResultHandle[Any]:
         """See `Workers.put`."""
         return InlineHandle(self._sent(value))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from gpupipe.config.environment import escape
 from gpupipe.errors import ConfigError
@@ -73,6 +81,30 @@ class ClusterSettings(Settings):
         default=3, ge=0, description="Number of workers that the same task may lose before the run fails."
     )
 
+    _client: Any = PrivateAttr(None)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _accept_a_client(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Keep a client that is given from Python as `scheduler`, whose address takes its place."""
+        client = value.get("scheduler") if isinstance(value, Mapping) else None
+        if not is_client(client):
+            return handler(value)
+        made = handler({**value, "scheduler": address_of(client)})
+        made._client = client
+        return made
+
+    @property
+    def client(self) -> Any:
+        """The caller's ``distributed.Client`` with which to reach the scheduler; None to make one."""
+        return self._client
+
+    def with_client(self, client: Any) -> Self:
+        """Return the settings with a client of the caller, a ``distributed.Client``."""
+        made = self.model_copy(update={"scheduler": address_of(client)})
+        made._client = client
+        return made
+
     @field_validator("scheduler")
     @classmethod
     def _is_local_an_address_or_a_file(cls, scheduler: str | None) -> str | None:
@@ -90,6 +122,31 @@ class ClusterSettings(Settings):
         if self.scheduler in (None, "local") or "://" in str(self.scheduler):
             return None
         return Path(str(self.scheduler))
+
+
+def is_client(value: Any) -> bool:
+    """Return whether `value` is a ``distributed.Client``; this does not import Dask."""
+    return any(
+        kind.__name__ == "Client" and kind.__module__.partition(".")[0] == "distributed" for kind in type(value).__mro__
+    )
+
+
+def address_of(client: Any) -> str:
+    """Return the address of a client's scheduler.
+
+    Raises
+    ------
+    ValueError
+        If the client cannot be used: it is closed, asynchronous, or its workers are threads of this process.
+    """
+    if client.asynchronous:
+        raise ValueError("expected a client for blocking calls; got an asynchronous one: use Client(...)")
+    if client.status != "running" or client.scheduler is None:
+        raise ValueError(f"expected a connected client; its status is {client.status!r}: make a new one")
+    address = str(client.scheduler.address)
+    if address.startswith("inproc://"):
+        raise ValueError("expected workers in separate processes; got threads: use Client(processes=True)")
+    return address
 
 
 def override_of(cluster: str) -> str:

@@ -205,8 +205,9 @@ class Config(Settings):
 
     @property
     def has_frames(self) -> bool:
-        """True if the source or another table is a frame in memory."""
-        return any(table.frame is not None for table in (self.source, *self.tables.values()))
+        """True if the source or another table is a frame in the memory of this process."""
+        frames = [table.frame for table in (self.source, *self.tables.values())]
+        return any(frame is not None and not frame.is_partitioned for frame in frames)
 
     @property
     def origin(self) -> ConfigOrigin:

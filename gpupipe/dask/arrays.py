@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import dask.array
+import numpy as np
 
 from gpupipe.dask.workers import DaskHandle
 from gpupipe.partitions.workers import ResultHandle
@@ -34,3 +36,14 @@ def to_dask_array(
             if isinstance(partition, DaskHandle) and height
         ]
     )
+
+
+def empty_array(device: str, n_dimensions: int, dtype: str) -> Array:
+    """Return an array without elements, of the library of a device; of NumPy if CuPy is installed on workers only."""
+    shape = (0,) * n_dimensions
+    if device == "gpu" and find_spec("cupy") is not None:
+        import cupy
+
+        empty: Array = cupy.empty(shape, dtype)
+        return empty
+    return np.empty(shape, dtype)

@@ -19,11 +19,14 @@ BEFORE_START = {
 
 LOST_WORKER_SECONDS = 300.0
 
+# Values are embedded in tasks on purpose.
+GRAPH_SETTINGS: dict[str, Any] = {"distributed.admin.large-graph-warning-threshold": "1PB"}
+
 
 def dask_settings(settings: ClusterSettings, answer_seconds: float) -> dict[str, Any]:
     """Return the changes to Dask's configuration; `answer_seconds` is the time-out of a connection to the scheduler."""
     return {
-        "distributed.admin.large-graph-warning-threshold": "1PB",  # values are embedded in tasks on purpose
+        **GRAPH_SETTINGS,
         "distributed.comm.timeouts.connect": f"{min(answer_seconds, settings.deadline)}s",
         "distributed.scheduler.allowed-failures": settings.retries,
         # A task that lost all workers it may run on never moves to a worker that joins later: end its wait.

@@ -5,6 +5,8 @@ local
 tcp://host:8786, or a scheduler file
     Workers are those of an existing scheduler. Their versions must be compatible with this process: see
     `gpupipe.dask.versions`.
+a client of the caller, from Python
+    The same, through this client, which stays open.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from gpupipe.backends import device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
-from gpupipe.dask.configuration import BEFORE_START, dask_settings
+from gpupipe.dask.configuration import BEFORE_START, GRAPH_SETTINGS, dask_settings
 from gpupipe.dask.worker_output import capture_output
 from gpupipe.errors import ClusterError, ConfigError, DeviceError
 from gpupipe_kernels.numpy_compat import restore_row_stack
@@ -75,6 +77,11 @@ def connect(
     import dask
     import distributed  # loads Dask's defaults and loggers
 
+    if settings.client is not None:
+        # Only for the graphs of this run: the client, its loggers and its time-outs are the caller's.
+        with dask.config.set(GRAPH_SETTINGS):
+            yield _lent(settings, device, options)
+        return
     with ExitStack() as stack:
         stack.enter_context(_started_safely())
         stack.enter_context(dask.config.set(dask_settings(settings, ANSWER_SECONDS)))
@@ -184,8 +191,6 @@ def _pages(settings: ClusterSettings) -> dict[str, Any]:
 def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> Iterator[DaskWorkers]:
     from distributed import Client
 
-    from gpupipe.dask.worker_process import WorkerSettings
-
     address = _address(settings)
     seconds = min(ANSWER_SECONDS, settings.deadline)
     try:
@@ -200,10 +205,50 @@ def _found(settings: ClusterSettings, device: str, options: DeviceOptions) -> It
             fix="start it, or correct the address that `dask scheduler` prints; --cluster local needs no scheduler",
         ) from error  # fmt: skip
     with client:
-        _wait_for_workers(client, settings, address)
-        _compare_versions(client, settings.deadline)
-        on_gpu, reason = _where(client, device, settings.deadline)
-        yield _led(client, settings, WorkerSettings("gpu" if on_gpu else "cpu", options), reason, direct=False)
+        yield _checked(client, settings, address, device, options)
+
+
+def _lent(settings: ClusterSettings, device: str, options: DeviceOptions) -> DaskWorkers:
+    """Return the workers of the caller's client."""
+    client = settings.client
+    if client.status != "running":
+        raise ClusterError(
+            f"expected a connected client; its status is {client.status!r}", where="cluster",
+            fix="make a new one: client = distributed.Client(...)",
+        )  # fmt: skip
+    return _checked(client, settings, str(settings.scheduler), device, options)
+
+
+def _checked(
+    client: Client, settings: ClusterSettings, address: str, device: str, options: DeviceOptions
+) -> DaskWorkers:
+    """Return the workers of a running scheduler, once enough have joined and their versions are compared."""
+    from gpupipe.dask.worker_process import WorkerSettings
+
+    _wait_for_workers(client, settings, address)
+    _compare_versions(client, settings.deadline)
+    on_gpu, reason = _where(client, device, settings.deadline)
+    return _led(client, settings, WorkerSettings("gpu" if on_gpu else "cpu", options), reason, direct=False)
+
+
+def current_client() -> Any:
+    """Return the client that Dask uses at present in this thread.
+
+    Raises
+    ------
+    ConfigError
+        If there is none, or Dask's scheduler is not installed.
+    """
+    _require("distributed", "pip install 'gpupipe[cluster]'")
+    from distributed import Client
+
+    try:
+        return Client.current()
+    except ValueError:
+        raise ConfigError(
+            "a Dask DataFrame is read by the workers of a client, and there is none", where="cluster",
+            fix="start one, client = distributed.Client(); or pass collection.compute()",
+        ) from None  # fmt: skip
 
 
 def _close_failed(error: BaseException) -> None:

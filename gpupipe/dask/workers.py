@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import cloudpickle
-from distributed import CancelledError, Client, Future, wait
+from distributed import CancelledError, Client, Future, futures_of, wait
 
 from gpupipe.dask.health import SENT, HealthMonitor, key_of
 from gpupipe.dask.worker_process import METRIC, NO_ARGUMENT, WorkerSettings, identity, measure_usage, run_task
-from gpupipe.errors import ClusterError, DeviceError
+from gpupipe.errors import ClusterError, ConfigError, DeviceError
 from gpupipe.partitions.workers import ResultHandle, Workers, WorkerUsage, pass_progress
 
 Result = TypeVar("Result")
@@ -117,6 +117,24 @@ class DaskWorkers(Workers):
         self.health.check_scheduler()
         label = "values sent to the workers"
         return DaskHandle(self.client.submit(identity, value, key=key_of(label, SENT), pure=False), label)
+
+    def partitions(self, collection: Any) -> list[DaskHandle[Any]]:
+        """See `Workers.partitions`; a persisted partition is used in place."""
+        self.health.check_scheduler()
+        # Dask would wait for results that this scheduler does not have.
+        if any(future.cancelled() or not self._is_here(future.client) for future in futures_of(collection)):
+            raise ConfigError(
+                "the partitions of the collection are not on this cluster", where="cluster",
+                fix="pass the client that persisted them, while it is open: gp.Pipeline(collection, cluster=client)",
+            )  # fmt: skip
+        futures = self.client.compute(collection.to_delayed())
+        n = len(futures)
+        return [DaskHandle(future, f"partition {i + 1} of {n} of the collection") for i, future in enumerate(futures)]
+
+    def _is_here(self, client: Client) -> bool:
+        """Return whether a client is connected to the same scheduler."""
+        known, ours = client.scheduler, self.client.scheduler
+        return known is not None and ours is not None and bool(known.address == ours.address)
 
     def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:
         """See `Workers.wait`."""

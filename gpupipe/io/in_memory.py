@@ -28,6 +28,8 @@ class InMemoryTable:
         The rows. None for a table loaded from a saved configuration, which stores the label only.
     """
 
+    is_partitioned = False  # whether the rows are partitions of a Dask collection
+
     def __init__(self, label: str, table: pa.Table | None = None) -> None:
         self.label, self._table = label, table
 
@@ -51,7 +53,7 @@ class InMemoryTable:
             what = error.what if isinstance(error, DataError) else f"cannot convert the {name} to Arrow: {error}"
             fix = "convert the column to a single dtype other than object, or remove it from the frame"
             raise DataError(what, where=name, fix=fix) from error
-        size = f"{_count(table.num_rows, 'row')} x {_count(table.num_columns, 'column')}"
+        size = f"{count(table.num_rows, 'row')} x {count(table.num_columns, 'column')}"
         return cls(f"{name}, {size}", table)
 
     @property
@@ -76,6 +78,16 @@ class InMemoryTable:
                 "--set source.path=FILE (for other tables: tables={NAME: frame}, --set tables.NAME.path=FILE)",
             )
         return self._table
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.table.column_names)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows."""
+        return int(self.table.nbytes)
 
     @cached_property
     def digest(self) -> str:
@@ -119,7 +131,8 @@ class _Hashed(RawIOBase):
         return self._size
 
 
-def _count(n: int, noun: str) -> str:
+def count(n: int, noun: str) -> str:
+    """Return a number with its noun: ``"7,043 rows"``."""
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
@@ -135,9 +148,9 @@ def is_in_memory(value: Any) -> bool:
         return False
     if isinstance(value, InMemoryTable):
         return True
-    from gpupipe.table.frames import is_frame
+    from gpupipe.table.frames import is_dask_frame, is_frame
 
-    return is_frame(value)
+    return is_dask_frame(value) or is_frame(value)
 
 
 def read_frame_field(value: Any) -> InMemoryTable:
@@ -147,9 +160,20 @@ def read_frame_field(value: Any) -> InMemoryTable:
     if isinstance(value, str) and value:
         return InMemoryTable(value)
     if not is_in_memory(value):
-        raise ValueError(f"expected a frame (pandas, polars, pyarrow, DuckDB, cuDF); got {type_name(value)}")
+        raise ValueError(f"expected a frame (pandas, polars, pyarrow, DuckDB, cuDF, Dask); got {type_name(value)}")
     # Arrow shares memory with numeric pandas columns, which the caller may modify before they are read.
-    return InMemoryTable.of(value.copy() if type_name(value) == "pandas.DataFrame" else value)
+    return in_memory_table(value.copy() if type_name(value) == "pandas.DataFrame" else value)
+
+
+def in_memory_table(value: Any) -> InMemoryTable:
+    """Return a frame of any library, or a dict of columns, as the source of a configuration."""
+    from gpupipe.table.frames import is_dask_frame
+
+    if is_dask_frame(value):
+        from gpupipe.io.dask_table import DaskTable
+
+        return DaskTable(value)
+    return InMemoryTable.of(value)
 
 
 FrameField = Annotated[

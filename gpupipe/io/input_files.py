@@ -62,7 +62,7 @@ def input_files(source: TableSource, also: Sequence[str] = ()) -> tuple[SourceFi
         files = [SourceFile(f"generate:{source.generate}:{source.seed}", source.rows, 0, "generator")]
     elif source.frame is not None:
         frame = source.frame
-        files = [SourceFile(frame.label, frame.table.nbytes, 0, MEMORY, version=frame.digest)]
+        files = [SourceFile(frame.label, frame.n_bytes, 0, MEMORY, version=frame.digest)]
     elif source.is_external:
         from gpupipe.io.external.tables import copy_external  # here: few configurations need it
 

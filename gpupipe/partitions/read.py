@@ -18,6 +18,7 @@ from gpupipe.errors import GpupipeError
 from gpupipe.features.program.selection import select_dropped
 from gpupipe.io.chunks.compact_tables import narrow_codes, widen_codes
 from gpupipe.io.chunks.splittable_files import find_splittable_files
+from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.join import can_join_by_chunk, declarations, join_chunk, match_note, read_joined
@@ -87,6 +88,8 @@ def read_partitions(
     declared = declarations(config.source, config.tables)
     files = InputFiles.find(config.source, config.tables) if files is None else files
     found, why = _read_source_chunks(config, workers, wanted, files)
+    if found is None and isinstance(config.source.frame, DaskTable):
+        raise config.source.frame.refusal(why)
     if found is None:
         table, lines = _read_whole(config, workers, declared, files)
         partition_notes = [f"read by one worker, then split into partitions: {why}"]

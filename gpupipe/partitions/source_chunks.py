@@ -17,9 +17,12 @@ from gpupipe.io.chunks.row_boundaries import RowScan, align_to_rows, scan_rows
 from gpupipe.io.chunks.scan import ReadTask, SourceScan, scan_source
 from gpupipe.io.chunks.splittable_files import SplittableFile, find_splittable_files
 from gpupipe.io.column_filter import ColumnFilter
+from gpupipe.io.dask_table import DaskTable, partition_to_arrow
 from gpupipe.io.file_streams import ByteRange
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.hive_partitions import HivePartitions
+from gpupipe.io.in_memory import FORMAT as MEMORY
+from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.io.notes import Notes
 from gpupipe.io.settings import TableSource
 from gpupipe.partitions.workers import ResultHandle, Workers
@@ -82,6 +85,8 @@ def read_chunks(
     SchemaError
         If a column is absent, unusable, or differs between files.
     """
+    if isinstance(source.frame, DaskTable):
+        return _read_collection(source, source.frame, workers)
     found = find_splittable_files(source, files=files)
     most = _most(sum(file.n_bytes for file in found), n_chunks)
     wanted, notes = ColumnFilter(source), Notes()
@@ -90,16 +95,50 @@ def read_chunks(
     def read(tasks: Sequence[ReadTask]) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
         labels = [f"reading chunk {i + 1} of {len(tasks)}" for i in range(len(tasks))]
         handles = workers.map(_read, [(chunk, source, wanted, kinds) for chunk, kinds in tasks], labels)
-        asked = workers.map(
-            lambda _, read: read[1], [(handle,) for handle in handles], ["what was read"] * len(handles)
-        )
-        return zip(handles, workers.gather(asked), strict=True)
+        return _with_facts(handles, workers)
 
     scan = scan_source(source, _split(found, most, workers), wanted, read, notes)
     large = {cut.file.path for cut in found if cut.n_bytes > 2 * most}
     whole = [each.chunk.file.path for each in scan.chunks if each.chunk.is_whole and each.chunk.file.path in large]
     schema = wanted.select(scan.schema.empty_table(), mask(source.label)).schema
     return ArrowChunks(_finish(scan, source, wanted, workers), schema, notes, whole)
+
+
+def _read_collection(source: TableSource, frame: DaskTable, workers: Workers) -> ArrowChunks:
+    """Have the workers convert the partitions of a Dask DataFrame, each where it is.
+
+    Each partition is read like a file: pandas determines the dtype of a column from the values of one partition, as
+    other writers do from those of one file.
+    """
+    names, n = frame.column_names, frame.collection.npartitions
+    described = InMemoryTable(frame.label)  # the collection stays here: its graph may be large
+    source = source.model_copy(update={"frame": described})
+    wanted, notes = ColumnFilter(source), Notes()
+    pa.scalar(0)  # load pandas before the measured stages
+    files = [SourceFile(f"{frame.label}, partition {i + 1}", 0, 0, MEMORY) for i in range(n)]
+    chunks = [(file, [SourceChunk(file)]) for file in files]
+
+    def read(tasks: Sequence[ReadTask]) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
+        if not tasks:  # to read again: only for formats of text
+            return []
+        frames = workers.partitions(frame.collection)
+        given = [(part, names, chunk, source, wanted) for part, (chunk, _) in zip(frames, tasks, strict=True)]
+        del frames
+        handles = workers.map(_read_partition, given, [f"reading partition {i + 1} of {n}" for i in range(n)])
+        del given  # a partition that is not persisted is released once it is read
+        return _with_facts(handles, workers)
+
+    scan = scan_source(source, chunks, wanted, read, notes)
+    schema = wanted.select(scan.schema.empty_table(), frame.label).schema
+    return ArrowChunks(_finish(scan, source, wanted, workers), schema, notes, [])
+
+
+def _with_facts(
+    handles: Sequence[ResultHandle[ReadChunk]], workers: Workers
+) -> Iterable[tuple[ResultHandle[ReadChunk], ChunkFacts]]:
+    """Return chunks with the facts about them, which are gathered."""
+    asked = workers.map(lambda _, read: read[1], [(handle,) for handle in handles], ["what was read"] * len(handles))
+    return zip(handles, workers.gather(asked), strict=True)
 
 
 def _split(
@@ -157,6 +196,13 @@ def _read(
 ) -> ReadChunk:
     table, facts = read_chunk(chunk, source, wanted, kinds)
     return narrow_codes(table), facts
+
+
+def _read_partition(
+    backend: Backend, frame: Any, names: Sequence[str], chunk: SourceChunk, source: TableSource, wanted: ColumnFilter
+) -> ReadChunk:
+    table = partition_to_arrow(frame, names, chunk.file.path)
+    return _read(backend, chunk, source.model_copy(update={"frame": table}), wanted, None)
 
 
 def _finished(

@@ -14,6 +14,7 @@ from re import sub
 from typing import Any, Generic, TypeVar
 
 from gpupipe.backends.stage import Place, StageUse
+from gpupipe.errors import ConfigError
 from gpupipe.models.progress import ProgressReport
 
 Result = TypeVar("Result")
@@ -143,6 +144,16 @@ class Workers(ABC):
     @abstractmethod
     def put(self, value: Any) -> ResultHandle[Any]:
         """Send a value to the workers once, for all tasks that need it."""
+
+    def partitions(self, collection: Any) -> Sequence[ResultHandle[Any]]:
+        """Return handles of the partitions of a Dask collection, in order, computed on workers that hold their inputs.
+
+        Raises
+        ------
+        ConfigError
+            If these workers do not belong to a Dask cluster, or another one holds the partitions.
+        """
+        raise ConfigError("expected workers of a Dask cluster for the partitions of a Dask collection", where="cluster")
 
     def wait(self, handles: Iterable[ResultHandle[Any]]) -> None:  # noqa: B027 - for workers that run tasks at once
         """Wait until all results are available on the workers; raise as `gather`."""

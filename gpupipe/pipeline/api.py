@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpupipe.backends import Device
 from gpupipe.config import Config, load_config, parse_config
+from gpupipe.config.cluster import is_client
 from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.resolved_yaml import summary_yaml
 from gpupipe.errors import ConfigError
@@ -19,6 +20,7 @@ from gpupipe.pipeline.arguments import (
     require_count,
     require_place,
     source_section,
+    with_client,
     with_data,
     with_device,
 )
@@ -30,6 +32,8 @@ from gpupipe.pipeline.run import run_pipeline
 from gpupipe_kernels.engines import EngineSetting
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from gpupipe.pipeline.plan.run_plan import RunPlan
 
 Section = Mapping[str, Any]
@@ -46,8 +50,9 @@ class Pipeline(FeatureAccess):
     ----------
     source : frame, str, Path, list of paths, dict or Config
         The table. A frame: pandas, polars, pyarrow, DuckDB, cuDF, or any object with ``__arrow_c_stream__``; its rows
-        are copied now. A str or Path: a file, folder, glob or URL. A dict: a ``source`` section with reader options,
-        such as ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config`: a whole configuration, without
+        are copied now. A Dask DataFrame: its rows stay in its partitions, on the workers of a client. A str or Path: a
+        file, folder, glob or URL. A dict: a ``source`` section with reader options, such as
+        ``{"path": "customers.csv", "csv": {"delimiter": ";"}}``. A `Config`: a whole configuration, without
         further arguments.
     target : str or list of str, optional
         The column to predict, or columns to predict together. Omit it for clustering and embeddings.
@@ -69,8 +74,11 @@ class Pipeline(FeatureAccess):
         Further tables by name: ``{"orders": {"path": frame_or_path, "on": "customer", "cardinality": "one_to_many"}}``.
     data : dict, optional
         Rules for columns, enforced in training and when the model predicts: ``{"age": {"range": [0, 120]}}``.
-    split, evaluate, limits, monitor, report, track, gpu, cluster : dict, optional
+    split, evaluate, limits, monitor, report, track, gpu : dict, optional
         The configuration sections of these names.
+    cluster : dict or distributed.Client, optional
+        The configuration section, or a client whose workers are used; it stays open. A Dask DataFrame is computed by
+        Dask's current client by default.
     features : list, optional
         Feature ops, each ``{name: settings}``. A kernel may be the decorated function itself.
     models : list or str, optional
@@ -141,7 +149,7 @@ class Pipeline(FeatureAccess):
         report: Section | None = None,
         track: Section | None = None,
         gpu: Section | None = None,
-        cluster: Section | None = None,
+        cluster: Section | Client | None = None,
         name: str | None = None,
         seed: int | None = None,
         device: Device | None = None,
@@ -160,6 +168,8 @@ class Pipeline(FeatureAccess):
             "output": os.fspath(output) if isinstance(output, os.PathLike) else output,
         }  # fmt: skip
         about_rows, sections = _given(about_rows), _given(sections)
+        if is_client(cluster):
+            sections["cluster"] = {"scheduler": cluster}
         if isinstance(source, Config):
             if also := [*about_rows, *sections]:
                 fix = "set it in the configuration, or give the table instead of a Config"
@@ -290,7 +300,7 @@ class Pipeline(FeatureAccess):
         if output is not None:
             require_place("output", output)
         require_count("n_processes", n_processes)
-        config = with_data(self.config, data, tables)
+        config = with_client(with_data(self.config, data, tables))
         with python_errors(config), Console(quiet=not is_interactive() if quiet is None else quiet) as console:
             where = None if output is None else Path(output)
             done = run_pipeline(config, where, [console], resume=resume, n_processes=n_processes)

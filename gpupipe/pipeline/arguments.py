@@ -14,8 +14,10 @@ from gpupipe.config.error_text import describe_python_value
 from gpupipe.config.redacted_output import redact_output
 from gpupipe.config.redaction import Redactor
 from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
+from gpupipe.features.history.derivation import derived_ops
+from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.in_memory import InMemoryTable, is_in_memory
+from gpupipe.io.in_memory import in_memory_table, is_in_memory
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import unmatched
@@ -23,7 +25,7 @@ from gpupipe.units import parse_size
 
 Table = TypeVar("Table", bound=TableSource)
 
-SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF), a path, or a list of paths"
+SOURCE = "a frame (pandas, polars, pyarrow, DuckDB, cuDF, Dask), a path, or a list of paths"
 YAML = (".yaml", ".yml")
 
 
@@ -92,14 +94,44 @@ def with_data(config: Config, data: Any = None, tables: Any = None) -> Config:
     return config.model_copy(update=update) if update else config
 
 
+def with_client(config: Config) -> Config:
+    """Return `config` with Dask's current client if its source is a Dask DataFrame, and no cluster is configured.
+
+    Raises
+    ------
+    ConfigError
+        If there is no client, or rows that stay on workers cannot be used as configured.
+    """
+    frame = config.source.frame
+    if not isinstance(frame, DaskTable):
+        return config
+    needing_all = [op.title() for op in derived_ops(config.features)]
+    needing_all += [f"tables.{name}" for name, table in config.tables.items() if _is_partitioned(table)]
+    if needing_all:
+        raise frame.refusal(f"{', '.join(needing_all)} needs all rows in one process")
+    if config.cluster.scheduler is not None:
+        return config
+    from gpupipe.dask.connect import current_client
+
+    try:
+        cluster = config.cluster.with_client(current_client())
+    except ValueError as error:
+        raise ConfigError(str(error), where="cluster") from None
+    return config.model_copy(update={"cluster": cluster})
+
+
+def _is_partitioned(table: TableSource) -> bool:
+    return isinstance(table.frame, DaskTable)
+
+
 def _reading(source: Table, data: Any, name: str) -> Table:
     """Return `source` with `data` as its rows."""
     if not isinstance(data, Mapping):  # here a dict is a dict of columns
         _require_data(data, name)
     fields: dict[str, Any] = dict.fromkeys((*ORIGINS, *ORIGIN_OF))
     if is_in_memory(data) or isinstance(data, Mapping):
-        fields["frame"] = InMemoryTable.of(data)
-        names = fields["frame"].table.column_names  # columns to drop may be missing
+        fields["frame"] = in_memory_table(data)
+        names = fields["frame"].column_names  # columns to drop may be missing
         gone = frozenset(unmatched((item for item in source.drop if not item.startswith("@")), names))
         fields["drop"] = tuple(item for item in source.drop if item not in gone)
     else:

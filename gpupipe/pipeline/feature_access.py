@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from gpupipe.backends import choose
 from gpupipe.config import Config
-from gpupipe.pipeline.arguments import in_python, python_errors, require_choice, with_data
+from gpupipe.pipeline.arguments import in_python, python_errors, require_choice, with_client, with_data
 from gpupipe.pipeline.preparation import open_job
 from gpupipe.pipeline.tensors import TensorView, make_tensors
 from gpupipe.pipeline.timeline import Timeline
@@ -49,9 +49,11 @@ class FeatureAccess:
         -------
         X : array of float32, shape (n_rows, n_features), column-major
             A NumPy array, or a CuPy array on a GPU. Rows without a target are dropped. Target encodings are
-            cross-fitted, so no row is encoded with its own target.
+            cross-fitted, so no row is encoded with its own target. On the workers of a client (a Dask DataFrame, or
+            ``cluster=client``) a Dask array of such arrays, in the order of the rows.
         y : array of float64, shape (n_rows,), or None
-            Class codes or numbers, a NumPy array; None without a target.
+            Class codes or numbers, a NumPy array; None without a target. With the chunks of `X` if that is a Dask
+            array.
 
         Raises
         ------
@@ -73,8 +75,15 @@ class FeatureAccess:
         import numpy as np
 
         require_choice("view", view, get_args(View))
-        config = with_data(self.config, data, tables)
+        config = with_client(with_data(self.config, data, tables))
         with python_errors(config):
+            if config.cluster.client is not None:
+                from gpupipe.pipeline.dask_features import features_on_workers
+
+                on_workers, target, dropped = features_on_workers(config, view)
+                for text in dropped:
+                    warnings.warn(in_python(text, config), stacklevel=2)
+                return on_workers, target
             backend = choose(config.device, config.device_options)
             job = open_job(config, backend, Timeline())
             rows = job.rows(np.ones(job.table.n_rows, bool))

@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError, SchemaError
 from gpupipe.io.column_settings import ColumnSettings
+from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.files import SourceFile
+from gpupipe.io.filter_expression import columns_of
 from gpupipe.io.input_files import InputFiles
 from gpupipe.io.row_sample import take_sample
 from gpupipe.io.settings import Source
@@ -72,7 +74,7 @@ def read_unencoded(
     SchemaError
         If the table has fewer rows than when it was first read.
     """
-    table = _read(config.source, list(names), None if files is None else files.source)
+    table = _read(_gathered(config, names), list(names), None if files is None else files.source)
     if len(rows) and int(rows.max()) >= table.num_rows:
         raise SchemaError(
             f"the source changed during the run: expected more than {int(rows.max()):,} rows, found {table.num_rows:,}",
@@ -80,6 +82,16 @@ def read_unencoded(
         )
     picked = table.take(pa.array(rows))
     return {name: picked.column(name) for name in names}
+
+
+def _gathered(config: Config, names: Sequence[str]) -> Source:
+    """Return the source; of a Dask DataFrame, the columns `names` and those to read with them, in this process."""
+    source = config.source
+    if not isinstance(source.frame, DaskTable):
+        return source
+    read = [*names, *columns_of(source.where), *source.targets, source.weight]
+    found = source.frame.gather([name for name in read if name], config.cluster.client)
+    return source.model_copy(update={"frame": found})
 
 
 def _read(source: Source, names: list[str], files: Sequence[SourceFile] | None = None) -> pa.Table:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Self, cast, get_args
 
 import numpy as np
 import pyarrow as pa
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
@@ -23,19 +25,24 @@ from gpupipe.backends import Backend, choose
 from gpupipe.config.advice import yaml_to_python
 from gpupipe.config.load import parse_ops
 from gpupipe.errors import ConfigError, DataError, did_you_mean
-from gpupipe.features.history.derivation import derive, derived_ops, key_columns
+from gpupipe.features.history.derivation import DerivedOp, derive, derived_ops, key_columns
 from gpupipe.features.history.tables import DerivationSources, HistoryRows
 from gpupipe.features.ops.base import FeatureOp
 from gpupipe.features.program.fit import fit_features
-from gpupipe.features.program.fitted import FittedFeatures
+from gpupipe.features.program.fitted import FittedFeatures, write_matrix
 from gpupipe.features.program.target import Target
-from gpupipe.features.statistics.training import Statistics
-from gpupipe.table.blocks import Table
+from gpupipe.features.statistics.training import make_statistics
+from gpupipe.io.dask_table import DaskTable
+from gpupipe.io.in_memory import type_name
+from gpupipe.table.blocks import EncodedTable
 from gpupipe.table.encode import encode
-from gpupipe.table.frames import frame_to_arrow, is_frame
+from gpupipe.table.frames import frame_to_arrow, is_dask_frame, is_frame
 from gpupipe.table.schema import DeclaredColumn, declare
 from gpupipe.tasks import View
 from gpupipe.typing import Array
+
+if TYPE_CHECKING:
+    from gpupipe.dask.workers import DaskWorkers
 
 
 class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -102,7 +109,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         ----------
         X : frame, or array of numbers or strings, shape (n_rows, n_columns)
             Frames are those of pandas, polars, pyarrow, cuDF and DuckDB, objects with ``__arrow_c_stream__``, and dicts
-            of sequences.
+            of sequences. A Dask DataFrame is read where its partitions are, by the workers of Dask's current client;
+            `y` and the weights may then be its columns.
         y : array, shape (n_rows,), or (n_rows, n_targets) for several targets, optional
             Class labels or numbers; required by target encodings.
         sample_weight : array, shape (n_rows,), optional
@@ -125,16 +133,21 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             As in scikit-learn's estimators: if an array is not 2-D, `y` or the weights have another length, or a weight
             is negative.
         """
-        self._fit(X, y, sample_weight)
+        with self._workers(X) as workers:
+            self._fit(X, y, sample_weight, workers)
+            self._drop_folds(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Array:
         """Fit the ops to `X`, and return the matrix of `X` with cross-fitted target encodings.
 
         With target encodings, the result differs from ``fit(X, y).transform(X)``, as it does for scikit-learn's
-        TargetEncoder. Rows with weight 0 are transformed like new rows.
+        TargetEncoder. Rows with weight 0 are transformed like new rows. The matrix of a Dask DataFrame is a Dask array
+        on the workers.
         """
-        table, backend, is_used = self._fit(X, y, sample_weight)
+        if is_dask_frame(X):
+            return self._fit_transform_collection(X, y, sample_weight)
+        table, backend, is_used = self._fit(X, y, sample_weight, None)
         training = self._handed(self.fitted_.transform_training(table, backend), backend)
         if is_used is None:
             return training
@@ -143,8 +156,17 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         return found
 
     def transform(self, X: Any) -> Array:
-        """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major."""
+        """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major.
+
+        That of a Dask DataFrame is a lazy Dask array with a chunk per partition.
+        """
         check_is_fitted(self)
+        if is_dask_frame(X):
+            from gpupipe.pipeline.dask_features import transform_frame
+
+            self._refuse_set_output()
+            self._record_columns(X, reset=False)
+            return transform_frame(self.fitted_, X, self.device)
         return self._transformed(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -153,7 +175,30 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         _check_feature_names_in(self, input_features)
         return np.asarray(self.fitted_.names, dtype=object)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[Table, Any, Array | None]:
+    def _workers(self, X: Any) -> AbstractContextManager[DaskWorkers | None]:
+        """Return a context manager of the workers that hold `X`; of None for rows in this process."""
+        if not is_dask_frame(X):
+            return nullcontext()
+        self._refuse_set_output()
+        from gpupipe.pipeline.dask_features import current_workers
+
+        return current_workers(self.device)
+
+    def _refuse_set_output(self) -> None:
+        """Raise ConfigError if scikit-learn is to convert the matrix, which would gather a Dask array."""
+        own = getattr(self, "_sklearn_output_config", {})
+        if own.get("transform", get_config()["transform_output"]) != "default":
+            fix = "remove set_output; dask.dataframe.from_dask_array(program.transform(X), columns=names) is a frame"
+            raise ConfigError("set_output does not apply to Dask DataFrames, which become Dask arrays", fix=fix)
+
+    def _drop_folds(self, X: Any) -> None:
+        """Drop the folds of the rows of a Dask DataFrame, which are on its workers."""
+        if is_dask_frame(X):
+            self.fitted_ = replace(self.fitted_, training_program=None, folds=None)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, workers: DaskWorkers | None
+    ) -> tuple[Any, Backend, Array | None]:
         """Fit the ops; return the encoded rows, the backend, and a mask of the rows with a weight if some have none."""
         if self.view not in get_args(View):
             views = ", ".join(map(repr, get_args(View)))
@@ -161,10 +206,18 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise ConfigError(f"view: expected one of {views}; got {self.view!r}", fix=hint)
         ops = [] if self.ops is None else list(parse_ops(self.ops))
         declared = _declared(self.schema)
-        backend = choose(self.device)
-        arrow = self._arrow(X, reset=True)
+        backend = choose("cpu" if workers else self.device)
         derived = derived_ops(ops)
-        table, derivation = encode(arrow, backend, declared), None
+        table: EncodedTable
+        derivation = None
+        if workers is not None:
+            from gpupipe.pipeline.dask_features import gathered
+
+            table = self._encode_collection(X, workers, declared, derived)
+            y, sample_weight = gathered(y), gathered(sample_weight)
+        else:
+            arrow = self._arrow(X, reset=True)
+            table = encode(arrow, backend, declared)
         if derived:
             main = HistoryRows.of_arrow(table, arrow, "the table")
             table, derivation = derive(derived, DerivationSources(main, {}, backend))
@@ -177,11 +230,41 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
                 is_used = weights > 0
                 table, weights = table.take(is_used, backend), weights[is_used]
                 target = None if target is None else target.take(is_used)
-        statistics = Statistics(table, backend, target, self.random_state, weights=weights)
+        statistics = make_statistics(table, backend, target, self.random_state, weights)
         self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
             warnings.warn(yaml_to_python(text), stacklevel=3)
         return statistics.table, backend, is_used
+
+    def _fit_transform_collection(self, X: Any, y: Any, sample_weight: Any) -> Array:
+        """Fit the ops to a Dask DataFrame, and return its cross-fitted matrix as a Dask array."""
+        from gpupipe.pipeline.dask_features import matrix_array
+
+        with self._workers(X) as workers:
+            table, backend, is_used = self._fit(X, y, sample_weight, workers)
+            try:
+                if is_used is not None:
+                    what = "fit_transform of a Dask DataFrame needs a positive weight in every row"
+                    raise DataError(what, fix="use fit, then transform")
+                return matrix_array(write_matrix(table, self.fitted_, backend, is_training=True))
+            finally:
+                self._drop_folds(X)
+
+    def _encode_collection(
+        self, X: Any, workers: DaskWorkers, declared: Mapping[str, DeclaredColumn], derived: Sequence[DerivedOp]
+    ) -> EncodedTable:
+        """Return a Dask DataFrame, encoded on its workers."""
+        from gpupipe.partitions.dask_rows import encode_collection
+
+        frame = DaskTable(X)
+        if derived:
+            raise frame.refusal(f"{', '.join(op.title() for op in derived)} needs all rows in one process")
+        self._record_columns(X, reset=True)
+        return encode_collection(frame, workers, declared)
+
+    def _record_columns(self, X: Any, reset: bool) -> None:
+        """Record or check the columns of a Dask DataFrame, as scikit-learn does."""
+        validate_data(self, X._meta, reset=reset, skip_check_array=True)
 
     def _transformed(self, X: Any) -> Array:
         """Return the matrix of `X` as an array; `transform` returns a frame after ``set_output``."""
@@ -199,6 +282,9 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
                 f"X: expected a frame or a 2-D array; got {type(X).__name__}",
                 fix="read a file first: pandas.read_csv(...)",
             )
+        if type(X).__module__.partition(".")[0] == "dask":
+            what = f"X: expected a frame, a Dask DataFrame or a 2-D array; got {type_name(X)}"
+            raise DataError(what, fix="dask.dataframe.from_dask_array(X, columns=[...]) makes a frame of an array")
         if not is_frame(X):
             values = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
             return pa.table({f"x{i}": pa.array(values[:, i], from_pandas=True) for i in range(values.shape[1])})

@@ -107,6 +107,10 @@ def _read_rows(data: Any, required: Sequence[str], optional: Sequence[str]) -> p
         names = [str(name) for name in data.columns]
         wanted = set(_wanted(names, required, optional))
         return frame_to_arrow(data.loc[:, [name in wanted for name in names]])
+    if is_dask_frame(data):
+        what = f"expected {EXPECTED_ROWS}; got a Dask DataFrame"
+        fix = "predict, predict_proba, predict_table and transform of a model accept it; or pass data.compute()"
+        raise DataError(what, fix=fix)
     if not is_frame(data):
         raise DataError(f"expected {EXPECTED_ROWS}; got {type(data).__name__}", fix=_way_out(data, required))
     if hasattr(
@@ -217,6 +221,11 @@ def _array(name: str, values: Iterable[Any]) -> Any:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise DataError(f"cannot convert column {name!r} to an Arrow array: {error}") from error
+
+
+def is_dask_frame(data: Any) -> bool:
+    """Return whether `data` is a ``dask.dataframe.DataFrame``, or its subclass of dask-cudf."""
+    return _is_a(data, "dask", "DataFrame")
 
 
 def _is_pandas(data: Any) -> bool:

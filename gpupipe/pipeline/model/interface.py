@@ -34,7 +34,7 @@ from gpupipe.pipeline.model.summary import model_html, model_text
 from gpupipe.pipeline.model.uncertainty import UncertainPredictions
 from gpupipe.pipeline.parity.verification import Verification
 from gpupipe.rules.model_rules import ServedRules
-from gpupipe.table.frames import frame_to_arrow
+from gpupipe.table.frames import frame_to_arrow, is_dask_frame
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class LoadedModel(UncertainPredictions):
             cuDF, DuckDB or pyarrow table, any object with ``__arrow_c_stream__``, or a dict of sequences. A dict of
             scalars, or a Series indexed by column name, is one row. Keys that are missing from some dicts of a list are
             null. If features are computed from the history of a row in this table, the table must contain that history.
+            The predictions of a Dask DataFrame are lazy and keep its partitions and divisions.
         tables : mapping of str to frame or path, optional
             The further tables that features are computed from, by their names in the configuration.
         as_of : str, date or datetime, optional
@@ -132,7 +133,8 @@ class LoadedModel(UncertainPredictions):
         -------
         array, shape (n,) or (n, k)
             Class labels; float64 values of a regression; int32 clusters; or float32 embeddings with k components. The
-            quantiles, or the labels or values of several targets, are the columns of a 2-D array.
+            quantiles, or the labels or values of several targets, are the columns of a 2-D array. For a Dask DataFrame
+            a Dask Series ``prediction``, or a DataFrame if there are several columns, with the index of the rows.
 
         Raises
         ------
@@ -149,6 +151,10 @@ class LoadedModel(UncertainPredictions):
         PredictionWarning
             If no value of a column is like the training rows; `last_prediction_report` has the counts.
         """
+        if is_dask_frame(data):
+            from gpupipe.pipeline.model.dask_predictions import predict_frame
+
+            return predict_frame(self, data, tables, as_of)
         return prediction_values(self._predict(rows_to_predict(self, data, tables, as_of)), self.goal, self.decision)
 
     def predict_table(
@@ -179,7 +185,7 @@ class LoadedModel(UncertainPredictions):
             targets, these columns for each: ``prediction_TARGET``, ``probability_TARGET_LABEL``. With `explain`, also
             ``reason_1``, the input column that contributes most, ``reason_1_value``, its value as text,
             ``reason_1_contribution``, and so on: to the predicted class of several, or to the quantile next to the
-            median.
+            median. For a Dask DataFrame a Dask DataFrame with its index.
 
         Raises
         ------
@@ -189,6 +195,10 @@ class LoadedModel(UncertainPredictions):
         """
         if explain:
             require_explainable(self.goal)
+        if is_dask_frame(data):
+            from gpupipe.pipeline.model.dask_predictions import prediction_frame
+
+            return prediction_frame(self, data, tables, as_of, keep, explain)
         if not isinstance(data, str | Path | TableSource) and not hasattr(data, "iloc") and keep:
             data = frame_to_arrow(data)  # a stream can be read once
         copied = copy_columns(data, keep, self.source_of) if keep else pa.table({})
@@ -274,13 +284,18 @@ class LoadedModel(UncertainPredictions):
         Returns
         -------
         array of float32, shape (n, len(feature_names)), or pandas.DataFrame
-            The array is column-major: a CuPy array if features are computed on a GPU, else a NumPy array.
+            The array is column-major: a CuPy array if features are computed on a GPU, else a NumPy array. For a Dask
+            DataFrame a Dask array or DataFrame.
 
         Raises
         ------
         SchemaError, ConfigError, DataError
             As `predict`.
         """
+        if is_dask_frame(data):
+            from gpupipe.pipeline.model.dask_predictions import feature_frame
+
+            return feature_frame(self, data, tables, as_of, as_frame)
         X = self._transform(rows_to_predict(self, data, tables, as_of))
         if not as_frame:
             return X

@@ -17,6 +17,7 @@ from gpupipe.pipeline.model.prediction_arrays import (
     require_intervals,
     sets_of,
 )
+from gpupipe.table.frames import is_dask_frame
 from gpupipe.typing import Array
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ class UncertainPredictions(ABC):
         -------
         array of float64, shape (n, k)
             Columns are in the order of ``goal.labels``. With several targets, a list of such arrays, as in
-            scikit-learn, in the order of ``goal.targets``.
+            scikit-learn, in the order of ``goal.targets``. For a Dask DataFrame a lazy Dask DataFrame with the columns
+            ``probability_LABEL``.
 
         Raises
         ------
@@ -51,6 +53,10 @@ class UncertainPredictions(ABC):
             As `gpupipe.Model.predict`; DataError also if the model is not a classifier.
         """
         require_classes(self.goal)
+        if is_dask_frame(data):
+            from gpupipe.pipeline.model.dask_predictions import probability_frame
+
+            return probability_frame(self, data, tables, as_of)
         return probabilities_of(self._predict(self._rows_to_predict(data, tables, as_of)), self.goal)
 
     def predict_interval(
