@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from gpupipe.backends import choose
+from gpupipe.bench.inputs import inputs
 from gpupipe.cli import main
 from gpupipe.config import load_config
+from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.checkpoints.keys import inputs_key
 from gpupipe.pipeline.input_copies import find_inputs
 from tests.postgresql import PASSWORD, PostgresqlServer
@@ -120,3 +122,13 @@ def test_check_and_plan_read_external_tables_and_init_refuses_them(
     assert capfd.readouterr().out.count("1,389 rows") == 6
     assert call("init", "postgresql://ada:Tr0ub4dor&3@host/db", "--target", "y") == 2
     assert PASSWORD not in capfd.readouterr().err
+
+
+def test_bench_measures_a_copy(
+    external_churn: dict[str, dict[str, Any]], write: Callable[..., str], tmp_path: Path
+) -> None:
+    config = write(external_churn["delta"])
+    (found,) = inputs(load_config(config), None, (), tmp_path)
+    read = load_config(config, found.overrides).source
+    assert read.paths == (str(found.path),)
+    assert len(read_arrow(read).table) == 1389

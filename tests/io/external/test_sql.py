@@ -33,7 +33,7 @@ from gpupipe.io.source_reader import read_arrow
 from gpupipe.io.table_copy import PREFIX
 from tests.postgresql import PASSWORD, PostgresqlServer
 
-ROWS = 300_000  # several batches of every driver
+ROWS = 200_000  # several batches of every driver
 
 
 @pytest.fixture(autouse=True)
