@@ -66,6 +66,7 @@ def command(
     from gpupipe.cli.interrupts import stopped_by_signals
     from gpupipe.config import load_config
     from gpupipe.config.cluster import override_of
+    from gpupipe.errors import ConfigError
     from gpupipe.models.neural.ranks.torchrun import torchrun_driver
     from gpupipe.pipeline.display.console import Console
     from gpupipe.pipeline.limits.safe_points import StopSignal
@@ -73,6 +74,9 @@ def command(
     extra = [] if device is None else [f"device={device}"]
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
+    if monitor and settings.monitor.period is None:
+        fix = "add --set monitor.period=1s, or leave out --monitor"
+        raise ConfigError("--monitor needs hardware samples, which are switched off", where="monitor.period", fix=fix)
     stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json, is_full_screen=monitor)
     with torchrun_driver() as is_driver, stopped_by_signals(stop_signal, shown.stopping), shown as console:
         if not is_driver:

@@ -107,6 +107,7 @@ def test_a_driver_that_lacks_a_function_is_named_not_crashed_on(probed: Any) -> 
         ("GPU-1aaa", 1, "NVIDIA Fake 1"),
         ("1,9,0", 1, "NVIDIA Fake 1"),  # CUDA stops at the first entry that it cannot resolve
         (" 1 , 0 ", 2, "NVIDIA Fake 1"),
+        ("MIG-1", 1, "NVIDIA Fake 1 MIG 1g.5gb"),
     ],
 )
 def test_the_first_visible_gpu_is_the_one_described(probed: Any, visible: str, count: int, first: str) -> None:

@@ -67,6 +67,7 @@ def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("gpupipe-")}
 
 
+@pytest.mark.slow
 def test_a_run_records_its_samples_and_a_loaded_one_has_them_as_a_table(tmp_path: Path) -> None:
     listener = StageEnds(3)
     run = run_pipeline(config(), tmp_path / "run", [listener])

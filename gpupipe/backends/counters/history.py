@@ -120,14 +120,13 @@ class HardwareSamples:
             series[slot] = max(before, value) if counter.is_peak else (before * n + value) / (n + 1)
 
     def _halve(self) -> None:
-        """Combine neighbours, and double the period."""
+        """Combine neighbours, and double the period; all values are complete, since the next sample is after them."""
         for name, series in self._series.items():
             padded = [*series, None] if len(series) % 2 else series
             pairs = zip(padded[::2], padded[1::2], strict=True)
             is_peak = self._counters[name].is_peak
             self._series[name] = [_combined(first, second, is_peak) for first, second in pairs]
-            self._in_last[name] += self._n_combined * (self._last[name] % 2)
-            self._last[name] //= 2
+        self._last.clear()
         self._n_slots = (self._n_slots + 1) // 2
         self._n_combined *= 2
         self.period_seconds *= 2

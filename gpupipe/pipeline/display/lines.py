@@ -182,9 +182,12 @@ class LineDisplay:
             line = self._text(f"  {self._sign(self._sample, self._sample.replace(' · ', ', ').replace('°', ''))}")
             line.stylize("dim")
             lines.append(line)
-        for line in lines:
-            line.no_wrap, line.overflow = True, "ellipsis"
-        return lines
+        return [self._cut(line) for line in lines]
+
+    def _cut(self, line: rich.text.Text) -> rich.text.Text:
+        """Return `line`, which is cut at the width of the terminal."""
+        line.no_wrap, line.overflow = True, "crop" if self._console().options.ascii_only else "ellipsis"
+        return line
 
     def _progress_line(self, stage: Stage, width: int) -> rich.text.Text:
         assert stage.progress is not None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 0.5
 MOST_VALUES = 512  # of a chart
 GAP = 3  # characters between two charts
-CHART_WIDTH = 30  # smallest, in characters
+CHART_WIDTH = 24  # smallest, in characters
 CHART_HEIGHTS = 3, 6  # smallest and largest number of lines, below a title
 SHOWN_FRACTION = 0.25  # of its limit that memory must reach for the limit to be the top of its chart
 KEYS = "q: stop at the next safe point"
@@ -145,10 +145,7 @@ class MonitorDisplay(LineDisplay):
             running = self._running_lines(with_sample=not charts)
             n_shown = max(0, height - 1 - len(charts) - len(running))
             past = [self._deferred_line(*line) for line in self._deferred[-n_shown:]] if n_shown else []
-        lines = [heading, *charts, *past, *running]
-        for line in lines:
-            line.no_wrap, line.overflow = True, "ellipsis"
-        return Group(*lines)
+        return Group(*map(self._cut, [heading, *charts, *past, *running]))
 
     def _deferred_line(self, line: str, style: str, indent: int) -> rich.text.Text:
         text = self._text(" " * indent + line)
@@ -184,7 +181,9 @@ class MonitorDisplay(LineDisplay):
         title = Text(counter_title(name, count_gpus(self._counters)), "bold")
         is_percentage = counter.unit == "%" and counter.limit == 100
         limit = f" of {format_counter(counter.limit, counter.unit)}" if counter.limit and not is_percentage else ""
-        value = f"{format_counter(last, counter.unit)}{limit}"
+        value = format_counter(last, counter.unit)
+        if len(title) + len(value) + len(limit) < width:
+            value += limit
         title.append(f" {value}".rjust(width - len(title)), "not bold")
         title.truncate(width)
         top = counter.limit

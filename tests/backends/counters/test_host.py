@@ -65,6 +65,12 @@ def test_processor_time_and_memory_include_children_of_children(children: subpro
 def test_the_time_of_an_ended_child_still_counts() -> None:
     tree, now = ProcessTree(), [0.0]
     tree._cpu = GrowthRate(lambda: now[0])
+    tree.find()
+    tree.cpu_and_memory()
+    subprocess.run([sys.executable, "-c", BURN], check=True)  # never seen
+    now[0] = 1000.0
+    cpu, _ = tree.cpu_and_memory()
+    assert cpu is not None and cpu * 10.0 >= 0.2
     child = subprocess.Popen(
         [sys.executable, "-c", BURN + "print(flush=True); input()"], stdin=-1, stdout=-1, text=True
     )
@@ -73,7 +79,7 @@ def test_the_time_of_an_ended_child_still_counts() -> None:
     tree.find()
     tree.cpu_and_memory()
     child.communicate("\n")
-    now[0] = 1000.0
+    now[0] = 2000.0
     cpu, _ = tree.cpu_and_memory()
     assert cpu is not None and 0.0 <= cpu * 10.0 < 0.2  # neither negative nor counted twice
     tree.find()
