@@ -150,6 +150,7 @@ def test_no_command_shows_a_secret(
         if output.name not in (folder, "T.csv", "c.yaml"):
             assert leaked(value, "\n".join(shown_below(output))) == []
     if code == 0:
+        assert main(["gpus", "c.yaml", "--gpu", "l4"]) == main(["gpus", "c.yaml", "--gpu", "l4", "--json"]) == 0
         assert main(["plan", "c.yaml"]) == main(["plan", "--json", "c.yaml"]) == main(["check", "c.yaml"]) == 0
         assert leaked(value, "".join(capsys.readouterr())) == []
 
