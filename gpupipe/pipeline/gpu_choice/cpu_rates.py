@@ -1,11 +1,12 @@
 """Shares of the peaks of one core that each kind of work reaches on a CPU, measured.
 
-Fitted on 2026-11-28 to the CPU time of 72 runs on generated customers of 5 to 400 thousand rows: two cores of an AMD
+Fitted on 2026-11-28 to the CPU time of 71 runs on generated customers of 5 to 400 thousand rows: two cores of an AMD
 EPYC (Zen 4; 29 GB/s copied and 102 GFLOPS in float32 by one core), shared with other work, Python 3.11, scikit-learn
 1.9, XGBoost 3.2, LightGBM 4.7, CatBoost 1.2 and PyTorch 2.13. `benchmarks/roofline.py` compares the predictions with
 runs on other tables: `benchmarks/results/roofline.md`.
 
-Trees of LightGBM and CatBoost, extra trees and networks were measured at two or three sizes of one table only.
+The two shares of logistic regression were set by hand, for its two solvers. LightGBM, CatBoost, extra trees and
+networks were measured at two or three sizes of one table only.
 """
 
 from __future__ import annotations
