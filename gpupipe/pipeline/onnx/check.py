@@ -134,7 +134,8 @@ def _errors(found: HostArray, wanted: HostArray) -> HostArray:
         error = np.abs(found - wanted) / scale
     same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
     each: HostArray = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
-    return each.reshape(len(each), -1).max(axis=1)
+    largest: HostArray = each.reshape(len(each), -1).max(axis=1)
+    return largest
 
 
 def run_onnx_runtime(model: Any, feeds: Mapping[str, HostArray]) -> dict[str, HostArray]:

@@ -237,7 +237,8 @@ def _expected(
         return wanted
 
     return ExpectedOutputs(
-        {each.column.source: each.feed(trial.column(each.column.source)) for each in inputs}, X, rows,
-        {each.name: values for each, values in zip(named, numbers, strict=True)}, labels,
-        model.features.features, recorded.trial.rows >= 0,
+        {each.column.source: each.feed(trial.column(each.column.source)) for each in inputs},
+        np.asarray(X), np.asarray(rows),
+        {each.name: np.asarray(values) for each, values in zip(named, numbers, strict=True)}, labels,
+        model.features.features, np.asarray(recorded.trial.rows) >= 0,
     )  # fmt: skip

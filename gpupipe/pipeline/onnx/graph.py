@@ -76,7 +76,7 @@ class OnnxGraph:
             name += "_"
         return name
 
-    def constant(self, values: Any, dtype: npt.DTypeLike = None) -> str:
+    def constant(self, values: Any, dtype: npt.DTypeLike | None = None) -> str:
         """Return the name of a constant array; equal constants are stored once. Text has the dtype object."""
         from onnx import numpy_helper
 
