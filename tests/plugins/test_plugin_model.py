@@ -101,6 +101,8 @@ def test_the_manifest_has_its_package(run: Path) -> None:
     package = {"name": "slope", "distribution": "pkg-m", "version": "1.0"}
     assert document["plugins"] == [{"kind": "model", **package}]
     assert document["estimator"]["plugin"] == package
+    card = (run / "model" / "README.md").read_text()
+    assert "pkg-m 1.0" in card.partition("To predict:")[2].partition("\n")[0]
 
 
 def test_without_its_package_it_is_refused_by_name(run: Path, uninstall: Callable[[str], None]) -> None:

@@ -157,24 +157,26 @@ def _content(name: str) -> str:
 
 
 def _needs(manifest: Mapping[str, Any]) -> str:
-    used = set(_libraries(manifest["estimator"]))
+    used = set(_found("library", manifest["estimator"]))
     prefixes = [prefix for library, found in NEEDED.items() if library in used for prefix in found]
     versions = [
         f"{name} {version}"
         for name, version in manifest["libraries"].items()
         if any(name == prefix or name.startswith(f"{prefix}-") for prefix in prefixes)
     ]
+    packages = {(each["distribution"], each["version"]) for each in _found("plugin", manifest["estimator"])}
+    versions += [f"{name} {version}, a plug-in" for name, version in sorted(packages)]
     library = f", and the library of the estimator ({', '.join(versions)})" if versions else ""
     return f"To predict: gpupipe (exported with {manifest['gpupipe']}){library}."
 
 
-def _libraries(description: Any) -> Iterator[str]:
-    """Yield the library of an estimator and of those that it consists of."""
+def _found(key: str, description: Any) -> Iterator[Any]:
+    """Yield the entry `key`, such as the library, of an estimator and of those that it consists of."""
     if isinstance(description, Mapping):
-        if isinstance(description.get("library"), str):
-            yield description["library"]
+        if key in description:
+            yield description[key]
         for value in description.values():
-            yield from _libraries(value)
+            yield from _found(key, value)
     elif isinstance(description, list):
         for value in description:
-            yield from _libraries(value)
+            yield from _found(key, value)
