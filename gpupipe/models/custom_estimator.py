@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends.out_of_memory import is_out_of_memory
-from gpupipe.errors import ArtifactError, ConfigError
+from gpupipe.errors import ArtifactError, ConfigError, GpupipeError
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.files.scikit_learn import KINDS
 from gpupipe.models.files.skops import write_skops
@@ -131,6 +131,8 @@ class CustomEstimator(ModelSettings):
         """Raise errors of code outside gpupipe as ConfigError with its location."""
         try:
             yield
+        except GpupipeError:
+            raise
         except Exception as error:
             if is_out_of_memory(error):
                 raise

@@ -116,7 +116,13 @@ class PluginModel(CustomEstimator):
             arrays = self.to_arrays(estimator)
         if arrays is None:
             raise self._refused("to_arrays returned None", "return the fitted state")
-        return PluginEstimator.of(estimator, arrays, X, context.task, self._plugin)
+        with self._explained("predict"):
+            fitted = PluginEstimator.of(estimator, arrays, X, context.task, self._plugin)
+        n_classes = 0 if y is None or context.task not in CLASSIFICATION else int(y.max()) + 1
+        if n_classes and fitted.output.shape[1] != n_classes:
+            found = f"predict_proba returned {fitted.output.shape[1]} columns for {n_classes} classes"
+            raise self._refused(found, "return one column for each class code")
+        return fitted
 
     def _make(self, task: Task, seed: int, n_threads: int) -> Any:
         if not self._has_own_file:

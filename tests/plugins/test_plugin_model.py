@@ -57,13 +57,27 @@ class NoFit(SlopeModel):
     def make_estimator(self, task, seed, n_threads):
         return object()
 
+class WrongShape(SlopeModel):
+    def make_estimator(self, task, seed, n_threads):
+        made = Slope(self.penalty)
+        made.predict = lambda X: X
+        return made
+
+class OneClass(SlopeModel):
+    tasks = frozenset({"binary"})
+    def make_estimator(self, task, seed, n_threads):
+        made = Slope(self.penalty)
+        made.predict_proba = lambda X: np.ones((len(X), 1))
+        return made
+
 class PickledState(SlopeModel):
     def to_arrays(self, estimator):
         return {"model": np.array([estimator], dtype=object)}
 """
 PLUGINS = {
     "gpupipe.models": {"slope": "pkg_m:SlopeModel", "shrunk": "pkg_m:Shrunk", "no_fit": "pkg_m:NoFit",
-                       "pickled_state": "pkg_m:PickledState"}
+                       "pickled_state": "pkg_m:PickledState", "wrong_shape": "pkg_m:WrongShape",
+                       "one_class": "pkg_m:OneClass"}
 }  # fmt: skip
 
 
@@ -202,12 +216,14 @@ def test_a_malformed_file_or_description_is_refused(
         load_fitted(Files(tmp_path / "m"), description)
 
 
-def fit_model(name: str, frame: pd.DataFrame, weight: Any = None, **params: Any) -> Any:
+def fit_model(name: str, frame: pd.DataFrame, weight: Any = None, task: Any = None, **params: Any) -> Any:
     from gpupipe.models import MODELS
 
     X = np.asfortranarray(frame[list("abc")].to_numpy(np.float32))
-    context = FitContext(choose("cpu"), "regression", 0, feature_names=tuple("abc"))
-    return fit(MODELS.get(name)(**params), X, frame["y"].to_numpy(), context, sample_weight=weight)
+    n_classes = 2 if task else 0
+    context = FitContext(choose("cpu"), task or "regression", 0, n_classes, feature_names=tuple("abc"))
+    y = frame["y"].to_numpy()
+    return fit(MODELS.get(name)(**params), X, y.astype("int64") if task else y, context, sample_weight=weight)
 
 
 def test_weights_count_rows(install: Install, frame: pd.DataFrame) -> None:
@@ -218,11 +234,12 @@ def test_weights_count_rows(install: Install, frame: pd.DataFrame) -> None:
     np.testing.assert_allclose(weighted.estimator.estimator.coef, repeated.estimator.estimator.coef, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["no_fit", "pickled_state"])
+@pytest.mark.parametrize("name", ["no_fit", "pickled_state", "wrong_shape", "one_class"])
 def test_a_model_that_breaks_its_contract_is_named(install: Install, frame: pd.DataFrame, name: str) -> None:
     install("pkg-m", "1.0", PLUGINS, source())
+    is_binary = name == "one_class"
     with pytest.raises(gp.ConfigError) as error:
-        fit_model(name, frame)
+        fit_model(name, frame.assign(y=frame["y"] > 0) if is_binary else frame, task="binary" if is_binary else None)
     assert "pkg-m 1.0" in error.value.what
 
 
