@@ -63,7 +63,7 @@ class AtStage:
 def tracked(server: MlflowServer, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run with folds and trials, logged to a server whose URI has a password."""
     uri = server.uri.replace("//", f"//me:{PASSWORD}@")
-    changes = {"models": TWO_MODELS, "split": {"cv": 2}, "report": {"plots": False}, "monitor": {"period": 0.1}}
+    changes: dict[str, Any] = {"models": TWO_MODELS, "split": {"cv": 2}, "report": {"plots": False}, "monitor": {"period": 0.1}}
     folder = tmp_path_factory.mktemp("tracked")
     return run_pipeline(small(uri, "folds", **changes), folder / "churn")
 
