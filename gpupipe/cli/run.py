@@ -75,7 +75,7 @@ def command(
     extra += [] if cluster is None else [override_of(cluster)]
     settings = load_config(config, [*overrides, *extra])
     if monitor and settings.monitor.period is None:
-        fix = "add --set monitor.period=1s, or leave out --monitor"
+        fix = "add --set monitor.period=1s, or omit --monitor"
         raise ConfigError("--monitor needs hardware samples, which are switched off", where="monitor.period", fix=fix)
     stop_signal, shown = StopSignal(), Console(quiet=quiet, as_json=as_json, is_full_screen=monitor)
     with torchrun_driver() as is_driver, stopped_by_signals(stop_signal, shown.stopping), shown as console:

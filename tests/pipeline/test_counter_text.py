@@ -26,7 +26,7 @@ def test_one_gpu_is_shown_with_its_own_values() -> None:
     assert sample_line(values, COUNTERS) == "GPU 87 % · 12.4 GiB of 80.0 GiB · 412 W · 64 °C   CPU 180 % · 3.1 GiB"
 
 
-def test_several_gpus_are_summed_up_and_missing_values_are_left_out() -> None:
+def test_several_gpus_are_summed_up_and_missing_values_are_omitted() -> None:
     values = of_gpu(0, utilization_percent=80, memory_bytes=GIB, temperature_celsius=64)
     values |= of_gpu(10, utilization_percent=20, memory_bytes=3 * GIB, temperature_celsius=71)
     assert sample_line(values, COUNTERS) == "2 GPUs 50 % · 4.0 GiB of 160.0 GiB · 71 °C"
@@ -37,7 +37,7 @@ def test_several_gpus_are_summed_up_and_missing_values_are_left_out() -> None:
 def test_a_chart_has_a_column_for_each_of_the_last_values() -> None:
     assert chart_lines([99, 0, 1, 50, None, 100, 75], 6, 2, 100) == ["    █▄", " ▁████"]
     assert chart_lines([1.0, 2.0], 4, 1, None) == ["  ▄█"]
-    assert chart_lines([1.0, 4.0], 2, 1, 2.0) == ["▂█"]  # a value beyond the limit is the top
+    assert chart_lines([1.0, 4.0], 2, 1, 2.0) == ["▂█"]  # a value above the limit is the top
     assert chart_lines([0.0, 2.0], 2, 1, 2.0, is_ascii=True) == [" #"]
     assert chart_lines([], 3, 1, None) == ["   "]
 

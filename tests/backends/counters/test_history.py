@@ -43,7 +43,7 @@ def test_without_gaps_a_value_is_the_mean_of_its_samples(ticks: list[float]) -> 
     samples = added([*ticks])
     n = round(samples.period_seconds / 0.5)
     means = [np.mean(ticks[i : i + n]) for i in range(0, len(ticks), n)]
-    np.testing.assert_allclose(samples.values("load"), means, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(np.array(samples.values("load"), float), np.array(means), rtol=1e-12, atol=1e-9)
 
 
 def test_a_late_sample_leaves_a_gap_and_an_early_one_keeps_its_place() -> None:

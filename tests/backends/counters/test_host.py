@@ -129,7 +129,7 @@ def test_the_counters_of_this_machine_are_those_of_psutil() -> None:
     assert 0 < values["machine_memory_bytes"] <= psutil.virtual_memory().total
 
 
-def test_a_system_without_processes_as_files_says_so(tmp_path: Path) -> None:
+def test_a_system_without_a_process_file_system_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CounterUnavailable, match="which this system does not have"):
         host_readers(tmp_path)
 
