@@ -100,7 +100,7 @@ def progress_points(stage: Stage) -> list[MetricPoint]:
 
 
 def sample_points(sample: HardwareSample, number: int) -> list[MetricPoint]:
-    """Return the values of the hardware counters; MLflow shows metrics below ``system/`` on a page of their own."""
+    """Return the values of the hardware counters; MLflow shows those below ``system/`` on a separate page."""
     return points(sample.values, "system/", number)
 
 
