@@ -68,7 +68,7 @@ class TrackSettings(Settings):
     def absences(self) -> dict[str, str]:
         """Return the warning for each configured tracker whose library is not installed, by module."""
         specs = {module: find_spec(module) for module in self.libraries}
-        # Without an origin, it is a folder of that name, such as the folder `wandb` of its own runs.
+        # Without an origin, it is a folder of that name, such as the folder `wandb` of offline runs.
         absent = [module for module, spec in specs.items() if spec is None or spec.origin is None]
         return {
             module: f"{self.libraries[module]} is not installed, so it does not track this run; "

@@ -140,7 +140,7 @@ def run_pipeline(
             require_room(directory.path, plan.disk_bytes, "the rows, which do not fit into memory,")
             workers = stack.enter_context(out_of_core_workers(backend, plan.on_disk, directory.path))
         key = inputs_key(config, backend, files)
-        tracker.start(timeline, config, final, store, key, backend.name)
+        tracker.start(timeline, config, final, store, key, backend.name, polling)
         resources = Resources(
             n_processes, safe_point=timeline.stop_signal.check, show_progress=timeline.show_progress,
             report_trial=tracker.trial_ended,

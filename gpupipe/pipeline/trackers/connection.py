@@ -1,4 +1,4 @@
-"""State of one tracker during a run: its process, the tracked run, and what the user has been told."""
+"""State of one tracker during a run: its process, the tracked run, and the notes for the user."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ class TrackerConnection:
             "tracker": self._module, "settings": dict(settings), "timeout": self._timeout,
             "ids_path": None if ids_path is None else str(ids_path.absolute()),
         }  # fmt: skip
-        # MLflow waits minutes for a server that hangs: 7 retries of 120 s. Two attempts fit into the timeout.
+        # MLflow waits minutes for a server that hangs: 7 retries of 120 s. The worker tries again instead; two attempts
+        # fit into the timeout.
         request_seconds = max(1, math.floor(self._timeout / 3))
         environment = {
-            "MLFLOW_HTTP_REQUEST_TIMEOUT": str(request_seconds), "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+            "MLFLOW_HTTP_REQUEST_TIMEOUT": str(request_seconds), "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
             "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1", "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
             "MLFLOW_DISABLE_TELEMETRY": "true", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false",
         }  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
+from uuid import uuid4
 
 from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
@@ -24,6 +25,7 @@ MOST_COLUMNS = 2_000  # of the schema of a dataset, which is limited to 1 MiB
 BAD_IN_KEY = re.compile(r"[^\w.\-:/ ]", re.ASCII)
 TEMPORARY = {"INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED",
              "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN"}  # fmt: skip
+ATTEMPT = "gpupipe/start"
 TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # else the UI guesses, and opens views for agents
 TYPES = {"numeric": "double", "boolean": "boolean", "datetime": "datetime"}  # other kinds: string
 
@@ -37,6 +39,7 @@ class MlflowTracker(ExperimentTracker):
         self._client = MlflowClient(tracking_uri=self._uri)
         self._experiment_id = ""
         self._continued: set[str] = set()
+        self._attempts: dict[str, str] = {}  # key of a run to the tag of its first attempt to start
 
     def start(self, run: str, name: str, parent: str | None, tags: Mapping[str, str], time_ms: int) -> dict[str, str]:
         """Start a run, or continue that of an interrupted run if the server still has it."""
@@ -45,7 +48,17 @@ class MlflowTracker(ExperimentTracker):
         if run in self.ids and self._continue(self.ids[run]):
             self._continued.add(run)
             return self._described(self.ids[run])
-        own = {**tags, "mlflow.user": _user(), "mlflow.source.name": "gpupipe", "mlflow.source.type": "LOCAL"}
+        if (attempt := self._attempts.get(run)) and (found := self._find_started(attempt)):
+            self.ids[run] = found
+            return self._described(found)
+        self._attempts[run] = attempt or uuid4().hex
+        own = {
+            **tags,
+            ATTEMPT: self._attempts[run],
+            "mlflow.user": _user(),
+            "mlflow.source.name": "gpupipe",
+            "mlflow.source.type": "LOCAL",
+        }
         if parent is not None:
             own["mlflow.parentRunId"] = self.ids[parent]
         cut = {_key(key): value[:MOST_IN_TAG] for key, value in own.items()}
@@ -116,6 +129,11 @@ class MlflowTracker(ExperimentTracker):
             if found is None:
                 raise
             return str(found.experiment_id)
+
+    def _find_started(self, attempt: str) -> str | None:
+        """Return the run that an earlier attempt has started, although its answer came too late."""
+        found = self._client.search_runs([self._experiment_id], f"tags.`{ATTEMPT}` = '{attempt}'", max_results=1)
+        return str(found[0].info.run_id) if found else None
 
     def _continue(self, run_id: str) -> bool:
         try:

@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from gpupipe.backends.counters.counter import HardwareSample
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.pipeline.checkpoints.keys import CheckpointKey
 from gpupipe.pipeline.job import Job
@@ -19,7 +18,7 @@ from gpupipe.pipeline.leaderboard import LeaderboardEntry, LeaderboardResult
 from gpupipe.pipeline.timeline import Stage
 from gpupipe.pipeline.trackers.tracker import MetricPoint, TrackedDataset
 
-NOT_PARAMETERS = ("name", "output", "track")  # sections that cannot change a result, nor its costs
+NOT_PARAMETERS = ("name", "output", "monitor", "track")  # sections that cannot change a result, nor its costs
 
 
 def now_ms() -> int:
@@ -97,11 +96,6 @@ def progress_points(stage: Stage) -> list[MetricPoint]:
     if report is None or report.metric is None or not report.metric_name:
         return []
     return points({f"{report.unit}/{report.metric_name}": report.metric}, step=report.done)
-
-
-def sample_points(sample: HardwareSample, number: int) -> list[MetricPoint]:
-    """Return the values of the hardware counters; MLflow shows those below ``system/`` on a separate page."""
-    return points(sample.values, "system/", number)
 
 
 def candidate_points(entry: LeaderboardEntry) -> list[MetricPoint]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -14,6 +12,7 @@ import yaml
 
 import gpupipe
 from gpupipe.backends.counters.counter import HardwareSample
+from gpupipe.backends.polling_thread import PollingThread
 from gpupipe.config import Config, resolved_yaml
 from gpupipe.config.trackers import TrackSettings
 from gpupipe.errors import LimitError, StoppedError
@@ -35,7 +34,6 @@ from gpupipe.pipeline.trackers.records import (
     points,
     progress_points,
     run_points,
-    sample_points,
     stage_points,
 )
 from gpupipe.pipeline.trackers.tracker import MetricPoint, RunStatus
@@ -46,6 +44,7 @@ UPLOADED = {
     "report": ("report.html", "plots/*"), "model": ("model/**/*",), "predictions": ("predictions.parquet",),
 }  # fmt: skip
 DESTINATION = {"mlflow": {"mlflow", "experiment"}, "wandb": {"wandb", "mode"}}  # settings that name it
+SAMPLE_SECONDS = 5.0  # between two samples of the hardware
 PROGRESS_SECONDS = 1.0  # between two readings of a training's progress
 NOTHING: Mapping[str, str] = MappingProxyType({})
 CONTINUED_BY = {"split", "features", "models", "evaluate", "seed"}  # sections that a continued run must share
@@ -71,16 +70,15 @@ class RunTracker:
         self._labels: list[str] = []
         self._stages: list[Stage] = []
         self._n_stages: Counter[str] = Counter()
-        self._n_samples = 0
         self._started: list[str] = []
         self._training = ""  # key of the run of the current training
-        self._over = threading.Event()
+        self._last_progress = ("", -1)
+        self._n_samples, self._next_sample_seconds = 0, 0.0
 
     def __enter__(self) -> RunTracker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
         if isinstance(error, KeyboardInterrupt) and type(error) is not KeyboardInterrupt:  # the second Ctrl-C
             for connection in self._connections:
                 connection.abandon()
@@ -95,8 +93,9 @@ class RunTracker:
             self._note_answers(connection)
 
     def start(
-        self, timeline: Timeline, config: Config, final: Path, store: CheckpointStore, key: CheckpointKey, device: str
-    ) -> None:
+        self, timeline: Timeline, config: Config, final: Path, store: CheckpointStore, key: CheckpointKey, device: str,
+        polling: PollingThread,
+    ) -> None:  # fmt: skip
         """Start a tracked run, or continue that of an interrupted run with the same data and models.
 
         Parameters
@@ -110,6 +109,8 @@ class RunTracker:
         key : CheckpointKey
             Key of the inputs.
         device : str
+        polling : PollingThread
+            Reads the progress of trainings.
         """
         self._timeline, self._config, self._key = timeline, config, key
         timeline.tracked = self.to_json
@@ -136,7 +137,7 @@ class RunTracker:
         self._start("", hide(final.name), {**tags, "gpupipe/run_directory": hide(str(final.absolute()))})
         self._log("", params=config_params(config))
         self._send("text", "", path="config.yaml", content=resolved_yaml(config))
-        threading.Thread(target=self._watch_progress, name="gpupipe-tracker", daemon=True).start()
+        polling.call_every(PROGRESS_SECONDS, self._log_progress)
 
     def describe(self, job: Job) -> None:
         """Log the data, and start the runs of the candidates."""
@@ -180,9 +181,10 @@ class RunTracker:
         self._note_all_answers()
 
     def sampled(self, sample: HardwareSample) -> None:
-        """Log the hardware counters."""
-        if self._connections:
-            self._log("", metrics=sample_points(sample, self._n_samples))
+        """Log a sample of the hardware counters, at most one in `SAMPLE_SECONDS`."""
+        if self._connections and self._started and sample.seconds >= self._next_sample_seconds:
+            self._next_sample_seconds = sample.seconds + SAMPLE_SECONDS
+            self._log("", metrics=points(sample.values, "system/", self._n_samples))
             self._n_samples += 1
 
     def trial_ended(self, trial: Any, metric: str) -> None:
@@ -274,19 +276,16 @@ class RunTracker:
         for connection in self._connections:
             connection.send({"do": do, "run": run, **values})
 
-    def _watch_progress(self) -> None:
-        """Thread that logs the progress of trainings while they run, each round or epoch at most once."""
-        last: tuple[str, int] = ("", -1)
-        while not self._over.wait(PROGRESS_SECONDS):
-            stage = self._stages[-1] if self._stages else None
-            if stage is None or stage.is_timing or stage.progress is None:
-                continue
-            with suppress(Exception):  # the stage may end at any moment, and a display must never end a run
-                stage.progress.update()
-                found = progress_points(stage)
-                if found and (stage.name, found[0].step) != last:
-                    last = (stage.name, found[0].step)
-                    self._log(self._training_run(stage.name), metrics=found)
+    def _log_progress(self) -> None:
+        """Log the progress of the current training, each round or epoch at most once; called by a thread."""
+        stage = next(iter(self._stages[-1:]), None)
+        if stage is None or stage.is_timing or stage.progress is None:
+            return
+        stage.progress.update()
+        found = progress_points(stage)
+        if found and (stage.name, found[0].step) != self._last_progress:
+            self._last_progress = (stage.name, found[0].step)
+            self._log(self._training_run(stage.name), metrics=found)
 
     def _note_all_answers(self) -> None:
         for connection in self._connections:

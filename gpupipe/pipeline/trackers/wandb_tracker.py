@@ -19,7 +19,7 @@ class WandbTracker(ExperimentTracker):
     def __init__(self, settings: Mapping[str, Any], ids: dict[str, str], uploading: Callable[[int], None]) -> None:
         super().__init__(settings, ids, uploading)
         self._runs: dict[str, Any] = {}
-        # Console, code, packages and machine are not what was asked for, and may contain secrets.
+        # Console output, code, packages and machine are not part of the run, and may contain secrets.
         self._settings = wandb.Settings(
             console="off", disable_code=True, disable_git=True, disable_job_creation=True, silent=True,
             x_disable_machine_info=True, x_disable_meta=True, x_disable_stats=True, x_save_requirements=False,

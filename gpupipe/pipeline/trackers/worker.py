@@ -1,7 +1,7 @@
 """Main module of the child process of a tracker: messages in, as lines of JSON, and answers out.
 
 Messages that fail for a temporary reason are sent again in their order until the run ends, so that a server may be
-restarted during the run. At the end each message has one more attempt, until the first that fails.
+restarted during the run. At the end each message has two more attempts, until the first that fails.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from gpupipe.pipeline.trackers.tracker import ExperimentTracker, MetricPoint, Tr
 from gpupipe.units import MIB
 
 RETRY_SECONDS = 3.0
+WARNED_AFTER = 2  # failures of one message
+LAST_ATTEMPTS, LAST_PAUSE_SECONDS = 2, 0.2
 NICENESS = 5  # the training has precedence
 MOST_TOGETHER = 200  # messages that are joined into one request
 MOST_TEXT = 500  # characters of an error
@@ -83,7 +85,7 @@ class TrackerWorker:
             if message["do"] == "flush":
                 self._closing.set()
             self._messages.put(message)
-        if not self._is_complete:  # nobody else would end this process if the server hangs
+        if not self._is_complete:  # without a timer, a server that hangs would keep this process
             deadline = threading.Timer(self._first["timeout"], os._exit, (1,))
             deadline.daemon = True
             deadline.start()
@@ -91,7 +93,7 @@ class TrackerWorker:
         self._messages.put(None)
 
     def _next(self) -> Message | None:
-        """Return the next message, joined with those after it that are of the same kind."""
+        """Return the next message, joined with those after it of the same kind."""
         if self._waiting is not None:
             message, self._waiting = self._waiting, None
         elif self._is_over or (found := self._messages.get()) is None:
@@ -117,7 +119,9 @@ class TrackerWorker:
         """Send a message, again after temporary failures."""
         if message["run"] in self._ended:
             return
+        n_failed = n_last = 0  # failed attempts, and attempts after the end of the run
         while True:
+            n_last += self._closing.is_set()
             try:
                 self._send(message)
             except Exception as error:
@@ -126,13 +130,16 @@ class TrackerWorker:
                     self._answer(failure=_described(error))
                     self._has_given_up |= (message["do"], message["run"]) == ("start", "")
                     return
-                if not self._is_in_trouble:
+                n_failed += 1
+                if n_failed >= WARNED_AFTER and not self._is_in_trouble:
                     self._is_in_trouble = True
                     self._answer(trouble=_described(error))
-                if self._closing.is_set():
+                if n_last >= LAST_ATTEMPTS:
                     self._has_given_up = True
                     return
-                self._closing.wait(RETRY_SECONDS)
+                if not self._closing.wait(RETRY_SECONDS):
+                    continue
+                time.sleep(LAST_PAUSE_SECONDS)
             else:
                 was_in_trouble, self._is_in_trouble = self._is_in_trouble, False
                 self._answer(**({"recovered": True} if was_in_trouble else {}))

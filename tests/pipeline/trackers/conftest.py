@@ -48,7 +48,7 @@ class MlflowServer:
         os.kill(self.pid, number)
 
     def call(self, path: str, **values: Any) -> dict[str, Any]:
-        """Return the answer of a POST request of the REST API."""
+        """Return the answer to a POST request."""
         request = urllib.request.Request(
             f"{self.uri}/api/2.0/mlflow/{path}", json.dumps(values).encode(), {"Content-Type": "application/json"}
         )

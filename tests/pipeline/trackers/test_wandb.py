@@ -17,7 +17,7 @@ BLOCK, HEADER = 32_768, 7
 
 
 def log_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a file in LevelDB's log format, whose first block begins with 7 bytes of its own."""
+    """Yield the records of a file in LevelDB's log format, whose first block begins with a header of 7 bytes."""
     data, at, parts = path.read_bytes(), HEADER, b""
     assert data.startswith(b":W&B")
     while at + HEADER <= len(data):
