@@ -1,7 +1,7 @@
 """A whole model as one ONNX file: from raw columns by name to predictions.
 
 ``export``         the file: refused, built, checked, then written
-``refusals``       what ONNX cannot express, by name
+``refusals``       ops, kernels and estimators that ONNX cannot express
 ``graph``          nodes and constants
 ``inputs``         raw columns to the cells of an encoded table
 ``instructions``   the feature program: one more interpreter of its instructions

@@ -53,7 +53,7 @@ class RuntimeComparison:
 
 @dataclass(frozen=True)
 class ExpectedOutputs:
-    """What a model computes for some rows.
+    """Features and predictions of a model for some rows.
 
     Attributes
     ----------

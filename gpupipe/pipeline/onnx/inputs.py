@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 InputType = Literal["string", "float64", "int64"]
 
 NUMBER_TYPES = ("int", "uint", "float", "double", "half", "decimal", "bool")  # beginnings of Arrow types
-NO_LEVEL = -1.7e308  # stands for texts that are no number, in a column whose levels are numbers
+NO_LEVEL = -1.7e308  # stands for a text that is not a number, in a column whose levels are numbers
 MOST_SHARED = 256  # codes of a column that is looked up with others
 # Python's blanks, written out: the engines of runtimes differ in what \s is.
 BLANK = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"

@@ -1,4 +1,4 @@
-"""What a model does that ONNX cannot express, by name, found before anything is written."""
+"""Refusals of models that ONNX cannot express: each op, kernel and estimator by name, before anything is written."""
 
 from __future__ import annotations
 

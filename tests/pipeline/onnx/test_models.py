@@ -172,7 +172,7 @@ def test_quantiles_are_in_order(tmp_path: Path) -> None:
     assert_equal_to_scorer(model, tmp_path / "model.onnx", hard_rows(40))
 
 
-def test_several_targets_have_outputs_of_their_own(tmp_path: Path) -> None:
+def test_each_of_several_targets_has_outputs(tmp_path: Path) -> None:
     model = train(tmp_path, ["binary", "multiclass"], [{"xgboost": {"n_estimators": 4}}])
     found = model.to_onnx(tmp_path / "model.onnx")
     targets = ("binary", "multiclass")

@@ -1,4 +1,4 @@
-"""What ONNX cannot express is refused by name before a file is written, and the command reports what it wrote."""
+"""Refusals of models that ONNX cannot express, and the output of ``gpupipe export --format onnx``."""
 
 from __future__ import annotations
 
