@@ -31,7 +31,7 @@ class FeatureAccess:
 
     def features(
         self, data: Any = None, view: View = "dense", *, tables: Mapping[str, Any] | None = None
-    ) -> tuple[Array, Array | None]:
+    ) -> tuple[Any, Any]:
         """Fit the features to all rows, and return the feature matrix and the target.
 
         Parameters

@@ -87,6 +87,8 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
     ['plan=a', 'plan=b', 'plan=(null)', 'age']
     """
 
+    fitted_: FittedFeatures
+
     def __init__(
         self,
         ops: Sequence[FeatureOp | Mapping[str, Any]] | None = None,
@@ -138,7 +140,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
             self._drop_folds(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Array:
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None, **fit_params: Any) -> Any:
         """Fit the ops to `X`, and return the matrix of `X` with cross-fitted target encodings.
 
         With target encodings, the result differs from ``fit(X, y).transform(X)``, as it does for scikit-learn's
@@ -155,7 +157,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         found[is_used] = training
         return found
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Return the matrix of `X`, float32, shape (n_rows, n_outputs), column-major.
 
         That of a Dask DataFrame is a lazy Dask array with a chunk per partition.
@@ -208,7 +210,7 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
         declared = _declared(self.schema)
         backend = choose("cpu" if workers else self.device)
         derived = derived_ops(ops)
-        table: EncodedTable
+        table: Any  # partitioned, for a Dask DataFrame
         derivation = None
         if workers is not None:
             from gpupipe.pipeline.dask_features import gathered
@@ -231,12 +233,12 @@ class FeatureProgram(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # 
                 table, weights = table.take(is_used, backend), weights[is_used]
                 target = None if target is None else target.take(is_used)
         statistics = make_statistics(table, backend, target, self.random_state, weights)
-        self.fitted_: FittedFeatures = fit_features(ops, statistics, cast(View, self.view), derivation)
+        self.fitted_ = fit_features(ops, statistics, cast(View, self.view), derivation)
         for text in self.fitted_.warnings:
             warnings.warn(yaml_to_python(text), stacklevel=3)
         return statistics.table, backend, is_used
 
-    def _fit_transform_collection(self, X: Any, y: Any, sample_weight: Any) -> Array:
+    def _fit_transform_collection(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """Fit the ops to a Dask DataFrame, and return its cross-fitted matrix as a Dask array."""
         from gpupipe.pipeline.dask_features import matrix_array
 

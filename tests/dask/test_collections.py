@@ -42,7 +42,7 @@ from tests.inline_workers import InlineWorkers
 
 N_ROWS = 3_000
 OPS: list[Any] = [{"target_encode": {"columns": ["city", "grade"], "folds": 3}}, {"impute": "@numeric"}]
-QUIET = {"report": {"enabled": False}, "evaluate": {"importance": False}}
+QUIET: dict[str, Any] = {"report": {"enabled": False}, "evaluate": {"importance": False}}
 
 
 def customers(n_rows: int = N_ROWS, n_numbers: int = 2) -> pd.DataFrame:
@@ -51,7 +51,7 @@ def customers(n_rows: int = N_ROWS, n_numbers: int = 2) -> pd.DataFrame:
     frame = pd.DataFrame({f"x{i}": rng.normal(size=n_rows) for i in range(n_numbers)})
     frame.loc[rng.random(n_rows) < 0.1, "x0"] = np.nan
     frame["count"] = rng.integers(0, 9, n_rows)
-    frame["city"] = pd.Series(rng.choice(["Bern", "Rom", "Wien", None], n_rows), dtype="string")
+    frame["city"] = pd.Series(rng.choice(np.array(["Bern", "Rom", "Wien", None], object), n_rows), dtype="string")
     frame["grade"] = pd.Categorical(rng.choice(["low", "high"], n_rows), categories=["unused", "low", "high"])
     frame["member"] = rng.random(n_rows) < 0.5
     frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), unit="D")

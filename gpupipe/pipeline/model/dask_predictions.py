@@ -104,7 +104,7 @@ def _predict(frame: Any, model: Model, kept: tuple[str, ...], explain: int) -> p
 
     backend = partition_backend(model.device)
     local = replace(model, backend=backend)
-    found = local.predict_table(frame, explain=explain).to_pandas().set_axis(index_of(frame))
+    found: pd.DataFrame = local.predict_table(frame, explain=explain).to_pandas().set_axis(index_of(frame))
     for note in backend.take_notes():
         warn_client(note)
     if not kept:
@@ -112,12 +112,14 @@ def _predict(frame: Any, model: Model, kept: tuple[str, ...], explain: int) -> p
     columns = {str(name): name for name in frame.columns}
     copied = frame[[columns[name] for name in kept]]
     copied = copied.to_pandas() if hasattr(copied, "to_pandas") else copied
-    return pd.concat([copied.rename(columns=str), found], axis=1)
+    joined: pd.DataFrame = pd.concat([copied.rename(columns=str), found], axis=1)
+    return joined
 
 
 def _features(frame: Any, model: Model) -> pd.DataFrame:
     local = replace(model, backend=partition_backend(model.device))
-    return local.transform(frame, as_frame=True).set_axis(index_of(frame))
+    found: pd.DataFrame = local.transform(frame, as_frame=True).set_axis(index_of(frame))
+    return found
 
 
 def _token(model: Model) -> str:

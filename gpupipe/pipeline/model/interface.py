@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -112,7 +112,7 @@ class LoadedModel(UncertainPredictions):
 
     def predict(
         self, data: Any, tables: Mapping[str, Any] | None = None, as_of: str | date | datetime | None = None
-    ) -> Array:
+    ) -> Any:
         """Return one prediction per row.
 
         Parameters
@@ -246,24 +246,6 @@ class LoadedModel(UncertainPredictions):
         require_explainable(self.goal)
         return self._explanation_of(rows_to_predict(self, data, tables, as_of), interactions)
 
-    @overload
-    def transform(
-        self,
-        data: Any,
-        tables: Mapping[str, Any] | None = None,
-        as_of: str | date | datetime | None = None,
-        *,
-        as_frame: Literal[False] = False,
-    ) -> Array: ...
-    @overload
-    def transform(
-        self,
-        data: Any,
-        tables: Mapping[str, Any] | None = None,
-        as_of: str | date | datetime | None = None,
-        *,
-        as_frame: Literal[True],
-    ) -> pd.DataFrame: ...
     def transform(
         self,
         data: Any,
@@ -271,7 +253,7 @@ class LoadedModel(UncertainPredictions):
         as_of: str | date | datetime | None = None,
         *,
         as_frame: bool = False,
-    ) -> Array | pd.DataFrame:
+    ) -> Any:
         """Return the feature matrix that the estimator predicts from.
 
         Parameters

@@ -56,7 +56,7 @@ class UncertainPredictions(ABC):
         if is_dask_frame(data):
             from gpupipe.pipeline.model.dask_predictions import probability_frame
 
-            return probability_frame(self, data, tables, as_of)
+            return probability_frame(self, data, tables, as_of)  # type: ignore[arg-type]  # a mixin
         return probabilities_of(self._predict(self._rows_to_predict(data, tables, as_of)), self.goal)
 
     def predict_interval(
