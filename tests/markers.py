@@ -17,7 +17,12 @@ from typing import Any
 import pytest
 
 STARTERS = (subprocess, pty, os.fork)
-CLUSTER = ("tests/dask/", "tests/benchmarks/test_cluster.py", "tests/cli/test_predict_cluster.py")
+CLUSTER = (
+    "tests/benchmarks/test_cluster.py",
+    "tests/cli/test_predict_cluster.py",
+    "tests/dask/",
+    "tests/pipeline/test_two_workers.py",
+)
 SLOW = (
     "tests/bench/test_inputs.py",
     "tests/bench/test_process.py",

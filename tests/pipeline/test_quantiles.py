@@ -116,12 +116,6 @@ def test_weights_and_tuning_work_with_quantiles(tmp_path: Path) -> None:
     assert metrics["tried"]["trials"] == 3
 
 
-def test_a_cluster_predicts_the_same(tmp_path: Path) -> None:
-    alone = pipeline().run(tmp_path / "alone")
-    shared = pipeline(cluster={"scheduler": "local", "workers": 2}).run(tmp_path / "shared")
-    assert pinball(shared.predictions) == pytest.approx(pinball(alone.predictions), rel=0.02)
-
-
 def test_without_models_or_levels_there_are_defaults() -> None:
     made = pipeline(quantiles=None, models=None)
     assert made.config.source.quantile_levels == (0.1, 0.5, 0.9)

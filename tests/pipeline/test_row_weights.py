@@ -90,15 +90,6 @@ def test_weights_move_the_threshold_and_the_calibration(tmp_path: Path) -> None:
     assert shares[1] > shares[0]
 
 
-def test_a_cluster_gives_the_same_metrics(tmp_path: Path) -> None:
-    settings = LINEAR | {"models": [{"ridge": {"alpha": 2.0}}, {"xgboost": {"n_estimators": 20}}]}
-    alone = trained(FRAME, tmp_path / "alone", "spend", **settings)
-    cluster = {"scheduler": "local", "workers": 2}
-    together = trained(FRAME, tmp_path / "cluster", "spend", **settings, cluster=cluster, device="cpu")
-    for label, scores in metrics(alone).items():
-        assert metrics(together)[label] == pytest.approx(scores, rel=1e-4), label
-
-
 @pytest.mark.parametrize(
     ("weights", "expected"),
     [

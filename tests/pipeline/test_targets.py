@@ -339,15 +339,3 @@ def test_outputs_with_the_same_name_are_refused(tmp_path: Path) -> None:
     frame = FRAME[["a", "part"]].assign(p=np.where(FRAME["a"] > 0, "q_r", "s"), p_q=np.where(FRAME["b"] > 0, "r", "s"))
     with pytest.raises(gp.ConfigError, match="'p' and 'p_q' would both have the output 'probability_p_q_r'"):
         gp.Pipeline(frame, target=["p", "p_q"], models=[TREES], split=SPLIT).run(tmp_path / "run")
-
-
-def test_a_cluster_trains_the_same_models(tmp_path: Path) -> None:
-    models = ["ridge", TREES, {"mlp": {"epochs": 15, "width": 16, "learning_rate": 0.01}}]
-    alone = pipeline(list(NUMBERS), models=models).run(tmp_path / "alone")
-    cluster = {"scheduler": "local", "workers": 2}
-    shared = pipeline(list(NUMBERS), models=models, cluster=cluster).run(tmp_path / "shared")
-    first, second = metrics_of(alone)["models"], metrics_of(shared)["models"]
-    for name in NUMBERS:
-        assert second["ridge"][f"r2[{name}]"] == pytest.approx(first["ridge"][f"r2[{name}]"], abs=1e-6)
-        assert second["xgboost"][f"r2[{name}]"] == pytest.approx(first["xgboost"][f"r2[{name}]"], abs=0.02)
-        assert second["mlp"][f"r2[{name}]"] > 0.1
