@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import dask
 import dask.dataframe
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +39,7 @@ from gpupipe.pipeline.jsonfile import write_json
 from gpupipe.units import GIB, MIB
 
 ROWS, TURNS, WORKERS = 5_000_000, 3, 2
-CHUNK, GROUP = 500_000, 250_000
+CHUNK, GROUP, HASHED_ROWS = 500_000, 250_000, 100_000
 KEPT = 20  # columns besides the target
 MEMORY = 3 * GIB  # per worker
 TARGET = "Churn"
@@ -85,8 +86,8 @@ def counted_bytes() -> Iterator[list[int]]:
 
 
 def digest(client: Client, X: Any) -> str:
-    """Return a hash of a matrix and its row order, which the workers compute chunk by chunk."""
-    chunks = [dask.delayed(sha256_of)(chunk) for chunk in X.to_delayed().ravel()]
+    """Return a hash of a matrix and its row order, which the workers compute by rows: chunks end at other rows."""
+    chunks = [dask.delayed(sha256_of)(chunk) for chunk in X.rechunk({0: HASHED_ROWS}).to_delayed().ravel()]
     found = client.compute(chunks, sync=True)
     return sha256(b"".join(found)).hexdigest()
 
