@@ -1,10 +1,10 @@
-"""Features of a Dask DataFrame beside those of its files: ``python -m benchmarks.collections [--rows N] [--turns N]``.
+"""Features of a Dask DataFrame compared with its files: ``python -m benchmarks.collections [--rows N] [--turns N]``.
 
 Generated customers are written as Parquet. On the same two workers, with one thread each, `gpupipe.Pipeline.features`
 computes the matrix of
 
 ``files``       the Parquet file, read by gpupipe
-``persisted``   a ``dask.dataframe`` of the file that lies in the memory of the workers
+``persisted``   a ``dask.dataframe`` of the file in the memory of the workers
 ``lazy``        the same, which Dask reads while gpupipe converts it
 
 in turn, after one turn that is not counted. Scheduler and client run in this process: every byte that its sockets send
