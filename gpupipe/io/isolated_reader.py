@@ -17,7 +17,8 @@ from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile
 from gpupipe.io.formats.parquet import read_groups
 from gpupipe.io.formats.parquet_footers import read_groups_of
-from gpupipe.io.formats.registry import FORMATS, load_reader
+from gpupipe.io.formats.readers import load_reader
+from gpupipe.io.formats.registry import FORMATS
 from gpupipe.io.isolation import READ, REFUSED
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import clean_table

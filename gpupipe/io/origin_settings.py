@@ -12,7 +12,8 @@ from pydantic import Field, field_validator, model_validator
 
 from gpupipe.io.formats.choice import Format
 from gpupipe.io.formats.registry import GENERATORS
-from gpupipe.io.in_memory import FrameField, InMemoryTable, is_in_memory
+from gpupipe.io.frame_setting import FrameField, is_in_memory
+from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.settings import Settings
 
 ORIGINS = ("path", "frame", "generate", "sql", "delta", "iceberg")

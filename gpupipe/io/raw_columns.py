@@ -15,7 +15,7 @@ from gpupipe.io.arrow_types import is_text
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.files import SourceFile, mask
 from gpupipe.io.formats.csv.reader import header_names, read_texts
-from gpupipe.io.formats.registry import load_reader
+from gpupipe.io.formats.readers import load_reader
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.input_files import data_files, input_files
 from gpupipe.io.notes import Notes

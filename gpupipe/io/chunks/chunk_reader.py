@@ -20,7 +20,8 @@ from gpupipe.io.filter import filter_rows
 from gpupipe.io.formats.csv.reader import declared_texts
 from gpupipe.io.formats.csv.stray_values import profile_texts
 from gpupipe.io.formats.csv.text_columns import choose_numbers, clean_text_columns, convert_numbers
-from gpupipe.io.formats.registry import load_generator, load_reader
+from gpupipe.io.formats.readers import load_reader
+from gpupipe.io.formats.registry import load_generator
 from gpupipe.io.hive_partitions import HivePartitions
 from gpupipe.io.in_memory import FORMAT as MEMORY
 from gpupipe.io.notes import Notes

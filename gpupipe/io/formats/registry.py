@@ -42,16 +42,14 @@ FORMATS: dict[str, FileFormat] = {
 RESERVED = frozenset({"auto", "generator", "hook", "memory"})  # used as formats of tables that are not in such files
 
 
-def _plugin_reader(plugin: InstalledPlugin, found: Any) -> Any:
-    from gpupipe.io.formats.plugin import PluginReader
-
+def _require_function(plugin: InstalledPlugin, found: Any) -> Any:
     if not callable(found) or isinstance(found, type):
         raise TypeError("a function of an open file that returns a pyarrow.Table")
-    return PluginReader(plugin, found)
+    return found
 
 
-READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt=_plugin_reader)
-"""Readers of plug-ins. The name of a reader is the format, and the suffix of its files."""
+READERS: Registry[Any] = Registry("reader", group=PLUGINS, adapt=_require_function)
+"""Readers of plug-ins: functions of an open file. The name of one is the format, and the suffix of its files."""
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
@@ -107,19 +105,6 @@ def require_format(path: str, stated: str) -> str:
             f"compressed ({', '.join(COMPRESSIONS)})",
         )
     return found
-
-
-def load_reader(format_name: str) -> Any:
-    """Return the ``read`` function of a format.
-
-    Raises
-    ------
-    ConfigError
-        If it is that of a plug-in, which cannot be loaded.
-    """
-    if format_name in FORMATS:
-        return import_module(FORMATS[format_name].module).read
-    return READERS.get(format_name)
 
 
 def load_generator(name: str) -> Any:

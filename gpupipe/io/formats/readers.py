@@ -1,8 +1,9 @@
-"""Readers of other packages: functions from an open file to a table."""
+"""Readers of files by format: those of gpupipe, and functions of plug-ins."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from io import BufferedReader
 from typing import Any, BinaryIO
 
@@ -12,6 +13,7 @@ from gpupipe.entry_points import InstalledPlugin
 from gpupipe.io.column_filter import ColumnFilter
 from gpupipe.io.file_streams import open_file
 from gpupipe.io.files import SourceFile
+from gpupipe.io.formats.registry import FORMATS, READERS
 from gpupipe.io.notes import Notes
 from gpupipe.io.plain_tables import usable_names
 from gpupipe.io.settings import TableSource
@@ -46,3 +48,18 @@ class PluginReader:
                 raise self.plugin.error(f"returned {type(table).__name__}; expected a pyarrow.Table")
             table.validate(full=True)
         return table.select(usable_names(table.schema, file, wanted, notes))
+
+
+def load_reader(format_name: str) -> Any:
+    """Return the reader of a format: ``read(file, wanted, source, notes) -> pyarrow.Table``.
+
+    Raises
+    ------
+    ConfigError
+        If it is that of a plug-in, which cannot be loaded.
+    """
+    if format_name in FORMATS:
+        return import_module(FORMATS[format_name].module).read
+    function, plugin = READERS.get(format_name), READERS.plugin(format_name)
+    assert plugin is not None
+    return PluginReader(plugin, function)
