@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shlex
 import subprocess
 import sys
+import tarfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,9 @@ MANIFESTS = list(yaml.safe_load_all((RECIPES / "kubernetes.yaml").read_text()))
 WORKFLOW = yaml.safe_load((RECIPES / "argo.yaml").read_text())
 TEMPLATES = {template["name"]: template for template in WORKFLOW["spec"]["templates"]}
 FLOW = RECIPES / "prefect_flow.py"
+DAG = RECIPES / "airflow_dag.py"
+CLOUD = RECIPES / "cloud.md"
+SCRIPT = RECIPES / "gpu_machine.sh"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ERROR_CODES = {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
 
@@ -35,7 +41,7 @@ def pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
 def test_each_file_is_in_a_page_and_each_page_in_the_index() -> None:
     pages = {path.stem: path.read_text() for path in RECIPES.glob("*.md")}
     shown = {name for text in pages.values() for name in re.findall(r"\{literalinclude\} (\S+)", text)}
-    assert shown == {path.name for path in RECIPES.iterdir() if path.suffix in (".yaml", ".yml", ".py")}
+    assert shown == {path.name for path in RECIPES.iterdir() if path.suffix in (".yaml", ".yml", ".py", ".sh")}
     listed = re.search(r"\{toctree\}.*?\n\n(.*?)\n```", pages["index"], re.DOTALL)
     assert listed and set(listed[1].split()) == set(pages) - {"index"}
 
@@ -85,12 +91,17 @@ def test_the_steps_of_the_workflow_have_templates_parameters_and_options() -> No
         assert set(re.findall(r"workflow\.parameters\.(\w+)", " ".join(command))) <= given
 
 
+def errors_of(path: Path) -> range:
+    """Return the constant ``ERRORS`` of a flow, which cannot be imported without its scheduler."""
+    assignments = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    (value,) = [node.value for node in assignments if ast.unparse(node.targets[0]) == "ERRORS"]
+    return eval(compile(ast.Expression(value), path, "eval"))
+
+
 def test_errors_are_not_repeated() -> None:
     """No scheduler repeats what ends with an exit code of gpupipe's errors."""
     values = MANIFESTS[0]["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"]
-    (node,) = [each for each in ast.parse(FLOW.read_text()).body if isinstance(each, ast.Assign)]
-    of_flow = list(eval(compile(ast.Expression(node.value), FLOW, "eval")))
-    assert set(values) == set(of_flow) == ERROR_CODES
+    assert set(values) == set(errors_of(FLOW)) == set(errors_of(DAG)) == ERROR_CODES
     (limit,) = re.findall(r"exitCode\) > (\d+)", TEMPLATES["train"]["retryStrategy"]["expression"])
     assert int(limit) == max(ERROR_CODES)
     page = (RECIPES / "index.md").read_text()
@@ -98,31 +109,102 @@ def test_errors_are_not_repeated() -> None:
     assert {code for code, row in rows.items() if "| no" in row} == ERROR_CODES
 
 
-def calls_of_flow() -> Iterator[list[str]]:
-    """Yield the arguments of each call of ``gpupipe`` in the flow, with the names of variables as their values."""
-    for node in ast.walk(ast.parse(FLOW.read_text())):
+def calls_of_flow(path: Path) -> Iterator[list[str]]:
+    """Yield the arguments of each call of ``gpupipe`` in a flow, with the names of variables as their values."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "gpupipe":
             yield [str(arg.value) if isinstance(arg, ast.Constant) else ast.unparse(arg) for arg in node.args]
 
 
-def test_the_commands_of_the_flow_have_these_options() -> None:
-    calls = list(calls_of_flow())
+@pytest.mark.parametrize("path", [FLOW, DAG], ids=lambda path: path.stem)
+def test_the_commands_of_a_flow_have_these_options(path: Path) -> None:
+    calls = [call[call[0] == "folder" :] for call in calls_of_flow(path)]
     assert [call[0] for call in calls] == ["check", "run", "predict"]
     for call in calls:
         check_options(call)
 
 
+def helper_of(path: Path, **names: Any) -> Callable[..., None]:
+    """Return the function ``gpupipe`` of a flow: the tests run without Prefect and Airflow."""
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if getattr(node, "name", "") == "gpupipe"]
+    namespace: dict[str, Any] = {"subprocess": subprocess, "sys": sys, **names}
+    exec(compile(tree, path, "exec"), namespace)
+    return namespace["gpupipe"]
+
+
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_command_of_the_flow_fails_with_its_exit_code(tmp_path: Path) -> None:
-    """The helper runs by itself: Prefect is not a dependency of the tests."""
-    tree = ast.parse(FLOW.read_text())
-    tree.body = [node for node in tree.body if getattr(node, "name", "") == "gpupipe"]
-    namespace: dict[str, Any] = {"subprocess": subprocess, "sys": sys}
-    exec(compile(tree, FLOW, "exec"), namespace)
     with pytest.raises(subprocess.CalledProcessError) as error:
-        namespace["gpupipe"]("check", str(tmp_path / "missing.yaml"))
+        helper_of(FLOW)("check", str(tmp_path / "missing.yaml"))
     assert error.value.returncode == errors.ConfigError.exit_code
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_task_of_airflow_repeats_signals_and_no_errors(tmp_path: Path) -> None:
+    class AirflowFailException(Exception):
+        """A failure that Airflow does not retry; it retries every other exception."""
+
+    names = {"ERRORS": errors_of(DAG), "AirflowFailException": AirflowFailException}
+    with pytest.raises(AirflowFailException):
+        helper_of(DAG, PYTHON=sys.executable, **names)(str(tmp_path), "check", "missing.yaml")
+    for ending in ("exit 143", "kill -KILL $$"):
+        write_program(tmp_path / "python", ending)
+        with pytest.raises(subprocess.CalledProcessError):
+            helper_of(DAG, PYTHON=str(tmp_path / "python"), **names)(str(tmp_path), "run", "churn.yaml")
+
+
+def write_program(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.process
+def test_the_script_is_shell_and_has_an_extra_of_gpupipe() -> None:
+    text = SCRIPT.read_text()
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    extras = re.findall(r"`(cuda\w+)`", CLOUD.read_text()) + re.findall(r"extra=\$\{1:-(\w+)\}", text)
+    assert len(extras) == 3 and set(extras) <= set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("cloud", ["AWS", "Google Cloud", "Azure"])
+def test_the_commands_of_a_cloud_are_shell_and_fit_the_script(cloud: str) -> None:
+    (section,) = [text for text in CLOUD.read_text().split("\n## ") if text.startswith(f"{cloud}\n")]
+    create, delete = (
+        re.sub(r"^\$ ", "", text, flags=re.M) for text in re.findall(r"```console\n(.*?)```", section, re.S)
+    )
+    subprocess.run(["bash", "-n"], input=create + delete, text=True, check=True)
+    assert set(re.findall(r"\$(\w+)", create + delete)) <= set(re.findall(r"^(\w+)=", create, re.M))
+    (copied,) = re.findall(r"scp .*?gpupipe\.tar\.gz (\S+)", create)
+    assert ROOT / copied == SCRIPT
+    (extra,) = re.findall(r"bash gpu_machine\.sh (\w+)", create)
+    assert extra in PROJECT["optional-dependencies"]
+
+
+@pytest.mark.process
+def test_the_script_for_a_cloud_machine_installs_the_archive_and_trains(tmp_path: Path) -> None:
+    """Run it with fake sudo, pip and gpupipe, which log their folder and arguments."""
+    log = tmp_path / "log"
+    write_program(tmp_path / "programs" / "logger", f'echo "$PWD $(basename "$0") $*" >> {log}')
+    write_program(tmp_path / "bin" / "sudo", "exit 0")
+    link = " && ".join(f"ln -s {tmp_path}/programs/logger $3/bin/{name}" for name in ("pip", "gpupipe"))
+    write_program(tmp_path / "bin" / "python3", f"mkdir -p $3/bin && {link}")
+    (prefix,) = re.findall(r"git archive --prefix (\S+/) --output gpupipe\.tar\.gz HEAD", CLOUD.read_text())
+    with tarfile.open(tmp_path / "gpupipe.tar.gz", "w:gz") as archive:
+        for name in ("pyproject.toml", "gpupipe/__init__.py", "configs/churn.yaml"):
+            archive.add(ROOT / name, prefix + name)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    subprocess.run(["bash", SCRIPT, "cuda12"], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "gpupipe" / "gpupipe" / "__init__.py").exists()
+    install, doctor, run = [shlex.split(line) for line in log.read_text().splitlines()]
+    assert install == [str(tmp_path), "pip", "install", "./gpupipe[cuda12]"]
+    assert doctor == [str(tmp_path), "gpupipe", "doctor"]
+    assert run[:4] == [str(tmp_path / "gpupipe"), "gpupipe", "run", "configs/churn.yaml"]
+    check_options(run[2:])
 
 
 def test_the_conda_environment_has_the_ranges_of_the_extra() -> None:
