@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -149,6 +149,12 @@ class TableOrigin(Settings):
         if self.sql is not None and self.uri is None:
             raise ValueError("sql: set uri to the database, as in uri: ${DATABASE_URI}")
         return self
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield the settings that are given for the origin, without the password of a URI."""
+        for name, value in super().__repr_args__():
+            if value is not None or name not in {*ORIGINS, *ORIGIN_OF}:
+                yield name, database_name(value) if name == "uri" else value
 
     @property
     def is_made_of_events(self) -> bool:

@@ -16,7 +16,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 TEXTS = {
     "laughs": (LAUGHS, "nested aliases"),
     "itself": ("a: &a [*a]\n", "nested aliases"),
-    "brackets": ("a: " + "[" * 900_000, "levels deep"),
+    "brackets": ("a: " + "[" * 900_000, "levels deep|nesting depth"),
     "blocks": ("\n".join(f"{' ' * i}a:" for i in range(100)), "levels deep"),
     "large": ("#" * 10_000_000, "characters"),
     "object": ("name: !!python/object/apply:os.system ['touch pwned']\n", "python"),

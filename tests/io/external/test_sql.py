@@ -189,6 +189,11 @@ def test_a_server_that_crashes_while_rows_are_read(postgresql: PostgresqlServer)
     postgresql.wait()
 
 
+def test_the_representation_of_a_source_has_no_password() -> None:
+    source = TableSource(sql="SELECT 1", uri="postgresql://ada:wr0ng@db.example.com/shop")
+    assert "wr0ng" not in repr(source) and "db.example.com/shop" in repr(source)
+
+
 def test_passwords_are_hidden_also_where_the_driver_quotes_the_uri(postgresql: PostgresqlServer) -> None:
     for uri in (
         postgresql.uri(password="wr0ng&secret"),
