@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gpupipe.io.formats.choice import Format
 from gpupipe.io.formats.registry import GENERATORS
-from gpupipe.io.frame_setting import FrameField, is_in_memory
+from gpupipe.io.frame_field import FrameField, is_in_memory
 from gpupipe.io.in_memory import InMemoryTable
 from gpupipe.settings import Settings
 

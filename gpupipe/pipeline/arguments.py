@@ -17,7 +17,7 @@ from gpupipe.errors import ConfigError, GpupipeError, did_you_mean
 from gpupipe.features.history.derivation import derived_ops
 from gpupipe.io.dask_table import DaskTable
 from gpupipe.io.formats.registry import format_of
-from gpupipe.io.frame_setting import in_memory_table, is_in_memory
+from gpupipe.io.frame_field import in_memory_table, is_in_memory
 from gpupipe.io.origin_settings import ORIGIN_OF, ORIGINS
 from gpupipe.io.settings import Source, TableSource
 from gpupipe.names import unmatched
