@@ -56,6 +56,8 @@ def _plugin_model(plugin: InstalledPlugin, found: Any) -> type[ModelSettings]:
 
     if not isinstance(found, type) or not issubclass(found, PluginModel):
         raise TypeError("a subclass of gpupipe.plugins.PluginModel")
+    if found.is_half_stored():
+        raise TypeError("from_arrays next to to_arrays, without which no model could be loaded")
     return found
 
 

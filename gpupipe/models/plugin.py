@@ -85,6 +85,12 @@ class PluginModel(CustomEstimator):
         """
         raise NotImplementedError
 
+    @classmethod
+    def is_half_stored(cls) -> bool:
+        """Return whether the class writes arrays that it cannot read."""
+        writes = cls.to_arrays is not PluginModel.to_arrays
+        return writes and cls.from_arrays.__func__ is PluginModel.from_arrays.__func__  # type: ignore[attr-defined]
+
     @property
     def _source(self) -> str:
         return self._plugin.title

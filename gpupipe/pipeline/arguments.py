@@ -100,7 +100,7 @@ def with_client(config: Config) -> Config:
     Raises
     ------
     ConfigError
-        If there is no client, or rows that stay on workers cannot be used as configured.
+        If no client is given or current, or rows that stay on workers cannot be used as configured.
     """
     frame = config.source.frame
     if not isinstance(frame, DaskTable):

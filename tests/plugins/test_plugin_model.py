@@ -70,6 +70,13 @@ class OneClass(SlopeModel):
         made.predict_proba = lambda X: np.ones((len(X), 1))
         return made
 
+class NoReader(PluginModel):
+    tasks = frozenset({"regression"})
+    def make_estimator(self, task, seed, n_threads):
+        return Slope(1.0)
+    def to_arrays(self, estimator):
+        return {"coef": estimator.coef}
+
 class PickledState(SlopeModel):
     def to_arrays(self, estimator):
         return {"model": np.array([estimator], dtype=object)}
@@ -77,7 +84,7 @@ class PickledState(SlopeModel):
 PLUGINS = {
     "gpupipe.models": {"slope": "pkg_m:SlopeModel", "shrunk": "pkg_m:Shrunk", "no_fit": "pkg_m:NoFit",
                        "pickled_state": "pkg_m:PickledState", "wrong_shape": "pkg_m:WrongShape",
-                       "one_class": "pkg_m:OneClass"}
+                       "one_class": "pkg_m:OneClass", "no_reader": "pkg_m:NoReader"}
 }  # fmt: skip
 
 
@@ -234,7 +241,7 @@ def test_weights_count_rows(install: Install, frame: pd.DataFrame) -> None:
     np.testing.assert_allclose(weighted.estimator.estimator.coef, repeated.estimator.estimator.coef, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["no_fit", "pickled_state", "wrong_shape", "one_class"])
+@pytest.mark.parametrize("name", ["no_fit", "no_reader", "pickled_state", "wrong_shape", "one_class"])
 def test_a_model_that_breaks_its_contract_is_named(install: Install, frame: pd.DataFrame, name: str) -> None:
     install("pkg-m", "1.0", PLUGINS, source())
     is_binary = name == "one_class"

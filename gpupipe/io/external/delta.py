@@ -65,7 +65,7 @@ def _table(deltalake: Any, source: TableSource, label: str) -> Any:
         path = str(Path(path).expanduser().absolute())
         if not Path(path, "_delta_log").is_dir():
             fix = "check the path: a Delta table is a folder with a folder _delta_log"
-            raise DataError("there is no Delta table", where=path, fix=fix)
+            raise DataError("the folder has no Delta table", where=path, fix=fix)
     wanted = "" if source.version is None else f" at version {source.version}"
     fix = "check path, version and access; access to storage is configured in the environment"
     with convert_errors(f"the Delta table cannot be opened{wanted}", label, fix):

@@ -69,7 +69,7 @@ def _table(catalogs: Any, source: TableSource, label: str) -> Any:
     with convert_errors("the Iceberg table cannot be opened", label, fix):
         table = catalogs.load_catalog(name, **properties).load_table(source.iceberg)
         if source.snapshot is not None and table.snapshot_by_id(source.snapshot) is None:
-            raise ValueError(f"there is no snapshot {source.snapshot}")
+            raise ValueError(f"the table has no snapshot {source.snapshot}")
         return table
 
 

@@ -45,7 +45,7 @@ def copy_table(table: OpenTable, with_nested: bool) -> SourceFile:
     fields = [field for field in table.schema if is_stored(field, with_nested)]
     unusable = {field.name: describe_type(field.type) for field in table.schema if field not in fields}
     if not fields:
-        raise DataError("there is no usable column", where=table.label, fix="convert columns to text or numbers")
+        raise DataError("no column has a usable type", where=table.label, fix="convert columns to text or numbers")
     schema = pa.schema([pa.field(field.name, stored_type(field)) for field in fields])
     folder = CopyFolder()
     path = folder.path / "rows.parquet"

@@ -27,7 +27,7 @@ WATT_HOUR = 3600.0  # joules
 
 @dataclass(frozen=True)
 class RowRange:
-    """Numbers of rows from which one of two ranges is the smaller one; None if there is no such number up to 5e9.
+    """Numbers of rows from which one of two ranges is the smaller one; None if it is not up to 5e9 rows.
 
     Attributes
     ----------
