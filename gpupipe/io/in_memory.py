@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
-from io import RawIOBase
 from typing import TYPE_CHECKING, Any
 
 from gpupipe.errors import ConfigError, DataError, SchemaError
+from gpupipe.io.hashing_stream import HashingStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,10 +91,10 @@ class InMemoryTable:
         """Hexadecimal SHA-256 of names, types and values, equal for equal tables."""
         import pyarrow as pa
 
-        found = hashlib.sha256()
-        with pa.ipc.new_stream(pa.PythonFile(_Hashed(found), mode="w"), self.table.schema) as stream:
+        hashing = HashingStream()
+        with pa.ipc.new_stream(pa.PythonFile(hashing, mode="w"), self.table.schema) as stream:
             stream.write_table(self.table)
-        return found.hexdigest()
+        return hashing.hash.hexdigest()
 
     def sample(self, most: int, n_places: int) -> InMemoryTable:
         """Return about `most` rows, as `n_places` evenly spaced slices."""
@@ -109,24 +108,6 @@ class InMemoryTable:
 
     def __repr__(self) -> str:
         return f"InMemoryTable({self.label!r})"
-
-
-class _Hashed(RawIOBase):
-    """Output stream that hashes the bytes written to it."""
-
-    def __init__(self, found: Any) -> None:
-        self._found, self._size = found, 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._found.update(data)
-        self._size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._size
 
 
 def count(n: int, noun: str) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from io import RawIOBase
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +13,7 @@ from gpupipe.io.external.open_table import OpenTable, convert_errors
 from gpupipe.io.external.row_predicate import select_rows
 from gpupipe.io.external.stored_columns import describe_type, is_stored, stored_column, stored_type
 from gpupipe.io.files import SourceFile
+from gpupipe.io.hashing_stream import HashingStream
 from gpupipe.io.table_copy import CopyFolder, TableCopy
 from gpupipe.names import duplicates, enumerate_names
 from gpupipe.system_errors import DISK, is_full
@@ -51,7 +49,7 @@ def copy_table(table: OpenTable, with_nested: bool) -> SourceFile:
     path = folder.path / "rows.parquet"
     try:
         with path.open("wb") as file:
-            sink = _HashedFile(file)
+            sink = HashingStream(file)
             n_rows = _write(sink, schema, _groups(_stored(table, schema), schema))
         pin = table.pin or f"sha256 {sink.hash.hexdigest()}"
         copy = TableCopy(table.label, pin, n_rows, table.settings, unusable, folder)
@@ -64,7 +62,7 @@ def copy_table(table: OpenTable, with_nested: bool) -> SourceFile:
         raise
 
 
-def _write(sink: _HashedFile, schema: pa.Schema, groups: Iterator[pa.Table]) -> int:
+def _write(sink: HashingStream, schema: pa.Schema, groups: Iterator[pa.Table]) -> int:
     """Write row groups; return the number of rows."""
     texts, n_rows = [field.name for field in schema if is_text(field.type)], 0
     with (
@@ -102,21 +100,3 @@ def _groups(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]
             waiting, n_waiting = [whole.slice(stop)], n_waiting - stop
     if n_waiting:
         yield pa.concat_tables(waiting)
-
-
-class _HashedFile(RawIOBase):
-    """File that hashes the bytes written to it."""
-
-    def __init__(self, file: Any) -> None:
-        self._file, self.hash = file, hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.hash.update(data)
-        self._file.write(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return int(self._file.tell())

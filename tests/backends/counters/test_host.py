@@ -83,7 +83,7 @@ def test_the_time_of_an_ended_child_still_counts() -> None:
     cpu, _ = tree.cpu_and_memory()
     assert cpu is not None and 0.0 <= cpu * 10.0 < 0.2  # neither negative nor counted twice
     tree.find()
-    assert list(tree._started) == [os.getpid()]
+    assert child.pid not in tree._started  # other tests may have left servers
 
 
 def test_the_busy_fraction_of_the_machine_is_without_idle_and_disk_wait_and_counts_guests_once(tmp_path: Path) -> None:

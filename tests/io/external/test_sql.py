@@ -26,6 +26,7 @@ from gpupipe.errors import ConfigError, DataError, LimitError, SchemaError
 from gpupipe.io.external.open_table import OpenTable
 from gpupipe.io.external.parquet_copy import copy_table
 from gpupipe.io.external.sql import open_query
+from gpupipe.io.hashing_stream import HashingStream
 from gpupipe.io.input_files import input_files
 from gpupipe.io.join import read_joined
 from gpupipe.io.settings import JoinedTable, Source, TableSource
@@ -246,12 +247,10 @@ def test_a_missing_library_names_its_extra(
 
 
 def test_a_full_disk_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpupipe.io.external import parquet_copy
-
     def write(file: object, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet_copy._HashedFile, "write", write)
+    monkeypatch.setattr(HashingStream, "write", write)
     with pytest.raises(LimitError) as error:
         input_files(TableSource(sql="SELECT 1 AS a", uri="duckdb://"))
     assert "TMPDIR" in error.value.fix
