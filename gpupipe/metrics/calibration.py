@@ -54,14 +54,16 @@ class Calibration:
             return 1.0 / (1.0 + xp.exp(-(self.slope * _logit(probability, xp) + self.intercept)))
 
     def _apply_to_classes(self, probability: Array, backend: Backend | None, xp: ArrayNamespace) -> Array:
+        from gpupipe_kernels.rows.column_sums import sum_columns
+
         if self.method == "temperature":
             scores = self.slope * xp.log(probability.astype("float64", copy=False).clip(EPSILON, None))
             masses = xp.exp(scores - scores.max(axis=1, keepdims=True))
-            softmax: Array = masses / masses.sum(axis=1, keepdims=True)
+            softmax: Array = masses / sum_columns(masses)
             return softmax
         columns = [each.apply(p, backend) for each, p in zip(self.classes, probability.T, strict=True)]
         found: Array = xp.stack(columns, axis=1)
-        total = found.sum(axis=1, keepdims=True)
+        total = sum_columns(found)
         shares: Array = xp.where(total > 0, found / xp.where(total > 0, total, 1.0), 1.0 / len(self.classes))
         return shares
 

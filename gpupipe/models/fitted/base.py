@@ -315,15 +315,14 @@ def class_probability(score: Array, xp: ArrayNamespace | None = None) -> Array:
     """
     import numpy as np
 
+    from gpupipe_kernels.rows.column_sums import sum_columns
+
     xp = xp or np
     if score.shape[1] == 1:
         positive = logistic(score[:, 0], xp)
         return xp.column_stack([1.0 - positive, positive])
     grown = xp.exp(score - score.max(axis=1, keepdims=True))
-    total = grown[:, 0].copy()  # not sum, which adds in another order for one row than for many
-    for column in grown.T[1:]:
-        total += column
-    shares: Array = grown / total[:, None]
+    shares: Array = grown / sum_columns(grown)
     return shares
 
 

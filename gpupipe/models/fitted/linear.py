@@ -11,6 +11,7 @@ from gpupipe.artifact.untrusted.archives import read_arrays
 from gpupipe.models.files.description import Description
 from gpupipe.models.fitted.base import FittedModel, logistic
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.tasks import Task
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from gpupipe.models.fitted.contributions.base import Explainer, Scale
     from gpupipe.typing import Array, HostArray
     from gpupipe_kernels.engines import HostEngine
-
-BLOCK_ROWS = 8_192  # a block of float64 stays in the cache
 
 
 class Coefficients(NamedTuple):
@@ -83,8 +82,10 @@ class FittedLinear(FittedModel):
         """
         import numpy as np
 
-        with np.errstate(over="ignore", invalid="ignore"):  # coefficients near the largest float overflow
-            return self._of_scores(self._scores(X))
+        from gpupipe.models.fitted.rows.linear import linear_scores
+
+        with np.errstate(over="ignore", invalid="ignore"):  # of infinite scores
+            return self._of_scores(predict_in_blocks(linear_scores(self.estimator, "numpy"), X))
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
         """Return dot products in the order of the columns."""
@@ -111,20 +112,6 @@ class FittedLinear(FittedModel):
 
         scale: Scale = "log-odds" if self.has_classes else "score"
         return LinearExplainer(self.estimator.coef, self.estimator.intercept, background(), scale, self.n_margins)
-
-    def _scores(self, X: Array) -> Array:
-        """Return the scores, float64, shape (n, outputs)."""
-        import numpy as np
-
-        coef, intercept = self.estimator
-        score = np.zeros((len(coef), len(X)))
-        for low in range(0, len(X), BLOCK_ROWS):
-            rows = X[low : low + BLOCK_ROWS].astype(np.float64)
-            for output, weights in zip(score[:, low : low + BLOCK_ROWS], coef, strict=True):
-                for column, weight in zip(rows.T, weights, strict=True):
-                    output += column * weight
-        shifted: Array = score.T + intercept
-        return shifted
 
     def importances(self) -> dict[str, float]:
         """Return the coefficients; for more than two classes, the mean of their absolute values."""

@@ -19,6 +19,20 @@ COMPILED_FROM = 1 << 24
 MIN_BLOCK_ROWS = 2_048  # fewer rows per thread take no longer on one
 
 
+def predict_in_blocks(predict: Callable[[Array], Array], X: Array, n_threads: int | None = None) -> Array:
+    """Return ``predict(X)``, with a block of the rows for each thread; None: for each thread of the machine."""
+    import numpy as np
+
+    n_threads = n_threads or machine.n_threads()
+    step = max(MIN_BLOCK_ROWS, -(-len(X) // n_threads))
+    if len(X) <= step:
+        return predict(X)
+    with ThreadPoolExecutor(n_threads) as pool:
+        blocks = pool.map(predict, [X[start : start + step] for start in range(0, len(X), step)])
+        found: Array = np.concatenate(list(blocks))
+    return found
+
+
 class BlockPredictor:
     """A prediction of rows in NumPy for small tables and compiled for large ones, with the same digits.
 
@@ -34,17 +48,9 @@ class BlockPredictor:
 
     def __call__(self, X: Array) -> Array:
         """Return the prediction of each row of `X`."""
-        import numpy as np
-
         can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
         predict = self._compiled if can_compile and len(X) * self.n_trees >= COMPILED_FROM else self._in_numpy
-        step = max(MIN_BLOCK_ROWS, -(-len(X) // machine.n_threads()))
-        if len(X) <= step:
-            return predict(X)
-        with ThreadPoolExecutor(machine.n_threads()) as pool:
-            blocks = pool.map(predict, [X[start : start + step] for start in range(0, len(X), step)])
-            found: Array = np.concatenate(list(blocks))
-        return found
+        return predict_in_blocks(predict, X)
 
     @cached_property
     def _compiled(self) -> Callable[[Array], Array]:

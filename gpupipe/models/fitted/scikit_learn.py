@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -16,9 +16,11 @@ from gpupipe.models.files.scikit_learn import OURS, check_estimator
 from gpupipe.models.files.skops import read_skops, write_skops
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
+from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.rows.estimator import RowEstimator
 from gpupipe.models.fitted.rows.forest import FORESTS, forest_means, predict_in_order
 from gpupipe.models.fitted.rows.hist_boosting import HIST_BOOSTING, boosting_scores, inverse_link
+from gpupipe.models.fitted.rows.ordered_outputs import OrderedOutputs, ordered_outputs
 from gpupipe.tasks import CLASSIFICATION
 
 if TYPE_CHECKING:
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 # Some estimators copy their input as float64; with blocks of rows, the copy roughly fits into the cache.
 BLOCK_ROWS = 131_072
-# Fewer rows are repeated and stored in columns: NumPy and BLAS add in another order for a single row than for many, and
-# the prediction of a row should not depend on the other rows.
+# Fewer rows are repeated and stored in columns: NumPy and BLAS add in another order for a single row than for many. It
+# makes differences rarer; `ordered_outputs` excludes them.
 FEW_ROWS = 8
 
 
@@ -58,44 +60,54 @@ class FittedSklearn(FittedModel):
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""
         with limit_threads(blas=1):  # narrow matrices: see gpupipe.models.linear
-            return self._predict(X)
+            if self._ordered is None:
+                return self._by_library(X)
+            return self._of_outputs(predict_in_blocks(self._ordered.outputs, X))
 
-    def _predict(self, X: Array) -> Prediction:
+    @cached_property
+    def _ordered(self) -> OrderedOutputs | None:
+        return ordered_outputs(self.estimator, "numpy")
+
+    def _by_library(self, X: Array) -> Prediction:
         import numpy as np
 
         if 0 < len(X) < FEW_ROWS:
             repeated = np.asfortranarray(X[np.arange(FEW_ROWS) % len(X)])
-            return self._predict(repeated).mapped(itemgetter(slice(len(X))))
-        name = type(self.estimator).__name__
+            return self._by_library(repeated).mapped(itemgetter(slice(len(X))))
+        name, method = type(self.estimator).__name__, "predict_proba" if self.task in CLASSIFICATION else "predict"
+        predict = (
+            partial(predict_in_order, self.estimator, method) if name in FORESTS else getattr(self.estimator, method)
+        )
+        return self._of_outputs(_blocked(predict, X, copy=name not in OURS))
 
-        def blocked(method: str) -> Array:
-            predict = partial(predict_in_order, self.estimator, method)
-            if name not in FORESTS:
-                predict = getattr(self.estimator, method)
-            return _blocked(predict, X, copy=name not in OURS)
+    def _of_outputs(self, outputs: Array) -> Prediction:
+        """Return the prediction from probabilities, values, distances from the centers, or coordinates."""
+        import numpy as np
 
         if self.task in CLASSIFICATION:
-            return self._classification(blocked("predict_proba"))
-        if self.task == "regression":
-            return Prediction(self.task, value=blocked("predict").astype(np.float64, copy=False))
-        distance = blocked("transform")
+            return self._classification(outputs)
         if self.task == "embedding":
-            return Prediction(self.task, embedding=distance)
-        label = distance.argmin(axis=1).astype(np.int32)
-        return Prediction(self.task, label=label, distance=distance.min(axis=1).astype(np.float64))
+            with np.errstate(over="ignore"):
+                return Prediction(self.task, embedding=outputs.astype(np.float32))
+        if self.task == "clustering":
+            return Prediction(self.task, label=outputs.argmin(axis=1).astype(np.int32), distance=outputs.min(axis=1))
+        return Prediction(self.task, value=outputs.reshape(-1).astype(np.float64, copy=False))
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
-        """Return a walk of the trees of forests and histogram boosting; scikit-learn's prediction of other models."""
+        """Return a walk of trees or sums in the order of the columns; scikit-learn's prediction of other models."""
         import numpy as np
 
         walk = self._tree_walk(engine)
         if walk is not None:
             return RowEstimator("compiled trees" if engine == "numba" else "trees in NumPy", walk)
+        if (ordered := ordered_outputs(self.estimator, engine)) is not None:
+            outputs = ordered.outputs
+            return RowEstimator(ordered.name, lambda X: self._of_outputs(outputs(X)))
         limits = thread_limits(blas=1)
 
         def predict(X: Array) -> Prediction:
             with limits():
-                return self._predict(np.asfortranarray(X))
+                return self._by_library(np.asfortranarray(X))
 
         return RowEstimator("scikit-learn", predict)
 
@@ -122,18 +134,14 @@ class FittedSklearn(FittedModel):
 
     def _tree_walk(self, engine: HostEngine) -> Callable[[Any], Prediction] | None:
         estimator, name = self.estimator, type(self.estimator).__name__
-        to_prediction = self._classification if self.task in CLASSIFICATION else self._regression
         if name in FORESTS:
             means = forest_means(estimator, engine)
-            return lambda X: to_prediction(means(X))
+            return lambda X: self._of_outputs(means(X))
         scores = boosting_scores(estimator, engine) if name in HIST_BOOSTING else None
         if scores is None:
             return None
         link = inverse_link(estimator)
-        return lambda X: to_prediction(link(scores(X)))
-
-    def _regression(self, value: Array) -> Prediction:
-        return Prediction(self.task, value=value.reshape(-1))
+        return lambda X: self._of_outputs(link(scores(X)))
 
     def importances(self) -> dict[str, float] | None:
         """Return coefficients, impurity decreases or total gains; None if the estimator has none.

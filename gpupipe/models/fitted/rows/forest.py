@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.models.fitted.row_blocks import predict_in_blocks
 from gpupipe.models.fitted.rows.tree_sums import tree_sums
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gpupipe_kernels.rows.trees import PackedTrees
 
 FORESTS = ("ExtraTreesClassifier", "ExtraTreesRegressor", "RandomForestClassifier", "RandomForestRegressor")
-MIN_BLOCK_ROWS = 2_048  # fewer rows per thread take no longer on one
 
 
 def predict_in_order(forest: Any, method: str, X: Array) -> Array:
@@ -24,19 +23,11 @@ def predict_in_order(forest: Any, method: str, X: Array) -> Array:
     scikit-learn's threads predict one tree each and add it when they finish, so that the last bits of a sum can differ
     from run to run.
     """
-    import numpy as np
     from joblib import effective_n_jobs
 
     in_order = copy(forest)
     in_order.n_jobs = 1
-    predict: Callable[[Array], Array] = getattr(in_order, method)
-    step = max(MIN_BLOCK_ROWS, -(-len(X) // effective_n_jobs(forest.n_jobs)))
-    if len(X) <= step:
-        return predict(X)
-    blocks = [X[start : start + step] for start in range(0, len(X), step)]
-    with ThreadPoolExecutor(len(blocks)) as pool:
-        found: Array = np.concatenate(list(pool.map(predict, blocks)))
-    return found
+    return predict_in_blocks(getattr(in_order, method), X, effective_n_jobs(forest.n_jobs))
 
 
 def forest_means(forest: Any, engine: HostEngine) -> Callable[[HostArray], HostArray]:

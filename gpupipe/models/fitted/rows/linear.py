@@ -1,4 +1,4 @@
-"""Row estimator of linear models: dot products in the order of the columns."""
+"""Scores of linear models: dot products in the order of the columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def linear_scores(coefficients: Coefficients, engine: HostEngine) -> Callable[[Array], Array]:
     """Return the function from rows, float32, shape (n, d), to scores, float64, shape (n, n_outputs).
 
-    The scores equal those of `FittedLinear`, which adds the columns one after the other to 0, and the intercept last.
+    The columns are added one after the other to 0, and the intercept last: the bits of a row are the same with both
+    engines and for any number of rows.
     """
     return _compiled_scores(coefficients) if engine == "numba" else _numpy_scores(coefficients)
 
@@ -39,13 +40,13 @@ def _compiled_scores(coefficients: Coefficients) -> Callable[[Array], Array]:
 def _numpy_scores(coefficients: Coefficients) -> Callable[[Array], Array]:
     import numpy as np
 
+    from gpupipe_kernels.rows.column_sums import sum_terms
+
     coef, intercept = coefficients
 
     def scores(X: Array) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            terms = X.astype(np.float64)[:, None, :] * coef
-            # accumulate, unlike sum, adds from left to right; + 0.0, since a sum from 0 is never -0.0
-            total: Array = np.add.accumulate(terms, axis=-1, out=terms)[..., -1] + 0.0
-            return total + intercept
+        with np.errstate(over="ignore", invalid="ignore"):  # coefficients near the largest float overflow
+            found: Array = sum_terms(np.multiply, X, coef) + intercept
+            return found
 
     return scores
