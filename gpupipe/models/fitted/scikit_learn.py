@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -59,10 +60,12 @@ class FittedSklearn(FittedModel):
 
     def predict(self, X: Array) -> Prediction:
         """Predict the rows of `X`, in blocks."""
-        with limit_threads(blas=1):  # narrow matrices: see gpupipe.models.linear
-            if self._ordered is None:
+        ordered = self._ordered
+        # Narrow matrices: see gpupipe.models.linear. Setting the limit takes 10 ms.
+        with limit_threads(blas=1) if ordered is None or ordered.uses_blas else nullcontext():
+            if ordered is None:
                 return self._by_library(X)
-            return self._of_outputs(predict_in_blocks(self._ordered.outputs, X))
+            return self._of_outputs(predict_in_blocks(ordered.outputs, X))
 
     @cached_property
     def _ordered(self) -> OrderedOutputs | None:

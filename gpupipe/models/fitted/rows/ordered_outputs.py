@@ -34,10 +34,13 @@ class OrderedOutputs:
     outputs : callable
         From rows, float32, shape (n, d), to float64, shape (n, k): probabilities of the classes, values, distances from
         the centers, or coordinates.
+    uses_blas : bool
+        Whether it calls BLAS, for what does not show in the outputs.
     """
 
     name: str
     outputs: Outputs
+    uses_blas: bool
 
 
 def ordered_outputs(estimator: Any, engine: HostEngine) -> OrderedOutputs | None:
@@ -59,7 +62,7 @@ def ordered_outputs(estimator: Any, engine: HostEngine) -> OrderedOutputs | None
             assert_all_finite(X, estimator_name=type(estimator).__name__, input_name="X")
         return outputs(X)
 
-    return OrderedOutputs(name, checked)
+    return OrderedOutputs(name, checked, type(estimator).__name__ in NEIGHBORS)
 
 
 def _pca(pca: Any, engine: HostEngine) -> tuple[str, Outputs]:
@@ -142,11 +145,11 @@ def _products(engine: HostEngine) -> str:
     return "compiled dot product" if engine == "numba" else "dot product in NumPy"
 
 
+NEIGHBORS = ("KNeighborsClassifier", "KNeighborsRegressor")
 MAKERS: dict[str, Callable[[Any, HostEngine], tuple[str, Outputs] | None]] = {
     "CalibratedClassifierCV": _linear_svc,
     "GaussianNB": _gaussian_nb,
     "KMeans": _kmeans,
-    "KNeighborsClassifier": _neighbors,
-    "KNeighborsRegressor": _neighbors,
+    **dict.fromkeys(NEIGHBORS, _neighbors),
     "PCA": _pca,
 }
