@@ -18,7 +18,7 @@ BLOCK_CELLS = 1 << 22  # distances held at once
 GROUP = 32
 # Distances that are computed pair by pair, and their names in SciPy.
 PAIRWISE = {
-    "braycurtis": "braycurtis", "canberra": "canberra", "chebyshev": "chebyshev", "hamming": "hamming",
+    "braycurtis": "cityblock", "canberra": "canberra", "chebyshev": "chebyshev", "hamming": "hamming",
     "manhattan": "cityblock", "minkowski": "minkowski",
 }  # fmt: skip
 Search = Callable[["Array"], tuple["Array", "Array"]]
@@ -73,7 +73,7 @@ def _search(neighbors: Any) -> Search | None:
     if train.dtype != np.float32 or set(parameters) - {"p"}:
         return None
     if metric in PAIRWISE:
-        by_block = _pairwise_search(train.astype(np.float64), PAIRWISE[metric], parameters, k)
+        by_block = _pairwise_search(train.astype(np.float64), metric, parameters, k)
     elif metric in ("cosine", "euclidean"):
         by_block = _product_search(train.astype(np.float64), metric == "cosine", k)
     else:
@@ -92,10 +92,12 @@ def _pairwise_search(train: Array, metric: str, parameters: dict[str, Any], k: i
     import numpy as np
     from scipy.spatial.distance import cdist
 
+    train_sizes = _sizes(train)
+
     def search(X: Array) -> tuple[Array, Array]:
-        distance = cdist(X, train, metric, **parameters)
-        if metric == "braycurtis":  # 0 / 0
-            np.nan_to_num(distance, copy=False)
+        distance = cdist(X, train, PAIRWISE[metric], **parameters)
+        if metric == "braycurtis":  # as in scikit-learn's search: relative to |x| + |a|, not to |x + a| as in SciPy
+            distance /= np.maximum(_sizes(X) + train_sizes.T, np.finfo(np.float64).tiny)
         row, index = _at_most(distance, _bound(distance, k))
         return _first(distance[row, index], row, index, len(X), k)
 
@@ -168,6 +170,16 @@ def _first(distance: Array, row: Array, index: Array, n_rows: int, k: int) -> tu
     return distance[places], index[places]
 
 
+def _sizes(rows: Array) -> Array:
+    """Return the sum of the absolute values of each row, shape (n, 1)."""
+    import numpy as np
+
+    from gpupipe_kernels.rows.column_sums import sum_columns
+
+    found: Array = sum_columns(np.abs(rows))
+    return found
+
+
 def _directions(rows: Array, side: int) -> Array:
     """Return rows of length 1, of which half the squared distance is the cosine distance.
 
@@ -175,9 +187,9 @@ def _directions(rows: Array, side: int) -> Array:
     """
     import numpy as np
 
-    from gpupipe_kernels.rows.column_sums import sum_terms
+    from gpupipe_kernels.rows.column_sums import sum_columns
 
-    lengths = np.sqrt(sum_terms(lambda x, one: x * x * one, rows, np.ones((1, rows.shape[1]))))
+    lengths = np.sqrt(sum_columns(np.square(rows)))
     is_zero = lengths == 0
     extra = np.zeros((len(rows), 2))
     extra[:, side : side + 1] = is_zero

@@ -41,7 +41,7 @@ def test_a_row_equals_the_batch(task: str, tables: dict[str, Data]) -> None:
     rng = np.random.default_rng(5)
     X = tables[task].X_test.copy(order="F")
     X[:, -1] = rng.integers(-1, CODES + 1, len(X))
-    names = "ensemble of compiled trees (8), compiled dot product (3), scikit-learn (1)"
+    names = "ensemble of compiled trees (8), compiled dot product (3), neighbors in NumPy (1)"
     assert check_rows(ensemble, X) == names
 
     trees = replace(ensemble, estimator=tuple(replace(members[i], weight=1 / 3) for i in (0, 6, 2)))

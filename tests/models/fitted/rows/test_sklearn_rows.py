@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn import ensemble
 
-from gpupipe.models import MODELS, fit
-from gpupipe.models.fitted.rows import forest as forest_rows
+from gpupipe.models.fitted import row_blocks
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
-from tests.models.fitted.rows.row_checks import ENGINES, assert_same_bits, check_rows, with_special
+from tests.models.fitted.rows.row_checks import check_rows, with_special
 
 
 def rows(rng: Any, n: int) -> Any:
@@ -72,30 +70,9 @@ def test_categories_other_than_codes_are_left_to_scikit_learn() -> None:
     assert check_rows(FittedSklearn(boosting, "regression"), X) == "scikit-learn"
 
 
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("binary", "knn"),
-        ("binary", "gaussian_nb"),
-        ("binary", "linear_svc"),
-        ("clustering", "kmeans"),
-        ("embedding", "pca"),
-    ],
-)
-def test_other_models_are_predicted_by_scikit_learn(task: str, name: str, tables: dict[str, Any]) -> None:
-    data = tables[task]
-    model = fit(MODELS.get(name)(), data.X, data.y, data.context)
-    expected = model.predict(data.X_test)
-    for engine in ENGINES:
-        estimator = model.row_estimator(engine)  # type: ignore[arg-type]
-        assert estimator.name == "scikit-learn"
-        for i, row in enumerate(np.ascontiguousarray(data.X_test[:20])):
-            assert_same_bits(estimator(row[None]), expected.mapped(itemgetter(slice(i, i + 1))))
-
-
 def test_a_forest_adds_its_trees_in_order_on_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """scikit-learn's threads would add each tree when it is done."""
-    monkeypatch.setattr(forest_rows, "MIN_BLOCK_ROWS", 10)
+    monkeypatch.setattr(row_blocks, "MIN_BLOCK_ROWS", 10)
     rng = np.random.default_rng(6)
     forest = ensemble.RandomForestRegressor(40, max_depth=4, n_jobs=4).fit(rows(rng, 300), rng.random(300))
     check_rows(FittedSklearn(forest, "regression"), rows(rng, 200))
