@@ -120,3 +120,15 @@ def test_a_row_whose_classes_are_all_impossible_gets_equal_probabilities() -> No
     never = Calibration("isotonic", x=(0.0, 1.0), y=(0.0, 0.0))
     found = Calibration("isotonic", classes=(never, never, never)).apply(np.full((1, 3), 1 / 3))
     np.testing.assert_allclose(found, 1 / 3)
+
+
+@pytest.mark.parametrize("how", ["temperature", "isotonic"])
+def test_a_row_has_the_same_bits_alone_and_among_others(how: Any) -> None:
+    """NumPy adds 8 or more numbers in another order in column-major rows, which a single row is as well."""
+    rng = np.random.default_rng(4)
+    scores = np.asfortranarray(rng.normal(size=(300, 12)))
+    probability = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    calibration = fit_calibration(probability, rng.integers(0, 12, 300).astype(np.float64), how)
+    found = calibration.apply(np.asfortranarray(probability))
+    for i in range(100):
+        np.testing.assert_array_equal(calibration.apply(probability[i : i + 1]), found[i : i + 1])

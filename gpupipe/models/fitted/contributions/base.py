@@ -41,7 +41,10 @@ class Contributions:
     @property
     def margins(self) -> HostArray:
         """The explained margins, float64, shape (n, n_margins)."""
-        margins: HostArray = self.base + self.values.sum(axis=2)
+        import numpy as np
+
+        # In one memory layout: in that of column-major rows, NumPy adds in another order for one row than for several.
+        margins: HostArray = self.base + np.ascontiguousarray(self.values).sum(axis=2)
         return margins
 
 

@@ -88,13 +88,27 @@ def models(with_trees: bool) -> Iterator[tuple[str, FittedModel, Any]]:
 def differences(model: FittedModel, X: Any) -> list[str]:
     """Return the batches whose rows differ from those of the whole table, by batches and by row estimators."""
     expected = model.predict(X)
-    ways = {"batch": model.predict, **{e: model.row_estimator(e) for e in ("numpy", "numba")}}  # type: ignore[arg-type]
+    ways = {"batch": model.predict, "row estimator": model.row_estimator("numpy")}  # compiled ones: see the other tests
     found = []
     for way, predict in ways.items():
         for size, (start, order) in product(SIZES, LAYOUTS):
             rows = np.array(X[start : start + size], order=order)
             if not is_same(predict(rows), expected.mapped(itemgetter(slice(start, start + size)))):
                 found.append(f"{way}: {size} rows from {start}, order {order}")
+    return found
+
+
+def explanation_differences(model: FittedModel, X: Any) -> list[str]:
+    """Return the batches whose contributions or margins differ from those of five rows."""
+    if model.task in ("clustering", "embedding"):
+        return []
+    explainer = model.explainer(lambda: np.ascontiguousarray(X[::400]))
+    expected, found = explainer.contributions(X[:5]), []
+    for start, stop in ((0, 1), (1, 2), (1, 4)):
+        part = explainer.contributions(np.asfortranarray(X[start:stop]))
+        for name in ("values", "margins"):
+            if getattr(part, name).tobytes() != getattr(expected, name)[start:stop].tobytes():
+                found.append(f"{name} of an explanation: rows {start} to {stop}")
     return found
 
 
@@ -107,7 +121,7 @@ def sweep(with_trees: bool = True) -> dict[str, Any]:
     """Return the kernels of BLAS, the models, and the differences of each."""
     from threadpoolctl import threadpool_info
 
-    found = {title: differences(model, X) for title, model, X in models(with_trees)}
+    found = {title: differences(model, X) + explanation_differences(model, X) for title, model, X in models(with_trees)}
     kernels = sorted({str(library["architecture"]) for library in threadpool_info() if "architecture" in library})
     return {"kernels": kernels, "models": list(found), "differences": {k: v for k, v in found.items() if v}}
 
