@@ -19,7 +19,8 @@ class KNN(ModelSettings):
     """K nearest neighbors: a classifier or a regressor, by the task.
 
     Runs scikit-learn's ``KNeighborsClassifier`` or ``KNeighborsRegressor`` on the CPU and cuML's on the GPU, which
-    compares every pair of rows. It reads the dense view. The exported model contains all training rows: consider its
+    compares every pair of rows. If the CPU compares every pair too, then of equally near rows the first in the training
+    table count. It reads the dense view. The exported model contains all training rows: consider its
     size, and the privacy of the data. There are no class weights and no sample weights, as in scikit-learn. All
     defaults are scikit-learn's.
     """

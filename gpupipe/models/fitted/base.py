@@ -88,7 +88,7 @@ class FittedModel(ABC):
         """Predict the rows of `X`, float32, shape (n, d)."""
 
     def row_estimator(self, engine: HostEngine) -> RowEstimator:
-        """Return the fastest estimator of single rows whose predictions equal those of `predict` to the last bit.
+        """Return the fastest estimator of single rows whose predictions are those of `predict`; see `RowEstimator`.
 
         Parameters
         ----------

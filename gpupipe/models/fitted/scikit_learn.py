@@ -67,6 +67,9 @@ class FittedSklearn(FittedModel):
                 return self._by_library(X)
             return self._of_outputs(predict_in_blocks(ordered.outputs, X))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_ordered"}  # functions have no pickle
+
     @cached_property
     def _ordered(self) -> OrderedOutputs | None:
         return ordered_outputs(self.estimator, "numpy")

@@ -319,7 +319,7 @@ def load_model(
         Interpreter of the feature program of a trusted model on the CPU. None: NumPy, as in training. ``"numba"``: a
         compiled interpreter for services that predict often; it compiles during the first prediction. The two agree
         within the tolerances listed by ``gpupipe kernels``. The digits of a prediction depend on this choice only, not
-        on the number of rows or on earlier predictions.
+        on earlier predictions, nor on the number of rows except for networks, custom estimators and plug-ins.
 
     Returns
     -------

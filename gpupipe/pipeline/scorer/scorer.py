@@ -52,7 +52,8 @@ class Scorer:
 
     A row is a dict of raw values: str, int, float, bool, None, datetime, date, or a NumPy or pandas scalar. It must
     have each column of `inputs`; None and NaN are missing values, and other keys are ignored. Results equal those of
-    `gpupipe.Model` bit for bit. Threads may share a scorer; a pickle has the files of the model.
+    `gpupipe.Model` bit for bit, except for networks, custom estimators and plug-ins, whose last digits depend on the
+    number of rows. Threads may share a scorer; a pickle has the files of the model.
 
     Attributes
     ----------
@@ -302,7 +303,7 @@ class Scorer:
         Returns
         -------
         Explanation
-            Its values equal those of `gpupipe.Model.explain` bit for bit, except for networks.
+            Its values equal those of `gpupipe.Model.explain` bit for bit, with the exceptions of predictions.
 
         Raises
         ------

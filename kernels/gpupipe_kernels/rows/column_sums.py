@@ -26,13 +26,21 @@ def sum_terms(term: Callable[..., Any], X: Any, *parameters: Any) -> Any:
         Rows in any memory layout.
     *parameters : array of float64, shape (k, d)
 
+    Raises
+    ------
+    ValueError
+        If parameters have another number of columns than the rows.
+
     Examples
     --------
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> sum_terms(np.multiply, X, np.array([[10.0, 1.0], [0.0, -1.0]])).tolist()
     [[12.0, -2.0], [34.0, -4.0]]
     """
-    n_rows, (n_sums, n_columns) = len(X), parameters[0].shape
+    (n_rows, n_columns), n_sums = X.shape, len(parameters[0])
+    if any(each.shape != (n_sums, n_columns) for each in parameters):
+        shapes = ", ".join(str(each.shape) for each in parameters)
+        raise ValueError(f"expected parameters of {n_columns} columns; got arrays of shape {shapes}")
     if n_rows <= FEW_ROWS and n_rows * n_sums * n_columns <= FEW_TERMS:
         terms = term(X.astype(np.float64)[:, None, :], *parameters)
         # accumulate, unlike sum, adds from left to right; + 0.0, since a sum from 0 is never -0.0

@@ -17,7 +17,8 @@ LIBRARIES = {"onnxruntime": "ONNX Runtime", "torch": "PyTorch", "xgboost": "XGBo
 class RowEstimator:
     """A function that predicts one row, or a few hundred, without the overhead of large batches. It is thread-safe.
 
-    Its predictions equal those of `FittedModel.predict` to the last bit.
+    Its predictions equal those of `FittedModel.predict` to the last bit, except for networks, estimators of users and
+    plug-ins, whose libraries may add in another order.
 
     Attributes
     ----------

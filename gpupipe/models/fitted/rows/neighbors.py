@@ -70,7 +70,7 @@ def _search(neighbors: Any) -> Search | None:
         return lambda X: neighbors.kneighbors(np.ascontiguousarray(X))
     metric, parameters = neighbors.effective_metric_, neighbors.effective_metric_params_
     train, k = np.asarray(neighbors._fit_X), neighbors.n_neighbors
-    if train.dtype != np.float32 or set(parameters) - {"p"}:
+    if train.dtype != np.float32 or not np.isfinite(train).all() or set(parameters) - {"p"}:
         return None
     if metric in PAIRWISE:
         by_block = _pairwise_search(train.astype(np.float64), metric, parameters, k)
@@ -183,7 +183,7 @@ def _sizes(rows: Array) -> Array:
 def _directions(rows: Array, side: int) -> Array:
     """Return rows of length 1, of which half the squared distance is the cosine distance.
 
-    A row of zeros, whose cosine distance from every row is 1, gets a direction of its own, one for each side.
+    A row of zeros, whose cosine distance from every row is 1, gets a separate direction for each side.
     """
     import numpy as np
 

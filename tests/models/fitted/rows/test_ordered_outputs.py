@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpupipe.models import MODELS, fit
 from gpupipe.models.fitted.rows import neighbors
 from gpupipe.models.fitted.rows.ordered_outputs import ordered_outputs
 from gpupipe.models.fitted.scikit_learn import FittedSklearn
+from gpupipe_kernels.rows.column_sums import sum_terms
 from tests.models.fitted.rows.row_checks import check_rows
 
 RNG = np.random.default_rng(8)
@@ -128,6 +130,17 @@ def test_rows_that_scikit_learn_refuses_are_refused_with_its_message(value: floa
     for predict in (model.predict, model.row_estimator("numpy")):
         with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
             predict(rows)
+
+
+def test_a_model_that_has_predicted_is_pickled() -> None:
+    model = FittedSklearn(PCA(2).fit(X), "embedding")
+    expected = model.predict(QUERIES).output
+    assert pickle.loads(pickle.dumps(model)).predict(QUERIES).output.tobytes() == expected.tobytes()
+
+
+def test_parameters_of_another_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected parameters of 20 columns"):
+        sum_terms(np.multiply, X, np.ones((3, 1)))
 
 
 def test_estimators_of_other_kinds_are_left_to_scikit_learn() -> None:
