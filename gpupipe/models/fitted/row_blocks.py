@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from gpupipe.backends import machine
@@ -48,7 +49,7 @@ class BlockPredictor:
 
     def __call__(self, X: Array) -> Array:
         """Return the prediction of each row of `X`."""
-        can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+        can_compile = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and find_spec("numba") is not None
         predict = self._compiled if can_compile and len(X) * self.n_trees >= COMPILED_FROM else self._in_numpy
         return predict_in_blocks(predict, X)
 

@@ -57,7 +57,8 @@ def neighbor_means(neighbors: Any) -> Callable[[Array], Array] | None:
         shares, rows = np.zeros((len(X), n_classes)), np.arange(len(X))
         for codes, own in zip(targets[index].T, weights.T, strict=True):
             shares[rows, codes] += own
-        return shares / sum_columns(shares)
+        shares /= sum_columns(shares)
+        return shares
 
     return means
 

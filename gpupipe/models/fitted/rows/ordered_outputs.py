@@ -48,7 +48,8 @@ def ordered_outputs(estimator: Any, engine: HostEngine) -> OrderedOutputs | None
 
     Rows with NaN or infinity are refused with scikit-learn's message.
     """
-    made = MAKERS.get(type(estimator).__name__, lambda estimator, engine: None)(estimator, engine)
+    make = MAKERS.get(type(estimator).__name__)
+    made = make and make(estimator, engine)
     if made is None:
         return None
     name, outputs = made
@@ -84,7 +85,12 @@ def _kmeans(kmeans: Any, engine: HostEngine) -> tuple[str, Outputs]:
     from gpupipe_kernels.rows.column_sums import sum_terms
 
     centers = np.asarray(kmeans.cluster_centers_, np.float64)
-    return "sums in NumPy", lambda X: np.sqrt(sum_terms(_squared_difference, X, centers))
+
+    def distances(X: Array) -> Array:
+        found: Array = np.sqrt(sum_terms(_squared_difference, X, centers))
+        return found
+
+    return "sums in NumPy", distances
 
 
 def _gaussian_nb(bayes: Any, engine: HostEngine) -> tuple[str, Outputs]:

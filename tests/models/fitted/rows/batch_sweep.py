@@ -88,11 +88,14 @@ def models(with_trees: bool) -> Iterator[tuple[str, FittedModel, Any]]:
 def differences(model: FittedModel, X: Any) -> list[str]:
     """Return the batches whose rows differ from those of the whole table, by batches and by row estimators."""
     expected = model.predict(X)
-    ways = {"batch": model.predict, "row estimator": model.row_estimator("numpy")}  # compiled ones: see the other tests
+    ways: dict[str, Any] = {
+        "batch": model.predict,
+        "row estimator": model.row_estimator("numpy"),
+    }  # compiled ones: see the other tests
     found = []
     for way, predict in ways.items():
         for size, (start, order) in product(SIZES, LAYOUTS):
-            rows = np.array(X[start : start + size], order=order)
+            rows = (np.asfortranarray if order == "F" else np.ascontiguousarray)(X[start : start + size])
             if not is_same(predict(rows), expected.mapped(itemgetter(slice(start, start + size)))):
                 found.append(f"{way}: {size} rows from {start}, order {order}")
     return found

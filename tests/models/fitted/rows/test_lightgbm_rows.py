@@ -165,7 +165,12 @@ def test_large_tables_are_predicted_by_compiled_blocks(monkeypatch: pytest.Monke
     rows = np.asfortranarray(np.tile(data.X_test, (40, 1)))
     expected = model.predict(rows).output
     monkeypatch.setattr("gpupipe.models.fitted.row_blocks.COMPILED_FROM", 1)
+    with monkeypatch.context() as without_numba:
+        without_numba.setattr("gpupipe.models.fitted.row_blocks.find_spec", lambda name: None)
+        np.testing.assert_array_equal(model.predict(rows).output, expected)
+        assert "_compiled" not in vars(model.estimator.outputs)
     np.testing.assert_array_equal(model.predict(rows).output, expected)
+    assert "_compiled" in vars(model.estimator.outputs)
     np.testing.assert_array_equal(expected[: len(data.X_test)], model.row_estimator("numba")(data.X_test).output)
 
 
