@@ -6,6 +6,6 @@
 ``row_loops``     the compiled loops
 ``trees``         tree ensembles packed for a walk; ``trees_numpy`` and ``trees_numba`` walk them
 ``links``         transforms of sums to predictions, with ``libm``'s exp
-``dot``           compiled dot products
+``column_sums``   sums over columns in one order, in NumPy; ``dot``: compiled dot products
 ``warm_up``       compilation ahead of the first use
 """
