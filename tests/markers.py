@@ -92,6 +92,7 @@ SLOW = (
     "tests/io/formats/test_jsonl.py::test_a_column_of_mixed_types_is_refused",
     "tests/kernels/test_catalog.py::test_a_kernel_gives_the_same_twice_and_leaves_its_inputs_alone",
     "tests/kernels/test_text.py::test_vectors_are_those_of_scikit_learn",
+    "tests/models/fitted/rows/test_batch_sizes.py",
     "tests/models/fitted/test_neural.py::test_a_class_without_training_rows_gets_probability_zero",
     "tests/models/fitted/test_neural.py::test_a_table_without_numbers_or_without_categories_is_predicted_too",
     "tests/models/test_training.py::test_a_model_that_was_saved_and_loaded_predicts_the_same_bits",
