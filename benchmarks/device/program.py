@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 from benchmarks.device.twenty_columns import bytes_per_row, table, twenty_columns
@@ -25,6 +26,11 @@ def copy_bandwidth(n_bytes: int) -> float:
 
     source, target = (cuda.device_array(n_bytes, np.uint8) for _ in range(2))
     return 2 * n_bytes / seconds_of(lambda: target.copy_to_device(source))
+
+
+def copy_of_memory(memory_bytes: int) -> float:
+    """Return `copy_bandwidth` for an amount that a device with this memory surely has."""
+    return copy_bandwidth(min(COPY_BYTES, memory_bytes // 4))
 
 
 def run_program(program: Program, n_rows: int, order: str, specialised: bool = False) -> dict[str, Any]:
@@ -55,6 +61,21 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
     n_bytes = n_rows * bytes_per_row(program)
     return {"order": order, "kernel": kernel, "rows": n_rows, "columns": program.n_columns, "bytes": n_bytes,
             "first_seconds": first_seconds, "seconds": seconds, "bytes_per_second": n_bytes / seconds}  # fmt: skip
+
+
+def launch_each(n_rows: int) -> None:
+    """Launch the interpreter and the kernel compiled for `twenty_columns` once in each order, for a profiler."""
+    import numpy as np
+    from numba import cuda
+
+    from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
+
+    program = twenty_columns()
+    blocks, ready = _on_device(table(min(n_rows, 1_000_000)), n_rows), DeviceProgram(program)
+    for order, specialised in product(ORDERS.values(), (False, True)):
+        out = cuda.device_array((n_rows, program.n_columns), np.float32, order=order)
+        run(ready, blocks, out, specialised=specialised)
+        cuda.synchronize()
 
 
 def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +58,6 @@ def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
             "models": [{model: params}],
         }
     )
-
-
-def compared(data_dir: Path) -> Iterator[tuple[str, Config]]:
-    """Yield title and configuration of each model that test_models.py compares with the CPU's."""
-    for model, task in LEARNERS:
-        yield f"telco, {model}, {task}", on_telco(telco_file(data_dir), model, task)
-    for model in LARGER:
-        yield f"adult, {model}", on_adult(data_dir, model)
 
 
 def telco_file(data_dir: Path) -> Path:

@@ -31,7 +31,6 @@ import gpupipe.backends.gpu.backend
 from benchmarks.device import comparisons
 from benchmarks.device import keyed as device_keyed
 from benchmarks.device import program as device_program
-from benchmarks.device import steps as device_steps
 from benchmarks.device.steps import STEPS
 from benchmarks.device.suite import networks
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
@@ -243,9 +242,9 @@ def main(steps: Sequence[str]) -> None:
     """Run steps of `benchmarks.device` on little data, and print what they save last."""
     install()
     device_program.BATCHES = device_program.CALLS = device_keyed.CALLS = 1
-    device_program.COPY_BYTES, comparisons.GENERATED_ROWS, device_steps.KERNEL_ROWS = 1 << 10, 3_000, 300
+    device_program.COPY_BYTES, comparisons.GENERATED_ROWS = 1 << 10, 3_000
     sys.modules["cudf"], sys.modules["cupy"] = _FrameNamespace(), _Cupy()  # type: ignore[assignment]
-    options = argparse.Namespace(rows=300, events=300, skip_tests="online_retail")
+    options = argparse.Namespace(rows=300, events=300)
     for name in steps:
         saved: list[Any] = []
         try:
