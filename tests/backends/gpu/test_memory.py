@@ -17,11 +17,7 @@ from gpupipe.backends.base import DeviceOptions
 from gpupipe.backends.gpu.memory import CupyMemory, RmmMemory, set_up
 from gpupipe.errors import DeviceError
 from gpupipe.units import GIB
-
-TOTAL, POOL = 80 * GIB, 0xBEEF
-# As CUDA numbers them
-THRESHOLD, RESERVED, USED, HIGH = 4, 5, 7, 8
-ATTRIBUTES = {"ReleaseThreshold": 4, "ReservedMemCurrent": 5, "UsedMemCurrent": 7, "UsedMemHigh": 8}
+from tests.backends.driver_pool import TOTAL, DriverPool
 
 
 class Resource:
@@ -51,30 +47,23 @@ class StatisticsResourceAdaptor(Resource): ...
 class LimitingResourceAdaptor(Resource): ...
 
 
-class Machine:
-    """A device of 80 GiB: its default pool, RMM's current resource and the settings of XGBoost."""
+class Machine(DriverPool):
+    """A device with its default pool, RMM's current resource and statistics, and the settings of XGBoost."""
 
     def __init__(self) -> None:
-        self.attributes = dict.fromkeys(ATTRIBUTES.values(), 0)
+        super().__init__()
         self.resource: Resource = CudaMemoryResource()
         self.statistics: list[tuple[int, int]] = []  # of the open stages of RMM: bytes in use, and their peak
-        self.allocator: Any = None
-        self.has_pools = 1
         self.xgboost: dict[str, Any] = {"verbosity": 1, "use_rmm": False, "use_cuda_async_pool": False}
         self.has_rmm_in_xgboost = False
 
-    def allocate(self, size: int) -> Memory:
-        self.attributes[USED] += size
-        self.attributes[RESERVED] = max(self.attributes[RESERVED], self.attributes[USED])
-        self.attributes[HIGH] = max(self.attributes[HIGH], self.attributes[USED])
+    def take(self, size: int) -> None:
+        super().take(size)
         self.statistics[-1:] = [(used + size, max(peak, used + size)) for used, peak in self.statistics[-1:]]
-        return Memory(self, size)
 
-    def free(self, size: int) -> None:
-        self.attributes[USED] -= size  # with a release threshold, the pool keeps what it has reserved
+    def give_back(self, size: int) -> None:
+        super().give_back(size)
         self.statistics[-1:] = [(used - size, peak) for used, peak in self.statistics[-1:]]
-        if not self.attributes[THRESHOLD]:
-            self.attributes[RESERVED] = self.attributes[USED]
 
     def push_statistics(self) -> Any:
         before = [SimpleNamespace(current_bytes=used) for used, _ in self.statistics[-1:]]
@@ -97,16 +86,6 @@ class Machine:
             resource = resource.upstream_mr
 
 
-class Memory:
-    """Bytes of the pool, freed with the object, as CuPy's are."""
-
-    def __init__(self, machine: Machine, size: int) -> None:
-        self.machine, self.size = machine, size
-
-    def __del__(self) -> None:
-        self.machine.free(self.size)
-
-
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Return the device whose libraries are imported."""
@@ -122,12 +101,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
             return self.handle
 
         def allocate(self, nbytes: int, stream: Any = None) -> int:
-            here.attributes[USED] += nbytes
-            here.attributes[RESERVED] = max(here.attributes[RESERVED], here.attributes[USED])
+            here.take(nbytes)
             return 1
 
         def deallocate(self, ptr: int, nbytes: int, stream: Any = None) -> None:
-            here.free(nbytes)
+            here.give_back(nbytes)
 
     resources = [
         CudaMemoryResource, ManagedMemoryResource, CudaAsyncMemoryResource, PoolMemoryResource,
@@ -162,27 +140,13 @@ def without_rapids(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def install(monkeypatch: pytest.MonkeyPatch, here: Machine, more: dict[str, Any]) -> None:
     """Replace CuPy, XGBoost and `more` modules: name to their names, None if an import fails."""
-    runtime = SimpleNamespace(
-        getDevice=lambda: 0,
-        deviceGetAttribute=lambda attribute, device: here.has_pools,
-        cudaDevAttrMemoryPoolsSupported=115,
-        deviceGetDefaultMemPool=lambda device: POOL,
-        memGetInfo=lambda: (TOTAL - here.attributes[RESERVED], TOTAL),
-        memPoolGetAttribute=lambda pool, attr: here.attributes[attr] if pool == POOL else None,
-        memPoolSetAttribute=lambda pool, attr, value: here.attributes.__setitem__(attr, value),
-        **{f"cudaMemPoolAttr{name}": number for name, number in ATTRIBUTES.items()},
-    )
-    cuda = SimpleNamespace(
-        runtime=runtime,
-        set_allocator=lambda allocator: setattr(here, "allocator", allocator),
-        malloc_async=here.allocate,
-    )
     xgboost = {
         "build_info": lambda: {"USE_CUDA": True, "USE_RMM": here.has_rmm_in_xgboost},
         "get_config": lambda: here.xgboost,
         "set_config": lambda **named: here.xgboost.update(named),
     }
-    modules = {"cupy": {"cuda": cuda}, "cupy.cuda": vars(cuda), "xgboost": xgboost, **more}
+    cupy = here.cupy()
+    modules = {"cupy": vars(cupy), "cupy.cuda": vars(cupy.cuda), "xgboost": xgboost, **more}
     for name, names in modules.items():
         module: Any = None
         if names is not None:
@@ -195,14 +159,14 @@ def install(monkeypatch: pytest.MonkeyPatch, here: Machine, more: dict[str, Any]
 def test_rmm_allocates_from_the_default_pool_which_keeps_its_memory(machine: Machine) -> None:
     assert isinstance(set_up(DeviceOptions()), RmmMemory)
     assert machine.chain() == ["StatisticsResourceAdaptor", "CudaAsyncViewMemoryResource"]
-    assert machine.attributes[THRESHOLD] == 2**64 - 1
+    assert machine.threshold == 2**64 - 1
 
 
 def test_a_limit_and_an_initial_size_apply_to_the_default_pool(machine: Machine) -> None:
     memory = set_up(DeviceOptions(limit=8 * GIB, initial_pool=2 * GIB))
     assert machine.chain() == ["StatisticsResourceAdaptor", "LimitingResourceAdaptor", "CudaAsyncViewMemoryResource"]
     assert machine.resource.upstream_mr.arguments == (8 * GIB,)
-    assert (machine.attributes[RESERVED], machine.attributes[USED]) == (2 * GIB, 0)
+    assert (machine.reserved, machine.used) == (2 * GIB, 0)
     assert memory.share_with_xgboost()  # the pool is found below the limit
 
 
@@ -255,17 +219,17 @@ def test_the_allocator_of_a_dask_cuda_worker_is_kept(machine: Machine) -> None:
     machine.resource = CudaAsyncMemoryResource()
     memory = set_up(DeviceOptions())
     assert machine.chain() == ["StatisticsResourceAdaptor", "CudaAsyncMemoryResource"]
-    assert machine.attributes[THRESHOLD] == 0
+    assert machine.threshold == 0
     assert not memory.share_with_xgboost()
 
 
 def test_without_rmm_cupy_allocates_from_the_default_pool_which_keeps_its_memory(without_rapids: Machine) -> None:
     memory = set_up(DeviceOptions(initial_pool=2 * GIB))
     assert isinstance(memory, CupyMemory)
-    assert without_rapids.attributes[THRESHOLD] == 2**64 - 1
-    assert (without_rapids.attributes[RESERVED], without_rapids.attributes[USED]) == (2 * GIB, 0)
+    assert without_rapids.threshold == 2**64 - 1
+    assert (without_rapids.reserved, without_rapids.used) == (2 * GIB, 0)
     held = without_rapids.allocator(GIB)
-    assert without_rapids.attributes[USED] == GIB
+    assert without_rapids.used == GIB
     assert memory.free_bytes() == TOTAL - GIB
     del held
     assert memory.free_bytes() == TOTAL
@@ -324,7 +288,7 @@ def test_settings_that_need_rapids_are_refused_by_name(without_rapids: Machine, 
 
 
 def test_a_gpu_without_pools_is_refused(without_rapids: Machine) -> None:
-    without_rapids.has_pools = 0
+    without_rapids.is_supported = 0
     with pytest.raises(DeviceError, match="the driver has no memory pools for this GPU"):
         set_up(DeviceOptions())
 
