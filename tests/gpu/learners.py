@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpupipe.backends.gpu.estimators import NO_TWIN
+import pytest
+
+from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.models import MODELS
 
@@ -30,6 +32,15 @@ TASKS = [(name, task) for name, model in MODELS.items() for task in sorted(model
 LARGER = ("logistic_regression", "random_forest", "xgboost")  # on adult, too
 REFUSED = [(name, task) for name, task in TASKS if MODELS.get(name)().estimator_name(task) in NO_TWIN]
 LEARNERS = [*(one for one in TASKS if one not in REFUSED), *((name, "multioutput") for name in JOINT)]
+
+
+def marks(model: str, task: str) -> tuple[Any, ...]:
+    """Return the marker of a model that cuML trains."""
+    name = MODELS.get(model)().estimator_name("regression" if task == "multioutput" else task)
+    return (pytest.mark.rapids,) if name in ESTIMATORS and ESTIMATORS[name].library == "cuml" else ()
+
+
+MARKED_LEARNERS = [pytest.param(*one, marks=marks(*one)) for one in LEARNERS]
 
 
 def of_task(path: Path, model: str, task: str, **split: Any) -> Config:

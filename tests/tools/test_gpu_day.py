@@ -38,7 +38,7 @@ def write_wheel(folder: Path, name: str, version: str, *requires: str) -> Path:
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
     """A package index: name to versions with their requirements, the newest last."""
-    found = {
+    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {
         "pydantic": [("2.13.0", ("core==2.49.0",)), ("2.14.4", ("core==2.50.5", "numpy>=2", "email; extra == 'e'"))],
         "core": [("2.49.0", ()), ("2.50.4", ()), ("2.50.5", ()), ("2.51.0", ())],
         "lonely": [("1.0", ("absent>=1",))],
@@ -145,7 +145,7 @@ def test_a_visit_runs_its_steps_even_if_nothing_has_arrived(
         started.append((command, settings["env"]))
         return SimpleNamespace(returncode=1, stdout="", stderr="")
 
-    monkeypatch.setattr(visit.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(visit, "toolkit_environment", lambda site: {"CUDA_HOME": "/cuda"})
     site, out = tmp_path / "site", tmp_path / "out"
     code = visit.main([name, "--out", str(out), "--freight", str(tmp_path / "none"), "--site", str(site)])

@@ -32,7 +32,7 @@ TABLES = (
     "diamonds/diamonds.csv",
 )  # fmt: skip
 RECORDED_STEPS = ("churn", "networks")
-# What each folder adds to the modules that must be importable; cuDF needs CUDA's libraries, which are not available here.
+# Modules that must be importable with each folder; not cuDF, which needs CUDA's libraries.
 IMPORTS = {"1": "gpupipe.config, skops.io, benchmarks.device.steps, gpupipe_kernels.catalog", "2": "xgboost"}
 
 

@@ -59,7 +59,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_counters_are_read_at_the_clocks_that_the_gpu_has(tools: Path) -> None:
     tool(tools, "ncu", f"json.dump(arguments, open({str(tools / 'arguments')!r}, 'w'))\nprint({chr(10).join(SAID)!r})")
-    document = profilers.count(bool)
+    document = profilers.count(lambda found: None)
     arguments = json.loads((tools / "arguments").read_text())
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     assert "launch_each(20000000)" in arguments[-1]
@@ -69,7 +69,7 @@ def test_counters_are_read_at_the_clocks_that_the_gpu_has(tools: Path) -> None:
 
 def test_counters_that_cannot_be_read_are_a_failure_with_the_tools_words(tools: Path) -> None:
     tool(tools, "ncu", "print('==ERROR== no permission'); sys.exit(1)")
-    document = profilers.count(bool)
+    document = profilers.count(lambda found: None)
     assert document["failed"] == ["ncu ended with exit code 1"]
     assert "no permission" in document["output"]
 
