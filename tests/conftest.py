@@ -135,8 +135,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("gpu") is None:
         return
     obstacle = device_report().gpu_obstacle
-    if not obstacle and item.get_closest_marker("rapids") is not None:
-        obstacle = probe.missing_packages_reason(probe.missing_packages(probe.RAPIDS))
+    if not obstacle and (marker := item.get_closest_marker("rapids")) is not None:
+        obstacle = probe.missing_packages_reason(probe.missing_packages(marker.args or probe.RAPIDS))
     if obstacle:
         end = pytest.fail if item.config.getoption("--require-gpu") else pytest.skip
         end(f"needs a GPU: {obstacle}")

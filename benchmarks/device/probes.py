@@ -28,7 +28,7 @@ def run_probes(save: Save) -> dict[str, Any]:
         try:
             answer = document["probes"][name] = probe()
         except Exception as error:  # from any library
-            answer = f"{type(error).__name__}: {str(error).strip()[:600]}"
+            answer = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
             document["failed"].append(f"{name}: {answer}")
         document["lines"].append(f"{name}: {answer} ({time.monotonic() - start:.1f} s)")
         save(document)

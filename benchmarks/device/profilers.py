@@ -120,7 +120,8 @@ def run_kernels() -> None:
     failed = []
     for name, kernel in kernels().items():
         outcome = compare(kernel, on_device(kernel), SANITIZED_SEED, SANITIZED_ROWS)
-        print(name, outcome.failure or "ok", flush=True)
-        failed += [f"{name}: {outcome.failure}"] if outcome.failure else []
+        failure = " ".join(outcome.failure.split())
+        print(name, failure or "ok", flush=True)
+        failed += [f"{name}: {failure}"] if failure else []
     if failed:
         raise SystemExit("; ".join(failed))

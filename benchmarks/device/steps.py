@@ -176,7 +176,7 @@ TESTS = ("pytest", "xdist")
 RAPIDS = ("cudf", "rmm")
 # In order of value per second.
 STEPS: dict[str, DeviceStep] = {
-    "environment": DeviceStep("Machine and doctor's findings", environment, 25),
+    "environment": DeviceStep("Machine and doctor's findings", environment, 30),
     "probes": DeviceStep("First checks", _part("probes", "run_probes"), 40),
     "program": DeviceStep("20 columns in one launch, relative to a copy", program, 50),
     "kernels": DeviceStep("Tests of kernels and mini-batches", _part("suite", "run_kernel_tests"), 75, TESTS),
@@ -193,7 +193,7 @@ STEPS: dict[str, DeviceStep] = {
         "Reading, features and XGBoost from end to end", end_to_end, 110, ("xgboost", "pyarrow", *RAPIDS)
     ),
     "keyed": DeviceStep("Keyed features compared with cuDF's", keyed, 30, ("cudf", "cupy")),
-    "rapids": DeviceStep("Tests that need RAPIDS", _part("suite", "run_rapids_tests"), 60, (*TESTS, *RAPIDS)),
+    "reading": DeviceStep("Tests that need cuDF", _part("suite", "run_reading_tests"), 60, (*TESTS, *RAPIDS)),
     "models": DeviceStep(
         "Models, GPU compared with CPU", _part("comparisons", "compare_models"), 150, ("xgboost", "cuml", *RAPIDS)
     ),

@@ -11,6 +11,7 @@ from benchmarks.device.processes import ROOT, stream_python
 SUITE = ROOT / "tests" / "gpu"
 PROCESSES = 8  # processes share one GPU; most of a test's time is imports and host work
 KERNEL_TESTS = (SUITE / "test_kernels.py", SUITE / "test_batches.py")
+CUDF_TESTS = tuple(SUITE / f"test_{name}.py" for name in ("reading", "frames", "stream", "tensors"))
 CLUSTER_TESTS = SUITE / "test_cluster.py"
 OUTCOMES = ("PASSED", "FAILED", "ERROR", "SKIPPED", "XFAIL", "XPASS")
 OUTPUT_CHARACTERS = 100_000
@@ -37,9 +38,9 @@ def run_tests(save: Save) -> dict[str, Any]:
     return run_pytest(["-m", "gpu and not rapids", "-k", f"not ({' or '.join(networks())})", *others, str(SUITE)], save)
 
 
-def run_rapids_tests(save: Save) -> dict[str, Any]:
-    """Return the outcome of the tests that need RAPIDS: reading by cuDF, and models of cuML if it is installed."""
-    return run_pytest(["-m", "rapids", f"--ignore={CLUSTER_TESTS}", str(SUITE)], save)
+def run_reading_tests(save: Save) -> dict[str, Any]:
+    """Return the outcome of the tests that need cuDF."""
+    return run_pytest(["-m", "rapids", *map(str, CUDF_TESTS)], save)
 
 
 def run_pytest(arguments: Sequence[str], save: Save, n_processes: int = PROCESSES) -> dict[str, Any]:
@@ -53,7 +54,8 @@ def run_pytest(arguments: Sequence[str], save: Save, n_processes: int = PROCESSE
 
     code, errors = stream_python(
         "-m", "pytest", "--require-gpu", "-v", "-n", str(n_processes),
-        *(["--dist", "worksteal"] if n_processes else []), "-p", "no:cacheprovider", "--durations=15", *arguments,
+        *(["--dist", "worksteal"] if n_processes else []), "-p", "no:cacheprovider", "--durations=15",
+        "--continue-on-collection-errors", *arguments,
         on_line=on_line,
     )  # fmt: skip
     return {**_document(lines), "failed": [lines[-1] if lines else errors] if code else []}

@@ -26,7 +26,7 @@ from gpupipe.table.blocks import Table
 from tests.gpu.tables import assert_same_table
 from tests.table.differences import table_difference
 
-pytestmark = pytest.mark.rapids
+pytestmark = pytest.mark.rapids("cudf", "rmm")
 PLAIN = ("adult", "telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
 
 

@@ -86,7 +86,7 @@ def test_a_tensor_on_the_device_is_an_array_of_cupy() -> None:
     assert tensor.tolist() == [0, 1, -1, 3, 4, 5]
 
 
-@pytest.mark.rapids
+@pytest.mark.rapids("cudf", "rmm")
 def test_a_series_of_cudf_is_handed_over_unless_it_has_nulls() -> None:
     import cudf
 

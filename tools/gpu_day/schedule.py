@@ -41,7 +41,7 @@ VISITS = {
     "1": Visit(("1",), ("environment", "probes", "program", "kernels", "counters", "batches", "sanitizer")),
     "2": Visit(("1", "2"), ("churn", "tests", "networks", "features")),
     "3a": Visit(("1", "2", "3a"), ()),
-    "3b": Visit(("3b",), ("end_to_end", "keyed", "rapids")),
+    "3b": Visit(("3b",), ("end_to_end", "keyed", "reading")),
 }
 
 

@@ -193,7 +193,7 @@ FIGURES: dict[str, Callable[[Figures], Rows]] = {
     "features": _features,
     "end_to_end": _end_to_end,
     "keyed": _keyed,
-    "rapids": _tests("tests with RAPIDS"),
+    "reading": _tests("tests with cuDF"),
 }
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def test_networks_are_known_by_name() -> None:
 
 
 def test_the_files_of_the_steps_exist() -> None:
-    assert all(path.is_file() for path in (*suite.KERNEL_TESTS, suite.CLUSTER_TESTS))
+    assert all(path.is_file() for path in (*suite.KERNEL_TESTS, *suite.CUDF_TESTS, suite.CLUSTER_TESTS))
 
 
 def test_a_run_that_is_cut_off_has_counts_and_the_failures_so_far() -> None:
