@@ -91,7 +91,7 @@ def test_the_peak_of_each_stage_comes_from_the_pool(run: dict[str, dict[str, Any
     assert DeviceArray.pool is not None and DeviceArray.pool.threshold == 2**64 - 1
 
 
-def test_a_file_is_read_on_the_host_and_the_stage_says_why(tmp_path: Path) -> None:
+def test_a_file_is_read_on_the_host_with_the_reason(tmp_path: Path) -> None:
     config = of_file(tmp_path / "churn.csv", [BOOSTING, LINEAR], fallback="allow")
     run_pipeline(config, tmp_path / "run")
     found = stages(tmp_path / "run")
