@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.device.processes import ROOT
+from benchmarks.device.results import attempt
 from gpupipe.config import Config, ModelEntry, load_config
 
 GENERATED_ROWS = 100_000
@@ -43,15 +43,6 @@ def compare_models(save: Save) -> dict[str, Any]:
             _compare_model(title, config, document)
         save(document)
     return document
-
-
-@contextmanager
-def attempt(title: str, document: dict[str, Any]) -> Iterator[None]:
-    """Record an error as a failure of the step, so that the other comparisons still run."""
-    try:
-        yield
-    except Exception as error:  # from any library
-        document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def without_tables() -> list[str]:

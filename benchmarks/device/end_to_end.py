@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.device import processes
-from benchmarks.device.comparisons import METRIC_TOLERANCE, attempt
+from benchmarks.device.comparisons import METRIC_TOLERANCE
 from benchmarks.device.parity import compute_metrics, metric_gap
 from benchmarks.device.recorded_metrics import recorded
+from benchmarks.device.results import attempt
 from benchmarks.device.workload import generated_source, read_source, write_config, write_data
 from gpupipe.backends import device_report
 from gpupipe.children import python_command

@@ -8,10 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.device.comparisons import attempt
 from benchmarks.device.parity import compute_metrics, metric_gap, run_on
 from benchmarks.device.processes import ROOT
 from benchmarks.device.recorded_metrics import recorded
+from benchmarks.device.results import attempt
 from gpupipe.config import Config, load_config
 
 Save = Callable[[Mapping[str, Any]], None]

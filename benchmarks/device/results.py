@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,6 +131,15 @@ def load(path: Path) -> dict[str, StepResult]:
         raise DataError(
             f"not a results file of this benchmark: {error}", where=str(path), fix="choose another --out"
         ) from None
+
+
+@contextmanager
+def attempt(title: str, document: Mapping[str, Any]) -> Iterator[None]:
+    """Record an error in the list `failed` of a step's document, so that what follows still runs."""
+    try:
+        yield
+    except Exception as error:  # from any library
+        document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def replace(path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from shutil import which
 from typing import Any
 
 from benchmarks.device.processes import ROOT, run_python
-from benchmarks.device.results import replace
+from benchmarks.device.results import attempt, replace
 from gpupipe.pipeline.jsonfile import dumps
 
 CLOCKS = ("--query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm", "--format=csv,noheader")
@@ -96,12 +96,13 @@ def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     made: list[dict[str, Any]] = []
     n_rows = min(options.rows, memory * 3 // 4 // bytes_per_row(twenty))
     lines = [f"copy: {copied / 1e9:,.0f} GB/s, read and written"]
-    document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": lines}
+    document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": lines, "failed": []}
     save(document)
     for order, specialised in product(ORDERS, (False, True)):
-        figures = run_program(twenty, n_rows, order, specialised)
-        made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
-        document["lines"].append(program_line(made[-1]))
+        with attempt(f"{order}, {'compiled' if specialised else 'interpreter'}", document):
+            figures = run_program(twenty, n_rows, order, specialised)
+            made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
+            lines.append(program_line(made[-1]))
         save(document)
     return document
 
