@@ -46,7 +46,7 @@ features:
   - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
   - encode: [{", ".join(CATEGORIES)}]
 models:
-  - xgboost: {{{{n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
+  - xgboost: {{{{defaults: library, n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
 evaluate: {{{{metrics: [roc_auc]}}}}
 report: {{{{enabled: false}}}}
 """

@@ -76,10 +76,16 @@ def test_a_requirement_that_nothing_satisfies_is_refused(wanted: str, message: s
         wheels.download([wanted], tmp_path / "new", MACHINE)
 
 
+@pytest.mark.usefixtures("index")
+def test_a_requirement_that_no_visit_uses_is_ignored_by_name(tmp_path: Path) -> None:
+    (wheel,) = wheels.download(["lonely", "!absent"], tmp_path / "new", MACHINE)
+    assert wheel.name == "lonely"
+
+
 def test_the_lists_of_packages_are_readable() -> None:
     freight, machine = wheels.read_requirements(HERE / "freight.txt"), pack.read_machine(HERE / "machine.txt")
     assert list(freight) == list(pack.FOLDERS)
-    names = {Requirement(line).name for lines in freight.values() for line in lines}
+    names = {Requirement(line).name for lines in freight.values() for line in lines if not line.startswith("!")}
     assert {"pydantic", "pydantic-core", "xgboost"} <= names
     assert names & machine.keys() == {"pandas"}  # cuDF needs an older one
     assert str(machine["numpy"]) == "numpy==2.5.2"

@@ -31,6 +31,7 @@ TABLES = (
     "telco-churn/Telco-Customer-Churn.csv", "adult-income/adult.data", "adult-income/adult.test",
     "diamonds/diamonds.csv",
 )  # fmt: skip
+IMPLIED = ("torch==2.11.0", "nvidia-nccl-cu13", "cuda-toolkit==13.*", "cuda-pathfinder", "python-dateutil")
 RECORDED_STEPS = ("churn", "networks")
 # Modules that must be importable with each folder; not cuDF, which needs CUDA's libraries.
 IMPORTS = {"1": "gpupipe.config, skops.io, benchmarks.device.steps, gpupipe_kernels.catalog", "2": "xgboost"}
@@ -59,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_machine(path: Path) -> dict[str, Requirement]:
-    """Return canonical name to requirement for the packages of the machine, PyTorch's NCCL included."""
-    lines = [*wheels.read_requirements(path)[""], "torch==2.11.0", "nvidia-nccl-cu13"]
+    """Return canonical name to requirement for the packages of the machine, with those of PyTorch."""
+    lines = [*wheels.read_requirements(path)[""], *IMPLIED]
     return {canonicalize_name(one.name): one for one in map(Requirement, lines)}
 
 

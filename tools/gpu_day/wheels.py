@@ -109,6 +109,7 @@ def download(requirements: Sequence[str], folder: Path, machine: Mapping[str, Re
     """Download one wheel for each requirement, without its dependencies, in versions that fit each other.
 
     Where a wheel requires another version of a requirement (pydantic pins its core), that version replaces the newest.
+    ``!name`` is not downloaded, whatever requires it.
 
     Raises
     ------
@@ -116,11 +117,14 @@ def download(requirements: Sequence[str], folder: Path, machine: Mapping[str, Re
         If a package is missing, or no versions fit.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _pip("download", *_target(), "--dest", str(folder), *requirements)
+    ignored = {canonicalize_name(line[1:]) for line in requirements if line.startswith("!")}
+    wanted = [line for line in requirements if not line.startswith("!")]
+    _pip("download", *_target(), "--dest", str(folder), *wanted)
     wheels = [Wheel.of(path) for path in sorted(folder.glob("*.whl"))]
-    for _ in requirements:
+    for _ in wanted:
         named = {wheel.name: wheel for wheel in wheels}
-        if not (unmet := conflicts(wheels, machine)):
+        unmet = {name: one for name, one in conflicts(wheels, machine).items() if name not in ignored}
+        if not unmet:
             return wheels
         if missing := unmet.keys() - named.keys():
             raise SystemExit(f"neither carried nor on the machine: {', '.join(str(unmet[name]) for name in missing)}")
