@@ -34,7 +34,7 @@ REFUSED = [(name, task) for name, task in TASKS if MODELS.get(name)().estimator_
 LEARNERS = [*(one for one in TASKS if one not in REFUSED), *((name, "multioutput") for name in JOINT)]
 
 
-def marks(model: str, task: str) -> tuple[Any, ...]:
+def marks(model: str, task: Any) -> tuple[Any, ...]:
     """Return the marker of a model that cuML trains."""
     name = MODELS.get(model)().estimator_name("regression" if task == "multioutput" else task)
     return (pytest.mark.rapids,) if name in ESTIMATORS and ESTIMATORS[name].library == "cuml" else ()

@@ -17,6 +17,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -219,7 +220,7 @@ def install(without_rapids: bool = os.environ.get("REHEARSE_WITHOUT_RAPIDS") == 
     """Replace the GPU backend with the test double, and the hand-over to PyTorch with one on the host."""
     backends: Any = gpupipe.backends
     backends.probe_gpu = lambda: GPU
-    backends.missing_packages = lambda: ()
+    backends.missing_packages = lambda: tuple(set(probe.GPU_PACKAGES).intersection(RAPIDS if without_rapids else ()))
     if without_rapids:
         DeviceArray.pool = DriverPool()
         cupy: Any = _Cupy(DeviceArray.pool.cupy().cuda)
@@ -242,9 +243,8 @@ def install(without_rapids: bool = os.environ.get("REHEARSE_WITHOUT_RAPIDS") == 
 
 def _install_torch() -> None:
     """Train networks on the host, with the memory of the test double's arrays."""
-    from gpupipe.models.neural import fit
-    from gpupipe.models.neural.fitted import pytorch
-
+    fit: Any = import_module("gpupipe.models.neural.fit")
+    pytorch: Any = import_module("gpupipe.models.neural.fitted.pytorch")
     double: Any = DeviceArray
     double.__dlpack__ = lambda self, **named: self._ary.__dlpack__(**named)
     double.__dlpack_device__ = lambda self: self._ary.__dlpack_device__()
