@@ -30,8 +30,9 @@ import xgboost
 
 import gpupipe.backends
 import gpupipe.backends.gpu.backend
-from benchmarks.device import comparisons
+from benchmarks.device import comparisons, end_to_end
 from benchmarks.device import keyed as device_keyed
+from benchmarks.device import networks as device_networks
 from benchmarks.device import program as device_program
 from benchmarks.device.steps import STEPS
 from benchmarks.device.suite import networks
@@ -279,7 +280,8 @@ def main(steps: Sequence[str]) -> None:
     """Run steps of `benchmarks.device` on little data, and print what they save last."""
     install()
     device_program.BATCHES = device_program.CALLS = device_keyed.CALLS = 1
-    device_program.COPY_BYTES, comparisons.GENERATED_ROWS = 1 << 10, 3_000
+    device_program.COPY_BYTES, comparisons.GENERATED_ROWS, end_to_end.COMPARED_ROWS = 1 << 10, 3_000, 3_000
+    device_networks.COMPARED_ROWS = device_networks.TIMED_ROWS = 3_000
     if sys.modules.get("cudf", "absent") == "absent":
         sys.modules["cudf"], sys.modules["cupy"] = _FrameNamespace(), _Cupy()  # type: ignore[assignment]
     options = argparse.Namespace(rows=300, events=300)

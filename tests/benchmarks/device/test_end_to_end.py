@@ -44,7 +44,8 @@ def test_our_configuration_reads_these_columns(tmp_path: Path) -> None:
     source = workload.read_source(tmp_path / "data")
     config = load_config(workload.write_config(tmp_path, source))
     assert config.source.path == f"{tmp_path}/data/*.parquet"
-    assert [entry.name for entry in config.models] == ["xgboost"]
+    (model,) = config.models
+    assert (model.name, model.params.defaults) == ("xgboost", "library")  # as the hand-written scripts
 
 
 def run(tmp_path: Path, *implementations: end_to_end.Implementation, n_rows: int = 10, save: Any = bool) -> Any:
