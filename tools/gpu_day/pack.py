@@ -141,6 +141,8 @@ def _import_errors(out: Path, python: Path, work: Path) -> Iterator[str]:
     site, names = work / "unpacked", [IMPORTS[folder] for folder in ("1", "2") if (out / folder).is_dir()]
     shutil.rmtree(site, ignore_errors=True)
     print(*unpack(out, site), sep="\n", flush=True)
+    if not names:
+        return
     done = subprocess.run(
         [str(python), "-P", "-c", f"import {', '.join(names)}"], cwd=ROOT, env=environment_of(site),
         capture_output=True, text=True, check=False,
