@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from benchmarks.device.processes import ROOT, stream_python
 
 SUITE = ROOT / "tests" / "gpu"
-PROCESSES = 8  # processes share one GPU; most of a test's time is imports and host work
+PROCESSES = min(8, os.cpu_count() or 1)  # they share one GPU; most of a test's time is imports and host work
 KERNEL_TESTS = (SUITE / "test_kernels.py", SUITE / "test_batches.py")
 CUDF_TESTS = tuple(SUITE / f"test_{name}.py" for name in ("reading", "frames", "stream", "tensors"))
 CLUSTER_TESTS = SUITE / "test_cluster.py"
