@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-gpu check format test test-fast test-gpu coverage docs docs-fast bench dist lock
 BIN ?= .venv/bin/
+CUDA ?= cuda13
 
 help:    ## print this list
 	@sed -n 's/^\([a-z-]*\): *## /  make \1\t/p' Makefile | expand -t 18
@@ -11,9 +12,9 @@ setup:   ## create .venv with gpupipe (editable) and all tools
 	python3 -m venv .venv
 	$(BIN)pip install -e '.[dev]'
 
-setup-gpu: ## create .venv for the tests on a machine with an NVIDIA GPU and a driver for CUDA 13
+setup-gpu: ## create .venv for the tests on a machine with an NVIDIA GPU and a driver for CUDA 13; CUDA=cuda13-lite: without RAPIDS
 	python3 -m venv .venv
-	$(BIN)pip install -e '.[cuda13,cluster,torch]' hypothesis pytest pytest-xdist
+	$(BIN)pip install -e '.[$(CUDA),cluster,torch]' hypothesis pytest pytest-xdist
 
 check:   ## check style, prose, types and layers, without changes
 	$(BIN)python -m tools.prose
@@ -32,8 +33,8 @@ test:    ## run all tests; GPUPIPE_DATA=<folder> adds those on public tables
 test-fast: ## run the tests for every edit: two cases of each, no child processes, about a minute
 	$(BIN)pytest --fast -n auto --dist worksteal
 
-test-gpu: ## run the GPU tests; fails on a machine without a GPU
-	$(BIN)pytest -m gpu --require-gpu -n 6 --dist worksteal tests/gpu
+test-gpu: ## run the GPU tests; fails on a machine without a GPU; CUDA=cuda13-lite: those that need no RAPIDS
+	$(BIN)pytest -m "gpu$(if $(findstring lite,$(CUDA)), and not rapids)" --require-gpu -n 6 --dist worksteal tests/gpu
 
 coverage: ## run all tests with branch coverage; writes build/coverage/index.html
 	$(BIN)pytest -n auto --dist worksteal --cov --cov-report=html --cov-report=term:skip-covered

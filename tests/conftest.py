@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from gpupipe.backends import device_report
+from gpupipe.backends import device_report, probe
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
 
@@ -134,6 +134,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU, saying why, where it cannot be had; fail it where one is required."""
     if item.get_closest_marker("gpu") is None:
         return
-    if obstacle := device_report().gpu_obstacle:
+    obstacle = device_report().gpu_obstacle
+    if not obstacle and (marker := item.get_closest_marker("rapids")) is not None:
+        obstacle = probe.missing_packages_reason(probe.missing_packages(marker.args or probe.RAPIDS))
+    if obstacle:
         end = pytest.fail if item.config.getoption("--require-gpu") else pytest.skip
         end(f"needs a GPU: {obstacle}")

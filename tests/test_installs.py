@@ -27,6 +27,8 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # on 3.15, PyYAML and NumPy have no 
 # What resolves together also resolves one by one, so these cover every extra. PyTorch's wheels on PyPI are built for
 # CUDA 13 and exclude cuda12.
 TOGETHER = (("dev",), ("cuda12",), ("cuda13", "torch"))
+LITE = ("cuda12-lite", "cuda13-lite")  # lines of cuda12 and cuda13
+LARGE = ("cudf", "cuml", "nvidia-cublas", "nvidia-cufft", "nvidia-cusolver", "nvidia-cusparse")
 XGBOOST = {"xgboost", "xgboost-cpu", "xgboost-cu12", "xgboost-cu13"}
 UNREACHABLE = ("error sending request", "Failed to fetch", "dns error", "client error (Connect)")
 
@@ -69,7 +71,17 @@ def within(extra: str) -> set[str]:
 
 
 def test_every_extra_is_resolved() -> None:
-    assert set().union(*(within(extra) for extras in TOGETHER for extra in extras)) == set(EXTRAS)
+    assert set().union(*(within(extra) for extras in TOGETHER for extra in extras)) == set(EXTRAS) - set(LITE)
+    assert all(set(EXTRAS[extra]) <= set(EXTRAS[extra.removesuffix("-lite")]) for extra in LITE)
+
+
+@pytest.mark.parametrize("extra", LITE)
+def test_the_small_extras_have_cupy_numba_and_xgboost_alone(extra: str) -> None:
+    found = resolve((extra,), "3.12")
+    major = extra.removeprefix("cuda").removesuffix("-lite")
+    assert {f"cupy-cuda{major}x", "numba-cuda", f"nvidia-nccl-cu{major}"} <= set(found)
+    assert [name for name in found if name.startswith(LARGE)] == []
+    assert len(XGBOOST & set(found)) == 1
 
 
 @pytest.mark.parametrize("python", PYTHONS)

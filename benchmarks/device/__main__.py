@@ -1,18 +1,14 @@
 """Measurements of gpupipe on a GPU machine: ``python -m benchmarks.device --out DIR``.
 
-The steps run in order of value per second: a description of the machine and the doctor's findings; the copy bandwidth,
-and one launch for 20 columns as a share of it; every kernel compared with its reference; reading, features and XGBoost
-from end to end, compared with a hand-written script and the host; features and models compared with the CPU's; keyed
-features compared with cuDF's; mini-batches; the tests that need a GPU, those of networks, those of a cluster; host
-scripts under cudf.pandas and cuml.accel. Each step has its own process and time limit (``--list``). DIR contains
-results.json and results.md, updated after each step, including steps that timed out. The exit code is 4 without a GPU,
-and 1 if a step failed or timed out.
+The steps run in order of value per second; ``--list`` prints them. Each has its own process and time limit. DIR
+contains results.json and results.md, updated after each step; log.txt, the output of all steps; and, while a step runs,
+STEP.json: what it has measured so far, which remains if this process is killed. The exit code is 4 without a GPU, and 1
+if a step failed or timed out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -21,12 +17,10 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.device import processes
-from benchmarks.device.results import MARKS, Status, StepResult, StepResults, summary
+from benchmarks.device.results import MARKS, StepResult, StepResults, partial_path, result_of, summary
 from benchmarks.device.steps import STEPS, DeviceStep
-from gpupipe.backends import device_report
 from gpupipe.children import python_command
 from gpupipe.errors import ConfigError, DeviceError, GpupipeError, did_you_mean
 from gpupipe.report.text import last_lines
@@ -46,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         names = chosen(options.steps)
-        _require_gpu()
+        if not options.unchecked:
+            _require_gpu()
         results = StepResults(options.out, list(STEPS))
     except GpupipeError as error:
         print(f"{error.title}: {error}", file=sys.stderr)
@@ -64,7 +59,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--events", type=int, default=EVENTS, help="events of the keyed features (default: %(default)s)"
     )
-    parser.add_argument("--skip-tests", default="", metavar="WORDS", help="skip tests that match WORDS (pytest -k)")
+    parser.add_argument("--unchecked", action="store_true", help="start the steps even if no usable GPU is found")
     return parser.parse_args(arguments)
 
 
@@ -85,6 +80,8 @@ def chosen(steps: str | None) -> list[str]:
 
 
 def _require_gpu() -> None:
+    from gpupipe.backends import device_report
+
     gpu = device_report().gpu
     if not gpu.usable:
         raise DeviceError(
@@ -101,6 +98,7 @@ def run(
         print(f"{name}: {steps[name].title} ...", flush=True)
         ended.append(_run(name, steps[name], options, deadline - time.monotonic()))
         results.add(ended[-1])
+        partial_path(options.out, name).unlink(missing_ok=True)
         _show(ended[-1])
     print(", ".join(f"{n} {status}" for status, n in summary(ended).items()) + f": {options.out / 'results.md'}")
     return 0 if all(result.status in ("done", "skipped") for result in ended) else 1
@@ -119,42 +117,25 @@ def _run(name: str, step: DeviceStep, options: argparse.Namespace, seconds_left:
         return StepResult(name, step.title, "skipped", reason=obstacle)
     if seconds_left < LEAST_SECONDS:
         return StepResult(name, step.title, "skipped", reason="the time limit --seconds was reached")
-    with tempfile.TemporaryDirectory(prefix="gpupipe-bench-") as folder:
-        out = Path(folder) / "step.json"
-        start = time.monotonic()
-        command = ["--rows", str(options.rows), "--events", str(options.events), "--json", str(out)]
-        command += ["--skip-tests", options.skip_tests]
-        code, said = process([name, *command], min(step.seconds, seconds_left), folder)
-        seconds = time.monotonic() - start
-        document = json.loads(out.read_text(encoding="utf8")) if out.exists() else {}
-    return _result(name, step, code, said, seconds, document)
+    partial, start = partial_path(options.out, name), time.monotonic()
+    partial.unlink(missing_ok=True)  # of an earlier call
+    command = [name, "--rows", str(options.rows), "--events", str(options.events), "--json", str(partial.resolve())]
+    code, said = process(command, min(step.seconds, seconds_left), options.out / "log.txt")
+    return result_of(name, step.title, partial, code, said, round(time.monotonic() - start, 1))
 
 
-def _result(
-    name: str, step: DeviceStep, code: int | None, said: str, seconds: float, document: dict[str, Any]
-) -> StepResult:
-    lines, failed, has_ended = document.pop("lines", []), document.pop("failed", []), document.pop("ended", False)
-    status: Status = "failed" if failed else "done"
-    reason = "; ".join(failed)
-    if code is None:
-        status, reason = "timed out", f"timed out after {seconds:.0f} s"
-    elif not has_ended:
-        status, reason = "broken", f"exit code {code}: {said}"
-    return StepResult(name, step.title, status, round(seconds, 1), reason, lines, document)
+def process(arguments: Sequence[str], seconds: float, log: Path) -> tuple[int | None, str]:
+    """Run `benchmarks.device.steps`; return its exit code, None if it timed out, and the end of its output.
 
-
-def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int | None, str]:
-    """Run `benchmarks.device.steps`; return its exit code, None if it timed out, and the end of its stderr.
-
-    It runs in its own process group, so that its children can be killed with it. Its temporary files are in `folder`,
-    because a killed process does not remove them.
+    Its output is appended to `log`. It runs in its own process group, so that its children can be killed with it. Its
+    temporary files are in a folder that is removed here, because a killed process does not remove them.
     """
     command = python_command("-m", "benchmarks.device.steps", *arguments)
-    environment = {**processes.environment(), "TMPDIR": folder}
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
-        started = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
-        )
+    with tempfile.TemporaryDirectory(prefix="gpupipe-bench-") as folder, log.open("a+", errors="replace") as said:
+        print(f"== {arguments[0]}", file=said, flush=True)
+        begin = said.seek(0, os.SEEK_END)
+        environment = {**processes.environment(), "TMPDIR": folder}
+        started = subprocess.Popen(command, env=environment, stdout=said, stderr=said, start_new_session=True)
         code: int | None
         try:
             code = started.wait(seconds)
@@ -164,7 +145,7 @@ def process(arguments: Sequence[str], seconds: float, folder: str) -> tuple[int 
             if started.poll() is None:
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
-        said.seek(0)
+        said.seek(begin)
         return code, last_lines(said.read())
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.device.processes import ROOT
+from benchmarks.device.results import attempt
 from gpupipe.config import Config, ModelEntry, load_config
 
 GENERATED_ROWS = 100_000
@@ -21,38 +20,29 @@ MODELS = ("logistic_regression", "random_forest", "xgboost", "knn", "gaussian_nb
 Save = Callable[[Mapping[str, Any]], None]
 
 
-def compare_features(options: argparse.Namespace, save: Save) -> dict[str, Any]:
+def compare_features(save: Save) -> dict[str, Any]:
     """Return op to the largest difference between the matrices of both devices.
 
     The CPU's matrices are not computed in advance: they take seconds and 60 MiB.
     """
     document: dict[str, Any] = {"lines": [], "failed": without_tables(), "ops": {}}
-    for name, config in [*_public(), ("churn", _generated())]:
-        with _noted(name, document):
+    for name, config in [("churn", _generated()), *_public()]:
+        with attempt(name, document):
             _compare_features(name, config, document)
         save(document)
     return document
 
 
-def compare_models(options: argparse.Namespace, save: Save) -> dict[str, Any]:
+def compare_models(save: Save) -> dict[str, Any]:
     """Return the metrics of models on both devices; the CPU's are those computed in advance, if available."""
     from benchmarks.device.recorded_metrics import version_differences
 
     document: dict[str, Any] = {"lines": version_differences(), "failed": without_tables(), "models": {}}
     for title, config in model_configurations():
-        with _noted(title, document):
+        with attempt(title, document):
             _compare_model(title, config, document)
         save(document)
     return document
-
-
-@contextmanager
-def _noted(title: str, document: dict[str, Any]) -> Iterator[None]:
-    """Record an error as a failure of the step, so that the other comparisons still run."""
-    try:
-        yield
-    except Exception as error:  # from any library
-        document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def without_tables() -> list[str]:

@@ -1,9 +1,9 @@
 """Computation of the CPU's metrics for the model comparisons in advance, in a file to take to the GPU machine.
 
-``python -m benchmarks.device.cpu_metrics --out FILE``, run from the checkout with ``GPUPIPE_DATA`` set, trains on the
-CPU every model that a step or a test compares with its GPU version. If the environment variable ``GPUPIPE_CPU_METRICS``
-names that file, `benchmarks.device.parity.metrics_of` reads the CPU's metrics from it, and the time on the GPU machine
-is spent on GPU work only. Existing entries of FILE are kept, so an interrupted call can be repeated.
+``python -m benchmarks.device.cpu_metrics --out FILE``, run from the checkout, trains on the CPU every model that a step
+compares with its GPU version. If the environment variable ``GPUPIPE_CPU_METRICS`` names that file, the steps read the
+CPU's metrics from it, and the time on the GPU machine is spent on GPU work only. Existing entries of FILE are kept, so
+an interrupted call can be repeated.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.device.comparisons import model_configurations
+from benchmarks.device import comparisons, end_to_end, networks
 from benchmarks.device.parity import compute_metrics
 from benchmarks.device.recorded_metrics import key_of, load, sources
 from benchmarks.device.results import replace
@@ -25,8 +24,6 @@ from gpupipe.config import Config
 from gpupipe.errors import ConfigError, GpupipeError
 from gpupipe.pipeline.jsonfile import dumps
 from gpupipe.pipeline.libraries import libraries
-
-LEARNERS = "tests.gpu.learners"  # configurations of the tests
 
 
 def record(path: Path, configurations: Iterator[tuple[str, Config]]) -> int:
@@ -56,10 +53,12 @@ def record(path: Path, configurations: Iterator[tuple[str, Config]]) -> int:
     return len({*keys} & {*found})
 
 
-def configurations() -> Iterator[tuple[str, Config]]:
-    """Yield title and configuration of each model that a step or a test compares on both devices."""
-    yield from model_configurations()
-    yield from import_module(LEARNERS).compared(Path(os.environ["GPUPIPE_DATA"]).resolve())
+# What each step compares on both devices.
+CONFIGURATIONS: dict[str, Callable[[], Iterator[tuple[str, Config]]]] = {
+    "churn": end_to_end.compared_configurations,
+    "networks": networks.compared_configurations,
+    "models": comparisons.model_configurations,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,11 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m benchmarks.device.cpu_metrics", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True)
+    parser.add_argument("--steps", nargs="+", choices=list(CONFIGURATIONS), default=list(CONFIGURATIONS),
+                        help="(default: all)")  # fmt: skip
     options = parser.parse_args(arguments)
     try:
-        if not os.environ.get("GPUPIPE_DATA"):
-            raise ConfigError("GPUPIPE_DATA is not set", fix="set it to the folder of the public tables")
-        n = record(options.out, configurations())
+        if "models" in options.steps and not os.environ.get("GPUPIPE_DATA"):
+            raise ConfigError("GPUPIPE_DATA is not set", fix="set it to the folder of the public tables, for models")
+        n = record(options.out, (one for step in options.steps for one in CONFIGURATIONS[step]()))
     except GpupipeError as error:
         print(f"{error.title}: {error}", file=sys.stderr)
         return error.exit_code

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.device import processes
-from benchmarks.device.workload import write_config, write_data
+from benchmarks.device.comparisons import METRIC_TOLERANCE
+from benchmarks.device.parity import compute_metrics, metric_gap
+from benchmarks.device.recorded_metrics import recorded
+from benchmarks.device.results import attempt
+from benchmarks.device.workload import generated_source, read_source, write_config, write_data
 from gpupipe.backends import device_report
 from gpupipe.children import python_command
+from gpupipe.config import Config, load_config
 from gpupipe.report.text import last_lines
 
 GPUPIPE, BY_HAND, OURS_ON_CPU, POLARS = "gpupipe, GPU", "by hand, GPU", "gpupipe, CPU", "polars + XGBoost, CPU"
-PANDAS, CUDF_PANDAS = "pandas + XGBoost", "the same under cudf.pandas"
-SCIKIT_LEARN, CUML_ACCEL = "pandas + scikit-learn", "the same under cuml.accel"
 SPEED_UP, SHARE_OF_BY_HAND = 5.0, 0.8  # targets: over the fastest on the host, of the hand-written script's time
 SLOW_SECONDS = 180  # time limit of one implementation
+COMPARED_ROWS = 1_000_000  # of the metrics that the CPU computes in advance
 AUC_GAP = 0.005  # tolerance, since splits and folds are drawn differently
 PEERS = Path(__file__).parents[1] / "peers"
 
@@ -40,7 +45,8 @@ class Implementation:
     ----------
     name : str
     arguments : tuple of str
-        Arguments of Python; `{data}` and `{config}` stand for the folder of files and gpupipe's configuration.
+        Arguments of Python; `{data}`, `{config}` and `{rows}` stand for the folder of files, gpupipe's configuration
+        and the number of rows.
     repeat : int
         Number of repetitions in one process.
     packages : tuple of str
@@ -73,24 +79,64 @@ END_TO_END = (
     Implementation(POLARS, _script("churn_polars"), repeat=1, packages=("polars",)),
     Implementation(OURS_ON_CPU, _ours("cpu"), repeat=1),
 )
-ACCELERATORS = (
+GENERATED = (
     Implementation(GPUPIPE, _ours("gpu")),
-    Implementation(CUDF_PANDAS, _script("churn_pandas", "-m", "cudf.pandas")),
-    Implementation(
-        CUML_ACCEL, (*_script("churn_pandas", "-m", "cuml.accel", "--disable-uvm"), "--model", "logistic_regression")
-    ),
-    Implementation(PANDAS, _script("churn_pandas"), repeat=1),
-    Implementation(SCIKIT_LEARN, (*_script("churn_pandas"), "--model", "logistic_regression"), repeat=1),
+    Implementation(BY_HAND, (str(PEERS / "churn_cupy.py"), "--rows", "{rows}"), packages=("cupy",)),
 )
 
 
-def compare(implementations: Sequence[Implementation], n_rows: int, save: Save) -> dict[str, Any]:
+def compare_files(n_rows: int, save: Save) -> dict[str, Any]:
+    """Compare all implementations on customers read from Parquet files."""
+    with TemporaryDirectory(prefix="gpupipe-bench-") as name:
+        folder = Path(name)
+        write_data(folder / "data", n_rows, device_report().n_threads)
+        source = read_source(folder / "data")
+        return _judged(compare(END_TO_END, n_rows, folder, source, lambda document: save(_judged(document))))
+
+
+def compare_generated(n_rows: int, save: Save) -> dict[str, Any]:
+    """Compare implementations that need no RAPIDS on customers generated on the GPU; metrics also with the CPU's."""
+    with TemporaryDirectory(prefix="gpupipe-bench-") as name:
+        timed = compare(GENERATED, n_rows, Path(name), generated_source(n_rows), lambda one: save(_judged(one)))
+    document = _judged(timed)
+    save(document)
+    with attempt(f"metrics of {COMPARED_ROWS:,} rows", document):
+        gpu, config = compute_metrics(_compared(), "gpu"), _compared()
+        found = document["metrics"] = {"gpu": gpu, "cpu": recorded(config) or compute_metrics(config, "cpu")}
+        scores = f"ROC-AUC {gpu['roc_auc']:.5f} on the GPU, {found['cpu']['roc_auc']:.5f} on the CPU"
+        document["lines"].append(f"{COMPARED_ROWS:,} rows: {scores}")
+        if metric_gap(found, "roc_auc") > METRIC_TOLERANCE:
+            document["failed"].append(f"{COMPARED_ROWS:,} rows: {scores}")
+    return document
+
+
+def compared_configurations() -> Iterator[tuple[str, Config]]:
+    """Yield title and configuration of the run whose metrics `compare_generated` compares with the CPU's."""
+    yield f"churn, {COMPARED_ROWS:,} rows, xgboost", _compared()
+
+
+def _compared() -> Config:
+    with TemporaryDirectory() as folder:
+        return load_config(write_config(Path(folder), generated_source(COMPARED_ROWS)))
+
+
+def _judged(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {**document, "lines": lines_of(document), "failed": shortfalls(document)}
+
+
+def compare(
+    implementations: Sequence[Implementation], n_rows: int, folder: Path, source: str, save: Save
+) -> dict[str, Any]:
     """Run each implementation on `n_rows` generated customers.
 
     Parameters
     ----------
     implementations : sequence of Implementation
     n_rows : int
+    folder : Path
+        For the configuration and results; ``data`` in it contains the files, if any are read.
+    source : str
+        Part of gpupipe's configuration: where the customers come from.
     save : callable
         Called with the document after each of them.
 
@@ -102,39 +148,27 @@ def compare(implementations: Sequence[Implementation], n_rows: int, save: Save) 
     """
     found: dict[str, Any] = {}
     document = {"rows": n_rows, "implementations": found}
-    with TemporaryDirectory(prefix="gpupipe-bench-") as name:
-        folder = Path(name)
-        write_data(folder / "data", n_rows, device_report().n_threads)
-        config = write_config(folder, folder / "data")
-        for implementation in implementations:
-            if obstacle := implementation.obstacle():
-                found[implementation.name] = {"skipped": obstacle}
-                continue
-            found[implementation.name] = _run(implementation, folder / "data", config, folder / "out.json")
-            save(document)
+    places = {"{data}": str(folder / "data"), "{config}": str(write_config(folder, source)), "{rows}": str(n_rows)}
+    for implementation in implementations:
+        if obstacle := implementation.obstacle():
+            found[implementation.name] = {"skipped": obstacle}
+        else:
+            found[implementation.name] = _run(implementation, places, folder / "out.json")
+        save(document)
     return document
 
 
-def _run(implementation: Implementation, data: Path, config: Path, out: Path) -> dict[str, Any]:
+def _run(implementation: Implementation, places: Mapping[str, str], out: Path) -> dict[str, Any]:
     arguments = [
-        part.replace("{data}", str(data)).replace("{config}", str(config)) for part in implementation.arguments
+        reduce(lambda text, place: text.replace(*place), places.items(), part) for part in implementation.arguments
     ]
     command = python_command(*arguments, "--repeat", str(implementation.repeat), "--json", str(out))
-    environment = {
-        **processes.environment(),
-        "CUDF_PANDAS_RMM_MODE": "pool",  # the default, managed memory, can exceed the device's memory
-    }
     out.unlink(missing_ok=True)
     try:
         done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
+            command, env=processes.environment(), capture_output=True, text=True, errors="replace", check=False,
             timeout=SLOW_SECONDS,
-        )
+        )  # fmt: skip
         said = f"exit code {done.returncode}: " + last_lines(done.stderr)
     except subprocess.TimeoutExpired:
         said = f"timed out after {SLOW_SECONDS} s"
@@ -183,9 +217,9 @@ def shortfalls(document: Mapping[str, Any]) -> list[str]:
     if ours is not None and by_hand is not None and ours / by_hand > SHARE_OF_BY_HAND:
         found.append(f"expected {SHARE_OF_BY_HAND} of the hand-written script's time, found {ours / by_hand:.2f}")
     scores = {name: _auc(one["samples"][-1]) for name, one in document["implementations"].items() if "samples" in one}
-    trees = [score for name, score in scores.items() if name not in (SCIKIT_LEARN, CUML_ACCEL)]
-    if trees and max(trees) - min(trees) > AUC_GAP:
-        found.append(f"the ROC-AUC of XGBoost ranges from {min(trees):.4f} to {max(trees):.4f}: the workloads differ")
+    if scores and max(scores.values()) - min(scores.values()) > AUC_GAP:
+        low, high = min(scores.values()), max(scores.values())
+        found.append(f"the ROC-AUC of XGBoost ranges from {low:.4f} to {high:.4f}: the workloads differ")
     return found
 
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.device import recorded_metrics
-from gpupipe.backends import Backend, choose
+from gpupipe.backends import Backend, choose, probe
 from gpupipe.config import Config
 from gpupipe.errors import GpupipeError
 from gpupipe.features.program.fitted import FittedFeatures, write_matrix
@@ -53,8 +53,12 @@ class FeatureMatrices:
 
 
 def config_for(config: Config, device: str) -> Config:
-    """Return the configuration for a device; nothing falls back unless the configuration allows it."""
-    return config.model_copy(update={"device": device, "fallback": config.fallback or "forbid"})
+    """Return the configuration for a device; nothing falls back unless the configuration allows it.
+
+    Without cuDF, files are read on the host.
+    """
+    fallback = config.fallback or ("allow" if probe.lacks_package("cudf") else "forbid")
+    return config.model_copy(update={"device": device, "fallback": fallback})
 
 
 def job_of(config: Config, device: str) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpupipe.children import child_environment, python_command
@@ -20,8 +20,8 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int, str]:
-    """Run Python in the checkout and pass on each line of its stdout as it is written.
+def stream_python(*arguments: str, on_line: Callable[[str], None], under: Sequence[str] = ()) -> tuple[int, str]:
+    """Run Python in the checkout, `under` a tool if given, and pass on each line of its stdout as it is written.
 
     If a step is killed while its child runs, the results that `on_line` saved so far remain.
 
@@ -32,7 +32,7 @@ def stream_python(*arguments: str, on_line: Callable[[str], None]) -> tuple[int,
     """
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         child = subprocess.Popen(
-            python_command(*arguments), env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
+            [*under, *python_command(*arguments)], env=environment(), cwd=ROOT, stdout=subprocess.PIPE, stderr=errors,
             text=True, errors="replace",
         )  # fmt: skip
         assert child.stdout is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 from benchmarks.device.twenty_columns import bytes_per_row, table, twenty_columns
 from gpupipe.units import GIB
+from gpupipe_kernels.launch import is_simulated
 from gpupipe_kernels.program.program import Program
 
 __all__ = ["bytes_per_row", "copy_bandwidth", "program_line", "run_program", "table", "twenty_columns"]
@@ -20,11 +22,15 @@ ORDERS = {"column-major": "F", "row-major": "C"}
 
 def copy_bandwidth(n_bytes: int) -> float:
     """Return bytes read and written per second by a device-to-device copy."""
-    import numpy as np
-    from numba import cuda
+    source, target = _empty((n_bytes,), "uint8"), _empty((n_bytes,), "uint8")
+    if is_simulated():
+        return 2 * n_bytes / seconds_of(lambda: target.copy_to_device(source))
+    return 2 * n_bytes / seconds_of(lambda: target.data.copy_from_device_async(source.data, n_bytes))
 
-    source, target = (cuda.device_array(n_bytes, np.uint8) for _ in range(2))
-    return 2 * n_bytes / seconds_of(lambda: target.copy_to_device(source))
+
+def copy_of_memory(memory_bytes: int) -> float:
+    """Return `copy_bandwidth` for an amount that a device with this memory surely has."""
+    return copy_bandwidth(min(COPY_BYTES, memory_bytes // 4))
 
 
 def run_program(program: Program, n_rows: int, order: str, specialised: bool = False) -> dict[str, Any]:
@@ -39,17 +45,14 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
     specialised : bool
         Whether to run a kernel compiled for the program instead of the interpreter.
     """
-    import numpy as np
-    from numba import cuda
-
     from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
 
     blocks = _on_device(table(min(n_rows, 1_000_000)), n_rows)
-    out = cuda.device_array((n_rows, program.n_columns), np.float32, order=ORDERS[order])
+    out = _empty((n_rows, program.n_columns), "float32", ORDERS[order])
     ready = DeviceProgram(program)
     start = time.perf_counter()
     kernel = run(ready, blocks, out, specialised=specialised)
-    cuda.synchronize()
+    _synchronize()
     first_seconds = time.perf_counter() - start
     seconds = seconds_of(lambda: run(ready, blocks, out, specialised=specialised))
     n_bytes = n_rows * bytes_per_row(program)
@@ -57,32 +60,72 @@ def run_program(program: Program, n_rows: int, order: str, specialised: bool = F
             "first_seconds": first_seconds, "seconds": seconds, "bytes_per_second": n_bytes / seconds}  # fmt: skip
 
 
+def launch_each(n_rows: int) -> None:
+    """Launch the interpreter and the kernel compiled for `twenty_columns` once in each order, for a profiler.
+
+    Raises
+    ------
+    SystemExit
+        If one of them failed, after the others.
+    """
+    from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
+
+    program, failed = twenty_columns(), []
+    blocks, ready = _on_device(table(min(n_rows, 1_000_000)), n_rows), DeviceProgram(program)
+    for order, specialised in product(ORDERS, (False, True)):
+        try:
+            run(ready, blocks, _empty((n_rows, program.n_columns), "float32", ORDERS[order]), specialised=specialised)
+            _synchronize()
+        except Exception as error:  # of the compiler, above all
+            failed.append(f"{order}, {'compiled' if specialised else 'interpreter'}: {type(error).__name__}: {error}")
+    if failed:
+        raise SystemExit("; ".join(failed))
+
+
+def _empty(shape: tuple[int, ...], dtype: str, order: str = "C") -> Any:
+    """Return an array of CuPy, or of Numba's simulator."""
+    if is_simulated():
+        from numba import cuda
+
+        return cuda.device_array(shape, dtype, order=order)
+    import cupy
+
+    return cupy.empty(shape, dtype, order)
+
+
+def _synchronize() -> None:
+    if is_simulated():
+        return
+    import cupy
+
+    cupy.cuda.Device().synchronize()
+
+
 def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     """Return blocks of `n_rows` on the device, which repeat the given rows."""
-    from numba import cuda
-
     made = {}
     for name, block in blocks.items():
-        made[name] = cuda.device_array((len(block), n_rows), block.dtype)
+        made[name] = _empty((len(block), n_rows), name)
         for i, column in enumerate(block):
             for start in range(0, n_rows, len(column)):
-                stop = min(start + len(column), n_rows)
-                made[name][i, start:stop].copy_to_device(column[: stop - start])
+                part = made[name][i, start : min(start + len(column), n_rows)]
+                if is_simulated():
+                    part.copy_to_device(column[: len(part)])
+                else:
+                    part.set(column[: len(part)])
     return made
 
 
 def seconds_of(function: Callable[[], object]) -> float:
     """Return the seconds of one call: the median of batches of several calls, each followed by a synchronization."""
-    from numba import cuda
-
     function()
     seconds = []
     for _ in range(BATCHES):
-        cuda.synchronize()
+        _synchronize()
         start = time.perf_counter()
         for _ in range(CALLS):
             function()
-        cuda.synchronize()
+        _synchronize()
         seconds.append((time.perf_counter() - start) / CALLS)
     return statistics.median(seconds)
 

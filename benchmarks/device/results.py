@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,36 @@ class StepResult:
     ended: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
+def partial_path(folder: Path, name: str) -> Path:
+    """Return the file of what a running step has measured so far; it remains only if the command was killed."""
+    return folder / f"{name}.json"
+
+
+def result_of(name: str, title: str, partial: Path, code: int | None, said: str, seconds: float) -> StepResult:
+    """Return the result of a step that ended.
+
+    Parameters
+    ----------
+    name, title : str
+    partial : Path
+        What the step saved; absent if it saved nothing.
+    code : int, optional
+        Its exit code; None if it was killed at its time limit.
+    said : str
+        The end of its output.
+    seconds : float
+    """
+    document = json.loads(partial.read_text(encoding="utf8")) if partial.exists() else {}
+    lines, failed, has_ended = document.pop("lines", []), document.pop("failed", []), document.pop("ended", False)
+    status: Status = "failed" if failed else "done"
+    reason = "; ".join(failed)
+    if code is None:
+        status, reason = "timed out", "; ".join([f"timed out after {seconds:.0f} s", *failed])
+    elif not has_ended:
+        status, reason = "broken", f"exit code {code}: {said}"
+    return StepResult(name, title, status, seconds, reason, lines, document)
+
+
 class StepResults:
     """Results in a folder, in the order of the steps; those of an earlier call are kept until a step runs again.
 
@@ -74,7 +105,7 @@ class StepResults:
     def __init__(self, folder: Path, order: Sequence[str]) -> None:
         self.folder, self.order = folder, list(order)
         folder.mkdir(parents=True, exist_ok=True)
-        self.results = _load(folder / "results.json")
+        self.results = load(folder / "results.json")
 
     def add(self, result: StepResult) -> None:
         """Add or replace a result, and write both files."""
@@ -84,7 +115,14 @@ class StepResults:
         replace(self.folder / "results.md", markdown(ordered))
 
 
-def _load(path: Path) -> dict[str, StepResult]:
+def load(path: Path) -> dict[str, StepResult]:
+    """Return the results in a results.json by step; none if the file does not exist.
+
+    Raises
+    ------
+    DataError
+        If it is an unrelated file.
+    """
     if not path.exists():
         return {}
     try:
@@ -93,6 +131,15 @@ def _load(path: Path) -> dict[str, StepResult]:
         raise DataError(
             f"not a results file of this benchmark: {error}", where=str(path), fix="choose another --out"
         ) from None
+
+
+@contextmanager
+def attempt(title: str, document: Mapping[str, Any]) -> Iterator[None]:
+    """Record an error in the list `failed` of a step's document, so that what follows still runs."""
+    try:
+        yield
+    except Exception as error:  # from any library
+        document["failed"].append(f"{title}: {type(error).__name__}: {error}")
 
 
 def replace(path: Path, text: str) -> None:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from shutil import which
 from typing import Any
 
-from benchmarks.device.comparisons import compare_features, compare_models
-from benchmarks.device.processes import ROOT, run_python, stream_python
-from benchmarks.device.results import replace
-from benchmarks.device.suite import run_network_tests, run_tests
-from gpupipe.errors import GpupipeError
+from benchmarks.device.processes import ROOT, run_python
+from benchmarks.device.results import attempt, replace
 from gpupipe.pipeline.jsonfile import dumps
 
-KERNEL_ROWS = 10_000  # few, because the references of keyed kernels are Python loops
-ACCELERATOR_SHARE = 10  # host scripts get rows // ACCELERATOR_SHARE rows
+CLOCKS = ("--query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,clocks.max.sm", "--format=csv,noheader")
 CLUSTER_SHARE = 10  # a cluster gets rows // CLUSTER_SHARE rows, because they are generated on the host
 BATCHES_TIMES, BATCHES_TURNS, BATCHES_SECONDS = 10, 3, 2.0
 
@@ -46,16 +45,20 @@ class DeviceStep:
         Time limit.
     packages : tuple of str
         Required modules.
+    programs : tuple of str
+        Required programs on PATH.
     """
 
     title: str
     run: Callable[[argparse.Namespace, Save], Mapping[str, Any]]
     seconds: int
     packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
 
     def obstacle(self) -> str:
         """Return the reason that the step cannot run here, or ``""``."""
         missing = [name for name in self.packages if find_spec(name) is None]
+        missing += [name for name in self.programs if which(name) is None]
         return f"not installed: {', '.join(missing)}" if missing else ""
 
 
@@ -64,70 +67,42 @@ def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     from gpupipe.backends import device_report
     from gpupipe.bench.machine import describe_machine
 
+    gpu, machine = device_report().gpu, describe_machine()
+    clocks = ""
+    if smi := which("nvidia-smi"):
+        clocks = subprocess.run([smi, *CLOCKS], capture_output=True, text=True, check=False).stdout.strip()
+    lines = [
+        f"{gpu.name or gpu.reason}, driver {gpu.driver}",
+        clocks,
+        f"{machine['cpu']}, {machine['threads']} threads",
+    ]
+    found = {"gpu": gpu.name, "driver": gpu.driver, "clocks": clocks, "machine": machine}
+    save({**found, "lines": lines})
     done = run_python("-m", "gpupipe", "doctor", "--json")
     doctor: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"exit_code": done.returncode, "findings": []}
-    gpu = device_report().gpu
-    machine: dict[str, Any] = describe_machine()
-    found = [f"{f['level']}: {f['check']}: {f['found']}" for f in doctor["findings"]]
-    lines = [f"{gpu.name}, driver {gpu.driver}", f"{machine['cpu']}, {machine['threads']} threads", *found]
+    lines += [f"{f['level']}: {f['check']}: {f['found']}" for f in doctor["findings"]]
     failed = [] if doctor["exit_code"] == 0 else [f"the doctor ended with exit code {doctor['exit_code']}"]
-    return {
-        "lines": lines,
-        "failed": failed,
-        "gpu": gpu.name,
-        "driver": gpu.driver,
-        "machine": machine,
-        "doctor": doctor,
-    }
-
-
-def kernels(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare every kernel with its reference on the CPU and on the GPU; save after each kernel."""
-    rows: list[dict[str, Any]] = []
-
-    def on_line(line: str) -> None:
-        rows.append(json.loads(line))
-        save(_kernels_document(rows))
-
-    code, errors = stream_python("-m", "gpupipe_kernels.proof.fuzz", f"--rows={KERNEL_ROWS}", on_line=on_line)
-    if not rows:
-        raise GpupipeError("the kernels could not be compared:\n" + errors)
-    document = _kernels_document(rows)
-    if code not in (0, 1):
-        document["failed"].append(f"ended with exit code {code} after {rows[-1]['kernel']}: {errors}")
-    return document
-
-
-def _kernels_document(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    sides = [(row["kernel"], side, row[side]["failure"]) for row in rows for side in ("cpu", "device")]
-    failed = [f"{kernel} ({side}): {failure}" for kernel, side, failure in sides if failure]
-    lines = [f"{len(rows)} kernels on {rows[0]['where']}, {len(failed)} of {len(sides)} comparisons out of tolerance"]
-    return {"lines": lines + failed, "failed": failed, "kernels": list(rows)}
-
-
-def copy(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return the copy bandwidth of the device's memory."""
-    from benchmarks.device.program import COPY_BYTES, copy_bandwidth
-    from gpupipe.backends import device_report
-
-    rate = copy_bandwidth(min(COPY_BYTES, device_report().gpu.memory_bytes // 4))
-    return {"lines": [f"{rate / 1e9:,.0f} GB/s, read and written"], "bytes_per_second": rate}
+    return {**found, "lines": lines, "failed": failed, "doctor": doctor}
 
 
 def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Return one launch's share of the copy bandwidth for 20 columns: both orders, interpreter and compiled kernel."""
-    from benchmarks.device.program import ORDERS, bytes_per_row, program_line, run_program, twenty_columns
+    from benchmarks.device.program import ORDERS, bytes_per_row, copy_of_memory, program_line, run_program
+    from benchmarks.device.twenty_columns import twenty_columns
     from gpupipe.backends import device_report
 
-    copied = copy(options, save)["bytes_per_second"]
-    twenty = twenty_columns()
+    memory, twenty = device_report().gpu.memory_bytes, twenty_columns()
+    copied = copy_of_memory(memory)
     made: list[dict[str, Any]] = []
-    n_rows = min(options.rows, device_report().gpu.memory_bytes * 3 // 4 // bytes_per_row(twenty))
-    document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": []}
+    n_rows = min(options.rows, memory * 3 // 4 // bytes_per_row(twenty))
+    lines = [f"copy: {copied / 1e9:,.0f} GB/s, read and written"]
+    document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": lines, "failed": []}
+    save(document)
     for order, specialised in product(ORDERS, (False, True)):
-        figures = run_program(twenty, n_rows, order, specialised)
-        made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
-        document["lines"].append(program_line(made[-1]))
+        with attempt(f"{order}, {'compiled' if specialised else 'interpreter'}", document):
+            figures = run_program(twenty, n_rows, order, specialised)
+            made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
+            lines.append(program_line(made[-1]))
         save(document)
     return document
 
@@ -146,29 +121,28 @@ def keyed(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def cluster(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Compare the features of workers, one per GPU, with those of one process; then run the cluster tests."""
+    """Compare the features of workers, one per GPU, with those of one process."""
     from benchmarks.device.cluster import compare, line_of
-    from benchmarks.device.suite import run_cluster_tests
     from gpupipe.config import load_config
     from gpupipe.config.cluster import ClusterSettings
 
     config = load_config(ROOT / "configs" / "churn.yaml", [f"source.rows={options.rows // CLUSTER_SHARE}"])
     found = compare(config, "gpu", ClusterSettings(scheduler="local"))
-    compared = {**found, "lines": [line_of(found)], "failed": found["differences"]}
-    save(compared)
+    return {**found, "lines": [line_of(found)], "failed": found["differences"]}
 
-    def merged(tests: Mapping[str, Any]) -> dict[str, Any]:
-        failed = [*compared["failed"], *tests.get("failed", [])]
-        return {**compared, **tests, "lines": [*compared["lines"], *tests["lines"]], "failed": failed}
 
-    return merged(run_cluster_tests(options, lambda document: save(merged(document))))
+def churn(options: argparse.Namespace, save: Save) -> dict[str, Any]:
+    """Compare features and XGBoost of customers generated on the GPU, without RAPIDS: hand-written, and the CPU's."""
+    from benchmarks.device.end_to_end import compare_generated
+
+    return compare_generated(options.rows, save)
 
 
 def end_to_end(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     """Compare reading, features and XGBoost from end to end: gpupipe, hand-written, and all cores of the host."""
-    from benchmarks.device.end_to_end import END_TO_END
+    from benchmarks.device.end_to_end import compare_files
 
-    return _compare_end_to_end(END_TO_END, options.rows, save)
+    return compare_files(options.rows, save)
 
 
 def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
@@ -189,42 +163,43 @@ def batches(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     return told(compare(*shape, BATCHES_TURNS, BATCHES_SECONDS, "cuda", lambda figures: save(told(figures))))
 
 
-def accelerators(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Measure host scripts under cudf.pandas and cuml.accel."""
-    from benchmarks.device.end_to_end import ACCELERATORS
+def _part(module: str, function: str) -> Callable[[argparse.Namespace, Save], Mapping[str, Any]]:
+    """Return a step that is a function of `save` in a module, imported when it runs: a broken module stops no other."""
 
-    return _compare_end_to_end(ACCELERATORS, max(1, options.rows // ACCELERATOR_SHARE), save)
+    def run(options: argparse.Namespace, save: Save) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = getattr(import_module(f"benchmarks.device.{module}"), function)(save)
+        return found
 
-
-def _compare_end_to_end(implementations: Sequence[Any], n_rows: int, save: Save) -> dict[str, Any]:
-    from benchmarks.device.end_to_end import compare, lines_of, shortfalls
-
-    def told(document: Mapping[str, Any]) -> dict[str, Any]:
-        return {**document, "lines": lines_of(document), "failed": shortfalls(document)}
-
-    return told(compare(implementations, n_rows, lambda document: save(told(document))))
+    return run
 
 
-RAPIDS = ("cudf", "cuml", "cupy", "rmm")
-NUMBA = ("numba_cuda",)
-# In order of value per second. The limits add up to 28 minutes, of 30 available.
+TESTS = ("pytest", "xdist")
+RAPIDS = ("cudf", "rmm")
+# In order of value per second.
 STEPS: dict[str, DeviceStep] = {
-    "environment": DeviceStep("Machine and doctor's findings", environment, 40),
-    "copy": DeviceStep("Copy bandwidth of the device", copy, 20, NUMBA),
-    "program": DeviceStep("20 columns in one launch", program, 60, NUMBA),
-    "kernels": DeviceStep("Every kernel compared with its reference", kernels, 120, NUMBA),
-    "end_to_end": DeviceStep("Reading, features and XGBoost from end to end", end_to_end, 360, ("xgboost", *RAPIDS)),
-    "features": DeviceStep("Features, GPU compared with CPU", compare_features, 80, (*NUMBA, *RAPIDS)),
-    "models": DeviceStep("Models, GPU compared with CPU", compare_models, 150, (*NUMBA, "xgboost", *RAPIDS)),
-    "keyed": DeviceStep("Keyed features compared with cuDF's", keyed, 70, (*NUMBA, "cudf", "cupy")),
-    "batches": DeviceStep("Mini-batches compared with PyTorch's loaders", batches, 60, ("torch",)),
-    "suite": DeviceStep("Tests that need a GPU", run_tests, 270, ("pytest", "xdist", *RAPIDS)),
-    "networks": DeviceStep("Tests of networks", run_network_tests, 150, ("pytest", "xdist", "torch", *RAPIDS)),
-    "cluster": DeviceStep(
-        "Local cluster", cluster, 180, ("pytest", "xdist", *NUMBA, "distributed", "dask_cuda", *RAPIDS)
+    "environment": DeviceStep("Machine and doctor's findings", environment, 30),
+    "probes": DeviceStep("First checks", _part("probes", "run_probes"), 40),
+    "program": DeviceStep("20 columns in one launch, relative to a copy", program, 50),
+    "kernels": DeviceStep("Tests of kernels and mini-batches", _part("suite", "run_kernel_tests"), 75, TESTS),
+    "counters": DeviceStep("Hardware counters of one launch", _part("profilers", "count"), 40, programs=("ncu",)),
+    "batches": DeviceStep("Mini-batches compared with PyTorch's loaders", batches, 35, ("torch",)),
+    "sanitizer": DeviceStep(
+        "Every kernel under memcheck and racecheck", _part("profilers", "sanitize"), 60, programs=("compute-sanitizer",)
     ),
-    "accelerators": DeviceStep(
-        "Host scripts under cudf.pandas and cuml.accel", accelerators, 120, ("xgboost", *RAPIDS)
+    "churn": DeviceStep("Generated customers from end to end", churn, 110, ("xgboost",)),
+    "tests": DeviceStep("Tests that need a GPU without RAPIDS", _part("suite", "run_tests"), 70, TESTS),
+    "networks": DeviceStep("Networks in float32 and bfloat16", _part("networks", "compare_networks"), 60, ("torch",)),
+    "features": DeviceStep("Features, GPU compared with CPU", _part("comparisons", "compare_features"), 45),
+    "end_to_end": DeviceStep(
+        "Reading, features and XGBoost from end to end", end_to_end, 110, ("xgboost", "pyarrow", *RAPIDS)
+    ),
+    "keyed": DeviceStep("Keyed features compared with cuDF's", keyed, 30, ("cudf", "cupy")),
+    "reading": DeviceStep("Tests that need cuDF", _part("suite", "run_reading_tests"), 60, (*TESTS, *RAPIDS)),
+    "models": DeviceStep(
+        "Models, GPU compared with CPU", _part("comparisons", "compare_models"), 150, ("xgboost", "cuml", *RAPIDS)
+    ),
+    "cluster": DeviceStep(
+        "Local cluster compared with one process", cluster, 120, ("distributed", "dask_cuda", *RAPIDS)
     ),
 }
 
@@ -235,7 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("step", choices=list(STEPS))
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--events", type=int, required=True)
-    parser.add_argument("--skip-tests", default="", metavar="WORDS")
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args(arguments)
     save = partial(_save, options.json)

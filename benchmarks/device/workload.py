@@ -32,7 +32,8 @@ FILE_ROWS = 4_000_000
 CONFIG = f"""\
 name: churn_on_a_gpu
 source:
-  path: "{{data}}/*.parquet"
+  {{source}}
+  columns: [{", ".join((*COLUMNS, TARGET))}]
   target: {TARGET}
   positive: "Yes"
   cache: false
@@ -45,17 +46,27 @@ features:
   - cyclic: {{{{columns: [{TIME}], parts: [{", ".join(PERIODS)}]}}}}
   - encode: [{", ".join(CATEGORIES)}]
 models:
-  - xgboost: {{{{n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
+  - xgboost: {{{{defaults: library, n_estimators: {N_TREES}, max_depth: 6, learning_rate: 0.1}}}}
 evaluate: {{{{metrics: [roc_auc]}}}}
 report: {{{{enabled: false}}}}
 """
 
 
-def write_config(folder: Path, data: Path) -> Path:
-    """Write gpupipe's configuration of the workload for the files in `data`, and return its path."""
+def write_config(folder: Path, source: str) -> Path:
+    """Write gpupipe's configuration of the workload for a `source`, and return its path."""
     path = folder / "churn_on_a_gpu.yaml"
-    path.write_text(CONFIG.format(data=data), encoding="utf8")
+    path.write_text(CONFIG.format(source=source), encoding="utf8")
     return path
+
+
+def read_source(data: Path) -> str:
+    """Return the part of a configuration that reads the files in `data`."""
+    return f'path: "{data}/*.parquet"'
+
+
+def generated_source(n_rows: int) -> str:
+    """Return the part of a configuration that generates `n_rows` customers."""
+    return f"generate: churn\n  rows: {n_rows}"
 
 
 def write_data(folder: Path, n_rows: int, n_processes: int) -> None:
@@ -99,12 +110,12 @@ def report(run: RunWorkload) -> None:
         ``(files, clock, options) -> ROC-AUC of the test rows``.
     """
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True, help="folder of Parquet files")
+    parser.add_argument("--data", type=Path, help="folder of Parquet files")
+    parser.add_argument("--rows", type=int, help="rows to generate, if no files are read")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--model", choices=["xgboost", "logistic_regression"], default="xgboost")
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
-    files = sorted(map(str, options.data.glob("*.parquet")))
+    files = sorted(map(str, options.data.glob("*.parquet"))) if options.data else []
     samples = []
     for _ in range(options.repeat):
         clock = StageClock()

@@ -8,10 +8,11 @@ device, and only paths on the host. It does not use cuML, so it can run before c
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
-from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
+from benchmarks.device.workload import CATEGORIES, COLUMNS, N_FEATURES, report
+from benchmarks.peers.churn_cupy import scaled, train_and_score, wait
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 from gpupipe.typing import Array
@@ -39,22 +40,17 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
     with clock("read"):
         frame = cudf.read_parquet(files, columns=[*COLUMNS, TARGET])
         y = (frame[TARGET] == "Yes").to_cupy().astype("float32")
-        _wait()
+        wait()
     with clock("split"):
         rng = cupy.random.default_rng(0)
         is_train = rng.random(len(y)) >= TEST_SHARE
         fold = rng.integers(0, FOLDS, len(y)).astype("int8")
-        _wait()
+        wait()
     with clock("features"):
         X = _features(frame, y, is_train, fold)
         del frame
-        _wait()
-    with clock("train"):
-        booster = _train(X[is_train], y[is_train])
-        _wait()
-    with clock("evaluate"):
-        score = booster.inplace_predict(X[~is_train])
-        return _roc_auc(y[~is_train], score)
+        wait()
+    return train_and_score(X, y, is_train, clock)
 
 
 def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:
@@ -62,7 +58,8 @@ def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> 
 
     X: Array = cupy.empty((len(y), N_FEATURES), "float32", order="F")
     for j, name in enumerate(NUMBERS):
-        X[:, j] = _number(frame[name], name in SKEWED, is_train)
+        x = frame[name].astype("float32").to_cupy(na_value=cupy.nan)
+        X[:, j] = scaled(x, name in SKEWED, is_train)
     j = len(NUMBERS)
     X[:, j] = rate_of_rows(_codes(frame[CITY]), y, is_train, fold, cupy)
     for part, period in PERIODS.items():
@@ -74,47 +71,9 @@ def _features(frame: cudf.DataFrame, y: Array, is_train: Array, fold: Array) -> 
     return X
 
 
-def _number(column: cudf.Series, is_skewed: bool, is_train: Array) -> Array:
-    import cupy
-
-    x = column.astype("float32").to_cupy(na_value=cupy.nan)
-    x = cupy.where(cupy.isnan(x), cupy.nanmedian(x[is_train]), x)
-    if is_skewed:
-        x = cupy.log1p(x)
-    seen = x[is_train]
-    scaled: Array = (x - seen.mean()) / seen.std()
-    return scaled
-
-
 def _codes(column: cudf.Series) -> Array:
     codes: Array = column.astype("category").cat.codes.to_cupy()
     return codes
-
-
-def _train(X: Array, y: Array) -> Any:
-    import xgboost
-
-    data = xgboost.QuantileDMatrix(X, y, feature_types=FEATURE_TYPES, enable_categorical=True)
-    return xgboost.train({**BOOSTING, "device": "cuda"}, data, num_boost_round=N_TREES)
-
-
-def _roc_auc(y: Array, score: Array) -> float:
-    """Return the area under the ROC curve; rows with equal scores form one point of the curve."""
-    import cupy
-
-    order = cupy.argsort(-score)
-    is_last = cupy.concatenate([cupy.diff(score[order]) != 0, cupy.ones(1, dtype=bool)])  # rows with this score
-    last = cupy.flatnonzero(is_last)
-    hits = cupy.cumsum(y[order], dtype="float64")[last]
-    misses = last + 1 - hits
-    area = hits[0] * misses[0] + ((hits[1:] + hits[:-1]) * cupy.diff(misses)).sum()
-    return float(area / (2 * hits[-1] * misses[-1]))
-
-
-def _wait() -> None:
-    import cupy
-
-    cupy.cuda.Device().synchronize()
 
 
 if __name__ == "__main__":

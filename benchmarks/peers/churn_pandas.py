@@ -1,12 +1,9 @@
-"""Workload of `benchmarks.device.workload` in pandas, scikit-learn and XGBoost, as in many notebooks.
-
-``python -m cudf.pandas`` and ``python -m cuml.accel`` run it unchanged.
-"""
+"""Workload of `benchmarks.device.workload` in pandas and XGBoost, as in many notebooks."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.churn import CITY, FOLDS, NUMBERS, PERIODS, SKEWED, TARGET, TEST_SHARE, TIME
 from benchmarks.device.workload import BOOSTING, CATEGORIES, COLUMNS, FEATURE_TYPES, N_FEATURES, N_TREES, report
@@ -32,7 +29,7 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
         fold = rng.integers(0, FOLDS, len(y))
     with clock("features"):
         X = _features(frame, y, is_train, fold)
-    return train_and_score(X, y, is_train, clock, options.model)
+    return train_and_score(X, y, is_train, clock)
 
 
 def _features(frame: pd.DataFrame, y: Array, is_train: HostArray, fold: Array) -> Array:
@@ -54,28 +51,16 @@ def _features(frame: pd.DataFrame, y: Array, is_train: HostArray, fold: Array) -
     return X
 
 
-def train_and_score(X: Array, y: Array, is_train: Array, clock: StageClock, model: str) -> float:
-    """Train on the training rows with all cores, and return the ROC-AUC of the test rows."""
+def train_and_score(X: Array, y: Array, is_train: Array, clock: StageClock) -> float:
+    """Train XGBoost on the training rows with all cores, and return the ROC-AUC of the test rows."""
+    import xgboost
     from sklearn.metrics import roc_auc_score
 
     with clock("train"):
-        predict = _logistic(X[is_train], y[is_train]) if model == "logistic_regression" else _trees(X, y, is_train)
+        data = xgboost.QuantileDMatrix(X[is_train], y[is_train], feature_types=FEATURE_TYPES, enable_categorical=True)
+        booster = xgboost.train(BOOSTING, data, num_boost_round=N_TREES)
     with clock("evaluate"):
-        return float(roc_auc_score(y[~is_train], predict(X[~is_train])))
-
-
-def _trees(X: Array, y: Array, is_train: Array) -> Any:
-    import xgboost
-
-    data = xgboost.QuantileDMatrix(X[is_train], y[is_train], feature_types=FEATURE_TYPES, enable_categorical=True)
-    return xgboost.train(BOOSTING, data, num_boost_round=N_TREES).inplace_predict
-
-
-def _logistic(X: Array, y: Array) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    fitted = LogisticRegression(max_iter=200).fit(X, y)
-    return lambda rows: fitted.predict_proba(rows)[:, 1]
+        return float(roc_auc_score(y[~is_train], booster.inplace_predict(X[~is_train])))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def run(files: list[str], clock: StageClock, options: argparse.Namespace) -> flo
     with clock("features"):
         X = _features(frame, y, is_train, fold)
         del frame
-    return train_and_score(X, y, is_train, clock, options.model)
+    return train_and_score(X, y, is_train, clock)
 
 
 def _features(frame: pl.DataFrame, y: Array, is_train: Array, fold: Array) -> Array:

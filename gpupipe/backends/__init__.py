@@ -12,7 +12,14 @@ from typing import Literal, cast, get_args
 from gpupipe.backends import machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, Backend, DeviceOptions
 from gpupipe.backends.machine import MemoryFigures
-from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason, probe_gpu
+from gpupipe.backends.probe import (
+    RAPIDS,
+    GpuProbe,
+    lacks_package,
+    missing_packages,
+    missing_packages_reason,
+    probe_gpu,
+)
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = [
@@ -38,12 +45,14 @@ class DeviceReport:
     gpu : GpuProbe
         The driver's description.
     missing_packages : tuple of str
-        GPU packages that are not installed.
+        Packages that every run on a GPU needs and that are not installed.
     gpu_obstacle : str
         The reason that a run cannot use the GPU, such as missing packages; empty if it can.
     n_threads : int
     memory : MemoryFigures
         Host figures, in bytes.
+    missing_rapids : tuple of str
+        Packages of RAPIDS that are not installed: work that needs one falls back to the CPU.
     """
 
     gpu: GpuProbe
@@ -51,12 +60,14 @@ class DeviceReport:
     gpu_obstacle: str
     n_threads: int
     memory: MemoryFigures
+    missing_rapids: tuple[str, ...] = ()
 
 
 def device_report() -> DeviceReport:
     """Return the device report of this machine, in about 1 ms."""
     gpu, missing = probe_gpu(), missing_packages()
-    return DeviceReport(gpu, missing, _gpu_obstacle(gpu, missing), machine.n_threads(), machine.memory())
+    obstacle, rapids = _gpu_obstacle(gpu, missing), tuple(filter(lacks_package, RAPIDS))
+    return DeviceReport(gpu, missing, obstacle, machine.n_threads(), machine.memory(), rapids)
 
 
 def choose(device: str, options: DeviceOptions = DEFAULT_OPTIONS) -> Backend:
@@ -99,7 +110,8 @@ def _fix(gpu: GpuProbe) -> str:
     if not gpu.usable:
         return "run with --device auto or --device cpu, or fix the cause above"
     extra = "cuda13" if gpu.cuda >= (13, 0) and gpu.capability >= (7, 5) else "cuda12"
-    return f"pip install 'gpupipe[{extra}]', or run with --device auto or --device cpu"
+    small = f"'gpupipe[{extra}-lite]' without RAPIDS"
+    return f"pip install 'gpupipe[{extra}]', or {small}, or run with --device auto or --device cpu"
 
 
 def _create(name: str, *arguments: object) -> Backend:

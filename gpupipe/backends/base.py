@@ -35,15 +35,15 @@ class DeviceOptions:
     fallback : {"forbid", "allow"}
         Whether a step that the device cannot do may run on the host instead.
     allocator : {"async", "pool", "managed", "cuda"}
-        The allocator that CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. pool:
-        a growing RMM pool. managed: the same with managed memory, which the driver can move to the host. cuda: no pool,
-        each allocation calls the driver.
+        The allocator that CuPy, cuDF and cuML share. async: the driver's default pool, which XGBoost shares too. The
+        others need RMM. pool: a growing RMM pool. managed: the same with managed memory, which the driver can move to
+        the host. cuda: no pool, each allocation calls the driver.
     initial_pool : int, optional
         Initial size of the pool in bytes; None: the default of the allocator.
     limit : int, optional
         Maximum of allocated bytes; None: the memory of the device.
     spill : bool
-        Whether cuDF may spill unused data to the host.
+        Whether cuDF, which this needs, may spill unused data to the host.
     host_limit : int, optional
         Host memory limit of this process in bytes; None: the limit of the machine or container.
     engine : {"auto", "numpy", "numba"}
@@ -125,6 +125,10 @@ class Backend(ABC):
     def estimator_module(self, name: str) -> str | None:
         """Return the module that `estimator` imports the class from; None for an unknown class."""
         return None
+
+    def lacks(self, library: str) -> bool:
+        """Return whether a library that some work on a device needs, such as ``"cudf"``, is not installed."""
+        return False
 
     @abstractmethod
     def empty_matrix(self, n_rows: int, n_columns: int) -> Array:
@@ -269,7 +273,7 @@ class Backend(ABC):
 
 
 class DeviceBackend(Backend):
-    """A backend with its own dataframe library, which reads files into device memory.
+    """A backend with its own dataframe library, which reads files into device memory unless the backend lacks it.
 
     Used by `gpupipe.io.device` and `gpupipe.table.device`. Host tables are read and encoded with Arrow.
     """

@@ -7,7 +7,7 @@ GPU workers), and no GPU package is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ctypes import c_void_p
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,7 +18,10 @@ from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 MIN_CUDA = (12, 0)
 MIN_CAPABILITY = (7, 0)
 
-GPU_PACKAGES = ("cudf", "cuml", "cupy", "rmm")
+GPU_PACKAGES = ("cupy", "numba_cuda")  # needed by every run on a GPU
+# Needed by parts of it: the readers of files on the device, estimators of cuML, and allocators other than the driver's.
+RAPIDS = ("cudf", "cuml", "rmm")
+INSTALL_RAPIDS = "pip install 'gpupipe[cuda13]' ('gpupipe[cuda12]' for a driver of CUDA 12)"
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,19 @@ def probe_gpus() -> tuple[GpuProbe, ...]:
     return _ask(lambda nvml, visible: tuple(_describe(nvml, handle, count=1) for handle in visible))
 
 
-def missing_packages() -> tuple[str, ...]:
-    """Return the GPU packages that are not installed, without importing any."""
-    return tuple(package for package in GPU_PACKAGES if find_spec(package) is None)
+def missing_packages(packages: Iterable[str] = GPU_PACKAGES) -> tuple[str, ...]:
+    """Return the packages that are not installed, without importing any."""
+    return tuple(package for package in packages if find_spec(package) is None)
+
+
+def lacks_package(library: str) -> bool:
+    """Return whether a library is a package of RAPIDS that is not installed."""
+    return library in RAPIDS and find_spec(library) is None
+
+
+def lacks_nothing(library: str) -> bool:
+    """Return False: of a machine where everything is installed."""
+    return False
 
 
 def missing_packages_reason(missing: tuple[str, ...]) -> str:

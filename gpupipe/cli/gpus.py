@@ -122,6 +122,7 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
         f"\nfigures of {catalog.date}; TFLOPS, those of TF32 to FP4 by tensor cores without sparsity; {NONE} where no "
         "source was found",
         "capability 7.0 needs the packages of gpupipe[cuda12]; gpupipe[cuda13] needs 7.5; sources: gpupipe gpus --json",
+        "XGBoost and networks need gpupipe[cuda13-lite] or [cuda12-lite] alone, without RAPIDS",
     ]
     _print(table, lines + ["* in this machine"] * any(here))
 
@@ -156,6 +157,7 @@ def _notes(found: ConfigEstimates) -> list[str]:
     limited = any(stage.is_limit for stage in found.cpu.stages)
     return [
         f"\n{about}{found.n_rows:,} rows, imports included; not predicted: {', '.join(unknown) or 'nothing'}",
+        "with RAPIDS; without it, files are read on the CPU, and models of cuML train there",
         "~ estimated, not measured: from shares of a GPU's peaks that are published for other programs, or assumed",
         f"this CPU: measured rates; {format_bandwidth(found.core.bandwidth)} copied and "
         f"{found.core.flops / 1e9:,.0f} GFLOPS float32 by one core now",

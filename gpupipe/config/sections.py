@@ -37,7 +37,8 @@ class GpuSettings(Settings):
     allocator: Literal["async", "pool", "managed", "cuda"] = Field(
         default="async",
         description="Memory allocator. `async`: the CUDA driver's default pool, shared with XGBoost. `pool`: an RMM "
-        "pool. `managed`: a pool of managed memory, which the driver can move to the host. `cuda`: no pool.",
+        "pool. `managed`: a pool of managed memory, which the driver can move to the host. `cuda`: no pool. All but "
+        "`async` need RMM.",
     )
     initial_pool: Size | None = Field(
         default=None,
@@ -48,7 +49,8 @@ class GpuSettings(Settings):
         description="Largest total of GPU memory in use: bytes, or text such as `20GiB`. Null: all memory of the GPU.",
     )
     spill: bool = Field(
-        default=False, description="Let cuDF move unused buffers to host memory when GPU memory is short."
+        default=False,
+        description="Let cuDF, which must be installed, move unused buffers to host memory when GPU memory is short.",
     )
 
     @field_validator("limit")

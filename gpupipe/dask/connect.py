@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupipe.backends import device_report, machine
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
+from gpupipe.backends.probe import INSTALL_RAPIDS, missing_packages, missing_packages_reason
 from gpupipe.config.cluster import ClusterSettings
 from gpupipe.dask import versions
 from gpupipe.dask.configuration import BEFORE_START, GRAPH_SETTINGS, dask_settings
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 10.0  # for the first answer of a scheduler
 SETTLE_SECONDS = 5.0  # for a worker to restart
 OUR_VERSION = "gpupipe:__version__"
+WORKER_PACKAGES = ("dask_cuda", "rmm")  # start the workers of a local cluster on GPUs
 # Keywords that Dask's and dask-cuda's clusters pass to their workers, which run the `dask_setup` of a module first.
 FOR_EACH_WORKER = {"preload": ["gpupipe.dask.worker_process"]}
 SILENT = logging.CRITICAL + 1
@@ -119,10 +121,12 @@ def _started(settings: ClusterSettings, device: str, options: DeviceOptions, out
     from gpupipe.dask.worker_process import WorkerSettings
 
     report = device_report()
-    if device == "gpu" and report.gpu_obstacle:
-        raise DeviceError(f"device: gpu, but the GPU cannot be used: {report.gpu_obstacle}", where="device: gpu")
-    on_gpu = device != "cpu" and not report.gpu_obstacle
-    reason = report.gpu.reason if on_gpu else "asked for" if device == "cpu" else report.gpu_obstacle
+    obstacle = report.gpu_obstacle or missing_packages_reason(missing_packages(WORKER_PACKAGES))
+    if device == "gpu" and obstacle:
+        fix = f"{INSTALL_RAPIDS}, or run with --device cpu" if report.gpu.usable else ""
+        raise DeviceError(f"device: gpu, but the GPU cannot be used: {obstacle}", where="device: gpu", fix=fix)
+    on_gpu = device != "cpu" and not obstacle
+    reason = report.gpu.reason if on_gpu else "asked for" if device == "cpu" else obstacle
     start = _start_on_gpus if on_gpu else _start_on_cpu
     try:
         cluster = start(settings)
@@ -161,7 +165,6 @@ def _start_on_cpu(settings: ClusterSettings) -> LocalCluster:
 
 
 def _start_on_gpus(settings: ClusterSettings) -> LocalCluster:
-    _require("dask_cuda", "pip install 'gpupipe[cuda13]' (or cuda12), or run with --device cpu")
     restore_row_stack()
     from dask_cuda import LocalCUDACluster  # with spilling enabled it imports cuDF in this process too
 

@@ -17,6 +17,7 @@ from packaging.version import Version
 from gpupipe.backends import device_report
 from gpupipe.backends.gpu.portable import to_scikit_learn
 from gpupipe.backends.gpu.translation import EstimatorRefusal
+from gpupipe.backends.probe import INSTALL_RAPIDS, lacks_package
 from gpupipe.dask import cuml_estimators
 from gpupipe.dask.arrays import to_dask_array
 from gpupipe.dask.cuml_estimators import ESTIMATORS, OLDEST_FOREST
@@ -30,8 +31,6 @@ from gpupipe.models.training import KINDS, keyword_arguments, prepare_rows
 from gpupipe.partitions.matrix import PartitionedMatrix
 from gpupipe.typing import Array
 from gpupipe_kernels.numpy_compat import restore_row_stack
-
-INSTALL = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
 
 
 def refusal(
@@ -50,6 +49,9 @@ def refusal(
     if refused is None and (obstacle := device_report().gpu_obstacle):
         what = f"cuml.dask needs a GPU on the driver, which cannot use one: {obstacle}"
         return EstimatorRefusal(what, "run gpupipe on a machine with a GPU, or use the model xgboost")
+    if refused is None and lacks_package("cuml"):
+        what = "cuml.dask is not installed on the driver"
+        return EstimatorRefusal(what, f"{INSTALL_RAPIDS}, or use the model xgboost")
     if refused is None and name.startswith("RandomForest"):
         refused = _old_forest()
     if refused is None and model.accepts_missing:
@@ -147,4 +149,4 @@ def _imported(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(f"training on the GPUs of a cluster needs {module}: {error}", fix=INSTALL) from error
+        raise ConfigError(f"training on the GPUs of a cluster needs {module}: {error}", fix=INSTALL_RAPIDS) from error

@@ -120,7 +120,7 @@ def suitable_major(gpu: GpuProbe, installed: Distributions) -> int:
 
 
 def install_extra(major: int) -> str:
-    """Return the command that installs gpupipe's extra for CUDA `major`."""
+    """Return the command that installs gpupipe's extra for CUDA `major`, with RAPIDS."""
     return f"pip install '{OWN}[cuda{major}]'"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from gpupipe.backends.probe import RAPIDS as NEEDED_FROM_RAPIDS
 from gpupipe.backends.probe import GpuProbe, missing_packages, missing_packages_reason
 from gpupipe.doctor.distributions import (
     GPU_DISTRIBUTIONS,
@@ -29,7 +30,7 @@ RAPIDS = ("cudf", "cuml", "rmm", "dask_cuda", "dask_cudf")
 def package_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     """Return the problems of the installed wheels, or one "ok" finding."""
     findings = [*_unreadable(installed), *_mixed_cuda(installed, gpu), *_several(installed, gpu), *_releases(installed)]
-    return [*findings, *_incomplete(installed, gpu)] or [_whole(installed, gpu)]
+    return [*([*findings, *_incomplete(installed, gpu)] or [_whole(installed, gpu)]), *_without_rapids(installed, gpu)]
 
 
 def _whole(installed: Distributions, gpu: GpuProbe) -> Finding:
@@ -96,8 +97,21 @@ def _incomplete(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
     missing = missing_packages() if gpu.usable else ()
     if not missing:
         return []
-    fix = install_extra(suitable_major(gpu, installed))
+    major = suitable_major(gpu, installed)
+    fix = f"{install_extra(major)}, or '{OWN}[cuda{major}-lite]' without RAPIDS"
     return [Finding("error", "GPU packages", missing_packages_reason(missing), fix)]
+
+
+def _without_rapids(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
+    """Report what runs on the CPU because packages of RAPIDS are missing; an error only if some of them are there."""
+    missing = missing_packages(NEEDED_FROM_RAPIDS) if gpu.usable and not missing_packages() else ()
+    if not missing:
+        return []
+    if len(missing) < len(NEEDED_FROM_RAPIDS):
+        fix = install_extra(suitable_major(gpu, installed))
+        return [Finding("error", "RAPIDS", missing_packages_reason(missing), fix)]
+    found = "not installed: files are read on the CPU, and models of cuML train there; XGBoost and networks need none"
+    return [Finding("ok", "RAPIDS", found)]
 
 
 # numba-cuda up to 0.30 uses np.row_stack, which NumPy 2.5 removed; its own metadata allows the pair. Runs add the name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpupipe.models.base import MODELS, ModelSettings
 from gpupipe.models.context import ONE_PROCESS, FitContext, Resources
-from gpupipe.models.device_training import early_refusal
+from gpupipe.models.device_training import early_refusal, library_refusal
 from gpupipe.models.files.load import load_fitted, predict_loaded
 from gpupipe.models.fitted.base import FittedModel
 from gpupipe.models.fitted.prediction import Prediction
@@ -22,6 +22,7 @@ __all__ = [
     "RowEstimator",
     "early_refusal",
     "fit",
+    "library_refusal",
     "load_fitted",
     "predict_loaded",
 ]

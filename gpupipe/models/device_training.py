@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpupipe.backends.probe import lacks_nothing
 from gpupipe.models.base import ModelSettings
 from gpupipe.models.best import Best
 from gpupipe.models.fitted.device import (
@@ -26,13 +27,23 @@ if TYPE_CHECKING:
     from gpupipe.typing import Array
 
 
-def early_refusal(model: ModelSettings, task: Task) -> EstimatorRefusal | None:
+def library_refusal(model: ModelSettings, task: Task, lacks: Callable[[str], bool]) -> EstimatorRefusal | None:
+    """Return the reason that a device cannot train `model` if it is a missing library, or None."""
+    from gpupipe.backends.gpu import estimators
+
+    row = None if isinstance(model, (NeuralSettings, Best)) else estimators.ESTIMATORS.get(model.estimator_name(task))
+    return None if row is None else estimators.missing_library(row, lacks)
+
+
+def early_refusal(
+    model: ModelSettings, task: Task, lacks: Callable[[str], bool] = lacks_nothing
+) -> EstimatorRefusal | None:
     """Return the reason that a device cannot train `model` with its parameters, known without data, or None."""
     from gpupipe.backends.gpu import estimators
 
     if isinstance(model, (NeuralSettings, Best)):
         return None  # decided by PyTorch when it trains, or for each member
-    return estimators.refusal(model.estimator_name(task), model.estimator_params(task))
+    return estimators.refusal(model.estimator_name(task), model.estimator_params(task), lacks)
 
 
 def refusal(model: ModelSettings, X: Array, params: Mapping[str, Any], context: FitContext) -> EstimatorRefusal | None:
@@ -41,7 +52,7 @@ def refusal(model: ModelSettings, X: Array, params: Mapping[str, Any], context: 
     from gpupipe.backends.gpu.translation import EstimatorRefusal
 
     name = model.estimator_name(context.task)
-    refused = estimators.refusal(name, params)
+    refused = estimators.refusal(name, params, context.backend.lacks)
     if refused is not None:
         return refused
     if model.accepts_missing and not estimators.ESTIMATORS[name].takes_missing:

@@ -18,6 +18,7 @@ from gpupipe.pipeline.latency import Latency, order_statistic, time_calls
 from gpupipe.pipeline.model.export import export_model
 from gpupipe.pipeline.parity.rows import decoded_values
 from gpupipe.pipeline.training import TrainedModel
+from gpupipe.table.device.frame_columns import DeviceText
 from gpupipe.table.schema import Column
 from gpupipe.typing import Array
 
@@ -68,7 +69,8 @@ def sample_rows(job: Job, names: Sequence[str], mask: Array) -> list[dict[str, A
     schema = job.table.schema
     encoded = [name for name in names if name in schema and schema[name].kind != "text"]
     values = {name: [_raw_value(value, schema[name]) for value in decoded_values(job, name, rows)] for name in encoded}
-    texts = {name: job.table.texts[name].take(rows) for name in names if name in job.table.texts}
+    stored = {name: text for name, text in job.table.texts.items() if not isinstance(text, DeviceText)}
+    texts = {name: stored[name].take(rows) for name in names if name in stored}
     if absent := [name for name in names if name not in values and name not in texts]:  # on workers or a device
         origin = rows if job.row_ids is None else job.row_ids[rows]
         try:

@@ -19,6 +19,7 @@ from gpupipe.io.input_files import InputFiles
 from gpupipe.metrics import metric_names, unit_notes
 from gpupipe.metrics.settings import Evaluate
 from gpupipe.models import MODELS, ModelSettings, early_refusal
+from gpupipe.pipeline.default_models import default_entries, fill_entry
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import copy_notes, find_inputs
 from gpupipe.pipeline.job import Job
@@ -38,15 +39,7 @@ if TYPE_CHECKING:
 
 Divided = TypeVar("Divided")
 
-DEFAULT_MODELS = {
-    "binary": ("logistic_regression", "hist_gradient_boosting"),
-    "multiclass": ("logistic_regression", "hist_gradient_boosting"),
-    "regression": ("ridge", "hist_gradient_boosting"),
-    "quantile": ("hist_gradient_boosting",),
-    "ranking": ("xgboost",),
-}
 LEAST_MEAN_WEIGHT = 0.1  # a smaller mean makes penalties more than 10 times as strong as without weights
-ON_A_GPU = {"hist_gradient_boosting": "xgboost"}  # replacements of default models that do not train on a GPU
 
 
 @dataclass
@@ -292,7 +285,10 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
         If the device cannot train a model and fallback is forbidden.
     """
     if not config.models:
-        return default_entries(goal, backend.name == "gpu")
+        found = default_entries(goal, backend.name == "gpu", backend.lacks)
+        for note in found.notes:
+            backend.note(note)
+        return found.entries
     wrong = [entry.name for entry in config.models if not can_learn(entry.params, goal)]
     if wrong:
         able = [name for name, model in MODELS.items() if can_learn(model, goal)]
@@ -300,7 +296,7 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
             f"{' and '.join(wrong)} cannot learn this task ({goal.note})", where="models", fix=f"use {', '.join(able)}"
         )
     require_tuning(config)
-    entries = tuple(_filled(entry, goal) for entry in config.models)
+    entries = tuple(fill_entry(entry, goal) for entry in config.models)
     for entry in entries:
         for task in goal.tasks:
             entry.params.require_ready(task)
@@ -308,7 +304,7 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
     if backend.name == "gpu":
         for entry in entries:
             for task in goal.tasks:
-                if refusal := early_refusal(entry.params, task):
+                if refusal := early_refusal(entry.params, task, backend.lacks):
                     backend.fall_back(refusal.what, f"models: {entry.label}", refusal.fix)
                     break
     return entries
@@ -317,17 +313,6 @@ def choose_entries(config: Config, goal: Goal, backend: Backend) -> tuple[ModelE
 def can_learn(model: ModelSettings | type[ModelSettings], goal: Goal) -> bool:
     """Return whether a model learns the target, or each of several targets."""
     return goal.tasks <= model.tasks and not (goal.targets and model.view == "combined")
-
-
-def default_entries(goal: Goal, on_gpu: bool) -> tuple[ModelEntry, ...]:
-    """Return the default models for task and device, with their tuned values."""
-    names = [ON_A_GPU.get(name, name) if on_gpu else name for name in DEFAULT_MODELS[goal.each[0].task]]
-    return tuple(_filled(ModelEntry(name=name), goal) for name in names)
-
-
-def _filled(entry: ModelEntry, goal: Goal) -> ModelEntry:
-    """Return an entry with the tuned values of parameters that were not stated, those of the first target."""
-    return entry.model_copy(update={"params": entry.params.for_task(goal.each[0].task)})
 
 
 def require_tuning(config: Config, workers: Workers | None = None) -> None:

@@ -145,7 +145,7 @@ def _read_on_device(inputs: TableInputs) -> EncodedRows | None:
     backend, source, tables, files = inputs.backend, inputs.source, inputs.tables, inputs.files
     assert isinstance(backend, DeviceBackend)
     try:
-        require_plain(source, tables, files)
+        require_plain(source, tables, files, has_reader=not backend.lacks("cudf"))
         free = backend.free_bytes()
         if inputs.keys is None and (
             rows := open_parquet_stream(source, tables, free, on_device=True, files=files.source)

@@ -214,9 +214,12 @@ def has_xgboost() -> bool:
 
 def gpu_comments(device: DeviceReport) -> list[str]:
     """Return comments on the usable GPU of this machine, and on packages that are missing for it."""
+    install = install_extra(suitable_major(device.gpu, Distributions()))
+    if device.missing_rapids and not device.missing_packages:
+        trained = f"XGBoost trains on this machine's GPU, {device.gpu.name}"
+        return [f"{trained}; with RAPIDS, the linear model does, too: {install}"]
     comments = [f"All of these models train on this machine's GPU, {device.gpu.name}."]
     if device.missing_packages:
-        install = install_extra(suitable_major(device.gpu, Distributions()))
         comments.append(f"Its packages are not installed yet: {install}")
     return comments
 

@@ -31,9 +31,19 @@ def find_libraries() -> dict[str, str]:
 
         paths = get_cuda_paths()
     except LOAD_ERRORS:
-        return {f"lib{name}": _load(name) for name in ("cudart", "nvrtc", "nvvm")}
-    found = {f"lib{name}": str(paths[name].info or _load(name)) for name in ("nvrtc", "nvvm")}
+        return {f"lib{name}": find_library(name) for name in ("cudart", "nvrtc", "nvvm")}
+    found = {f"lib{name}": str(paths[name].info or find_library(name)) for name in ("nvrtc", "nvvm")}
     return {**found, "libdevice": str(paths["libdevice"].info or "")}
+
+
+def find_library(name: str) -> str:
+    """Return the path of a library of CUDA, such as ``"cublas"``, loaded into this process; ``""`` if there is none."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+
+    try:
+        return str(load_nvidia_dynamic_lib(name).abs_path)
+    except LOAD_ERRORS:
+        return ""
 
 
 def find_program(name: str, path: str | None = None) -> str | None:
@@ -78,15 +88,6 @@ def visibility_settings(toolkit: Path) -> dict[str, str]:
 def export_command(settings: Mapping[str, str]) -> str:
     """Return the shell command that sets environment variables."""
     return "export " + " ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _load(name: str) -> str:
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    try:
-        return str(load_nvidia_dynamic_lib(name).abs_path)
-    except LOAD_ERRORS:
-        return ""
 
 
 def _nvvm_folder(toolkit: Path) -> Path | None:

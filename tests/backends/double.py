@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba.cuda.simulator import kernel as simulator
@@ -36,6 +36,7 @@ from gpupipe.backends.gpu.backend import GpuBackend, _Meter
 from gpupipe.backends.stage import StageUse
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.launch import is_simulated
+from tests.backends.driver_pool import DriverPool
 
 SNAPSHOT = Path(__file__).parents[2] / "tools" / "gpu_api" / "snapshots" / "rapids-26.10.json.gz"
 API = json.loads(gzip.decompress(SNAPSHOT.read_bytes()))
@@ -153,6 +154,12 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):
     """
 
     __hash__ = None  # type: ignore[assignment]
+    pool: ClassVar[DriverPool | None] = None  # counts the bytes of arrays, if a test sets it
+
+    def __init__(self, ary: Any, stream: Any = 0) -> None:
+        super().__init__(ary, stream)
+        if DeviceArray.pool is not None and ary.base is None:
+            self._memory = DeviceArray.pool.allocate(ary.nbytes)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
@@ -257,6 +264,8 @@ xp = _Namespace()
 class DeviceDouble(GpuBackend):
     """`GpuBackend` with arrays that behave as CuPy's; without memory of a device, cuDF and estimators."""
 
+    missing: frozenset[str] = frozenset()
+
     def __init__(self, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
         if not is_simulated():
             raise RuntimeError("the double of a device is for NUMBA_ENABLE_CUDASIM=1")
@@ -273,6 +282,10 @@ class DeviceDouble(GpuBackend):
     def frame(self) -> Any:
         """The dataframe namespace, of which there is none."""
         raise NotImplementedError("there is no double of cuDF")
+
+    def lacks(self, library: str) -> bool:
+        """Return whether `library` is one of those that the test takes away."""
+        return library in self.missing
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Refuse: there are no estimators here."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupipe.backends.probe import GpuProbe, missing_packages
+from gpupipe.backends.probe import GPU_PACKAGES, RAPIDS, GpuProbe
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.packages import package_findings
 
@@ -88,11 +88,40 @@ def test_metadata_that_cannot_be_read_is_a_finding(site: Any, metadata: bytes | 
     assert "cudf_cu13-26.10.0.dist-info: name or version of the package is missing" in finding.found
 
 
-def test_a_gpu_without_its_packages_is_an_error(site: Any, gpu: GpuProbe) -> None:
-    if not missing_packages():
-        pytest.skip("every GPU package is installed here")
+@pytest.fixture
+def missing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that sets the packages that cannot be found."""
+
+    def set_up(*names: str) -> None:
+        def found(packages: tuple[str, ...] = GPU_PACKAGES) -> tuple[str, ...]:
+            return tuple(name for name in packages if name in names)
+
+        monkeypatch.setattr("gpupipe.doctor.packages.missing_packages", found)
+
+    return set_up
+
+
+def test_a_gpu_without_its_packages_is_an_error(site: Any, gpu: GpuProbe, missing: Any) -> None:
+    missing("cupy", *RAPIDS)
     (finding,) = said(site, gpu)
     assert finding.level == "error"
-    assert finding.found.startswith("the GPU packages are incomplete: ")
-    assert finding.fix == "pip install 'gpupipe[cuda13]'"
-    assert said(site, replace(gpu, capability=(7, 0)))[0].fix == "pip install 'gpupipe[cuda12]'"
+    assert finding.found == "the GPU packages are incomplete: cupy is not installed"
+    assert finding.fix == "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda13-lite]' without RAPIDS"
+    assert said(site, replace(gpu, capability=(7, 0)))[0].fix.startswith("pip install 'gpupipe[cuda12]'")
+
+
+def test_without_rapids_the_work_of_the_cpu_is_reported(site: Any, gpu: GpuProbe, missing: Any) -> None:
+    site.add("cupy-cuda13x", "14.2.0")
+    missing(*RAPIDS)
+    whole, finding = said(site, gpu)
+    assert (whole.level, finding.level, finding.check) == ("ok", "ok", "RAPIDS")
+    assert finding.found.startswith("not installed: files are read on the CPU")
+    assert said(site) == [whole]  # without a GPU it does not matter
+
+
+def test_a_part_of_rapids_is_an_error(site: Any, gpu: GpuProbe, missing: Any) -> None:
+    site.add("cudf-cu13", "26.10.0")
+    missing("cuml", "rmm")
+    finding = said(site, gpu)[-1]
+    assert (finding.level, finding.fix) == ("error", "pip install 'gpupipe[cuda13]'")
+    assert finding.found.endswith("cuml, rmm are not installed")

@@ -1,4 +1,4 @@
-"""Tests that need a GPU with RAPIDS: skipped without one, failed with ``--require-gpu``.
+"""Tests that need a GPU, those marked `rapids` also RAPIDS: skipped without, failed with ``--require-gpu``.
 
 Tests share nothing but the device and may run side by side: ``pytest -m gpu -n 6 --dist worksteal tests/gpu``.
 """

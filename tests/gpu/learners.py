@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpupipe.backends.gpu.estimators import NO_TWIN
+import pytest
+
+from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
 from gpupipe.config import Config, load_config, parse_config
 from gpupipe.models import MODELS
 
@@ -31,6 +32,15 @@ TASKS = [(name, task) for name, model in MODELS.items() for task in sorted(model
 LARGER = ("logistic_regression", "random_forest", "xgboost")  # on adult, too
 REFUSED = [(name, task) for name, task in TASKS if MODELS.get(name)().estimator_name(task) in NO_TWIN]
 LEARNERS = [*(one for one in TASKS if one not in REFUSED), *((name, "multioutput") for name in JOINT)]
+
+
+def marks(model: str, task: Any) -> tuple[Any, ...]:
+    """Return the marker of a model that cuML trains."""
+    name = MODELS.get(model)().estimator_name("regression" if task == "multioutput" else task)
+    return (pytest.mark.rapids,) if name in ESTIMATORS and ESTIMATORS[name].library == "cuml" else ()
+
+
+MARKED_LEARNERS = [pytest.param(*one, marks=marks(*one)) for one in LEARNERS]
 
 
 def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
@@ -59,14 +69,6 @@ def of_task(path: Path, model: str, task: str, **split: Any) -> Config:
             "models": [{model: params}],
         }
     )
-
-
-def compared(data_dir: Path) -> Iterator[tuple[str, Config]]:
-    """Yield title and configuration of each model that test_models.py compares with the CPU's."""
-    for model, task in LEARNERS:
-        yield f"telco, {model}, {task}", on_telco(telco_file(data_dir), model, task)
-    for model in LARGER:
-        yield f"adult, {model}", on_adult(data_dir, model)
 
 
 def telco_file(data_dir: Path) -> Path:

@@ -5,7 +5,8 @@ pandas reads for cuDF, scikit-learn and XGBoost train on the CPU, and programs r
 a test on an expensive machine before it has measured anything: misspelt names, absent fixtures, wrong paths and
 keywords, arrays that mix host and device. It proves nothing of a GPU. Row counts are reduced.
 
-``python -m tests.gpu.rehearsal STEP ...`` rehearses steps of `benchmarks.device`.
+``python -m tests.gpu.rehearsal STEP ...`` rehearses steps of `benchmarks.device`. With ``REHEARSE_WITHOUT_RAPIDS=1``
+both have CuPy alone: cuDF, cuML and RMM cannot be imported, and arrays are counted by a double of the driver's pool.
 
 Tests of PyTorch's CUDA tensors, of processes that need the driver, and of Numba's device are skipped, with the reason.
 """
@@ -16,6 +17,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -28,17 +30,22 @@ import xgboost
 
 import gpupipe.backends
 import gpupipe.backends.gpu.backend
-from benchmarks.device import comparisons
+from benchmarks.device import comparisons, end_to_end
 from benchmarks.device import keyed as device_keyed
+from benchmarks.device import networks as device_networks
 from benchmarks.device import program as device_program
-from benchmarks.device import steps as device_steps
 from benchmarks.device.steps import STEPS
 from benchmarks.device.suite import networks
+from gpupipe.backends import probe
 from gpupipe.backends.base import DEFAULT_OPTIONS, DeviceOptions
 from gpupipe.backends.gpu import estimators
-from gpupipe.backends.probe import GpuProbe
+from gpupipe.backends.gpu.backend import GpuBackend
+from gpupipe.backends.gpu.memory import set_up
+from gpupipe.backends.probe import RAPIDS, GpuProbe
+from gpupipe.pipeline.plan import run_plan
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 from tests.backends.double import DeviceArray, DeviceDouble, _unwrapped, xp
+from tests.backends.driver_pool import DriverPool
 from tests.backends.pandas_double import PandasBackend
 
 ROWS = {"ROWS": 400, "CHURN_ROWS": 400, "N": 2_000}  # of a test module's constants
@@ -183,9 +190,7 @@ class RehearsalBackend(DeviceDouble):
 
     def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
         """Return the host's estimator, refused where the GPU's is."""
-        from gpupipe.backends.gpu.estimators import NO_TWIN
-
-        assert name not in NO_TWIN
+        assert estimators.refusal(name, params, self.lacks) is None
         return OnDevice(self._pandas.estimator(name, params))
 
     def run_program(
@@ -201,12 +206,32 @@ class RehearsalBackend(DeviceDouble):
         return GPU.free_bytes
 
 
-def install() -> None:
-    """Replace the GPU backend with the test double."""
+class WithoutRapids(RehearsalBackend):
+    """The test double of `GpuBackend` where CuPy is installed, but no package of RAPIDS."""
+
+    missing = frozenset(RAPIDS)
+    frame, open_stage, close_stage = GpuBackend.frame, GpuBackend.open_stage, GpuBackend.close_stage
+
+    def __init__(self, reason: str = "a rehearsal", options: DeviceOptions = DEFAULT_OPTIONS) -> None:
+        super().__init__(reason, options)
+        self.device_memory = set_up(options)
+
+
+def install(without_rapids: bool = os.environ.get("REHEARSE_WITHOUT_RAPIDS") == "1") -> None:
+    """Replace the GPU backend with the test double, and the hand-over to PyTorch with one on the host."""
     backends: Any = gpupipe.backends
     backends.probe_gpu = lambda: GPU
-    backends.missing_packages = lambda: ()
-    gpupipe.backends.gpu.backend.GpuBackend = RehearsalBackend  # type: ignore[misc]
+    backends.missing_packages = lambda: tuple(set(probe.GPU_PACKAGES).intersection(RAPIDS if without_rapids else ()))
+    if without_rapids:
+        DeviceArray.pool = DriverPool()
+        cupy: Any = _Cupy(DeviceArray.pool.cupy().cuda)
+        modules: Any = {**dict.fromkeys(RAPIDS), "cupy": cupy, "cupy.cuda": cupy.cuda}
+        sys.modules.update(modules)
+    else:
+        probe.missing_packages = lambda packages=(): ()
+        probe.lacks_package = run_plan.lacks_package = probe.lacks_nothing  # type: ignore[attr-defined]
+    gpupipe.backends.gpu.backend.GpuBackend = WithoutRapids if without_rapids else RehearsalBackend  # type: ignore[misc]
+    _install_torch()
     estimators._xgboost_knows_cuda = lambda: True
     predict = xgboost.Booster.inplace_predict
 
@@ -215,6 +240,18 @@ def install() -> None:
         return _wrapped(found) if isinstance(data, DeviceArray) else found
 
     xgboost.Booster.inplace_predict = inplace_predict
+
+
+def _install_torch() -> None:
+    """Train networks on the host, with the memory of the test double's arrays."""
+    fit: Any = import_module("gpupipe.models.neural.fit")
+    pytorch: Any = import_module("gpupipe.models.neural.fitted.pytorch")
+    double: Any = DeviceArray
+    double.__dlpack__ = lambda self, **named: self._ary.__dlpack__(**named)
+    double.__dlpack_device__ = lambda self: self._ary.__dlpack_device__()
+    fit.refusal, fit._n_processes = lambda backend: None, lambda context: context.resources.n_processes
+    fit.share_memory = lambda backend: True
+    pytorch.from_dlpack = lambda tensor: DeviceArray(tensor.numpy())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -243,9 +280,11 @@ def main(steps: Sequence[str]) -> None:
     """Run steps of `benchmarks.device` on little data, and print what they save last."""
     install()
     device_program.BATCHES = device_program.CALLS = device_keyed.CALLS = 1
-    device_program.COPY_BYTES, comparisons.GENERATED_ROWS, device_steps.KERNEL_ROWS = 1 << 10, 3_000, 300
-    sys.modules["cudf"], sys.modules["cupy"] = _FrameNamespace(), _Cupy()  # type: ignore[assignment]
-    options = argparse.Namespace(rows=300, events=300, skip_tests="online_retail")
+    device_program.COPY_BYTES, comparisons.GENERATED_ROWS, end_to_end.COMPARED_ROWS = 1 << 10, 3_000, 3_000
+    device_networks.COMPARED_ROWS = device_networks.TIMED_ROWS = 3_000
+    if sys.modules.get("cudf", "absent") == "absent":
+        sys.modules["cudf"], sys.modules["cupy"] = _FrameNamespace(), _Cupy()  # type: ignore[assignment]
+    options = argparse.Namespace(rows=300, events=300)
     for name in steps:
         saved: list[Any] = []
         try:
@@ -258,7 +297,9 @@ def main(steps: Sequence[str]) -> None:
 class _Cupy:
     """The namespace of the test double, with the device that a step synchronises."""
 
-    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))
+    def __init__(self, cuda: SimpleNamespace | None = None) -> None:
+        self.cuda = cuda or SimpleNamespace()
+        self.cuda.Device = lambda: SimpleNamespace(synchronize=lambda: None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(xp, name)

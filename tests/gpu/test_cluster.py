@@ -18,6 +18,7 @@ from gpupipe.models import MODELS
 from tests.dask.run_checks import Left, assert_same_features, run_on
 from tests.gpu.learners import LEARNERS, PARAMS, TARGETS
 
+pytestmark = pytest.mark.rapids
 ROOT = Path(__file__).parents[2]
 LOCAL = "cluster.scheduler=local"
 CHURN_ROWS = 700_000  # more than two parts of the sums

@@ -12,6 +12,7 @@ import pytest
 import gpupipe as gp
 from gpupipe.datasets.churn import customers
 
+pytestmark = pytest.mark.rapids("cudf", "rmm")
 ROWS = 20_000
 
 

@@ -127,6 +127,7 @@ def online_retail(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.mark.data
+@pytest.mark.rapids
 def test_online_retail_runs_entirely_on_the_device_with_the_metrics_of_the_host(
     config: Any, online_retail: list[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_online_retail_runs_entirely_on_the_device_with_the_metrics_of_the_host(
 
 
 @pytest.mark.data
+@pytest.mark.rapids
 def test_online_retail_records_its_device_and_predicts_on_both(
     config: Any, online_retail: list[str], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from gpupipe.datasets.churn import customers
 
+pytestmark = pytest.mark.rapids
 MODELS = "[logistic_regression, xgboost]"
 
 

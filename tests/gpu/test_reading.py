@@ -17,26 +17,17 @@ from gpupipe.config import Config, parse_config
 from gpupipe.datasets.churn import customers, write
 from gpupipe.errors import DeviceError
 from gpupipe.io.device.csv import chunks
-from gpupipe.io.device.datasets import BLOCK_ROWS
 from gpupipe.io.device.jsonl import reader
 from gpupipe.io.device.obstacles import UnsupportedOnDevice, require_plain
 from gpupipe.io.settings import TableSource
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.pipeline.read_stage import read_table
 from gpupipe.table.blocks import Table
+from tests.gpu.tables import assert_same_table
 from tests.table.differences import table_difference
 
+pytestmark = pytest.mark.rapids("cudf", "rmm")
 PLAIN = ("adult", "telco", "diamonds", "bike_sharing", "chicago_taxi", "nyc_taxi")
-
-
-def assert_same_table(config: Config) -> None:
-    host, device = (job_of(config, name) for name in ("cpu", "gpu"))
-    assert isinstance(host.table, Table) and isinstance(device.table, Table)
-    assert isinstance(next(iter(device.table.blocks.values())), device.backend.xp.ndarray)
-    assert table_difference(host.table, device.table, device.backend) == ""
-    assert (host.goal, host.y is None) == (device.goal, device.y is None)
-    if host.y is not None and device.y is not None:
-        assert (host.y == device.backend.to_host(device.y)).all()
 
 
 def of_file(path: Path, target: str) -> Config:
@@ -98,20 +89,6 @@ def test_generated_customers(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"churn.{ending}"
     write(path, rows=20_000)
     assert_same_table(of_file(path, "Churn"))
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        {"rows": 50_000, "target": "Churn", "drop": ["customerID"]},
-        {"rows": BLOCK_ROWS + 4_321, "seed": 2**64 - 1, "columns": ["Churn", "*Charges", "City", "signup_ts"]},
-        {"rows": 2_000, "where": "customerID > '5' and tenure < 60", "target": "Churn"},
-        {"rows": 2_000, "generate": "churn_events", "target": "amount"},
-    ],
-    ids=str,
-)
-def test_customers_drawn_on_the_device(source: dict[str, Any]) -> None:
-    assert_same_table(parse_config({"source": {"generate": "churn", "cache": False, **source}}))
 
 
 def test_several_files_keep_their_order(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.device.parity import run_on
-from tests.gpu.learners import LEARNERS, REFUSED, TARGETS, of_task
+from tests.gpu.learners import MARKED_LEARNERS, REFUSED, TARGETS, marks, of_task
 
 PREDICTION_GAP = 1e-4  # tolerance of float32 sums in another order
 # cuML finds neighbours by float32 distances, scikit-learn by float64: of rows that are nearly as near, another one is
@@ -18,10 +18,11 @@ PREDICTION_GAP = 1e-4  # tolerance of float32 sums in another order
 # classes differ, 50 of the numbers, and the mean difference is 7e-4 and 9e-5 of the largest prediction.
 NEIGHBOR_ROWS = 0.05
 NEIGHBOR_MEAN = 2e-3
+RECORDED = ("logistic_regression", "random_forest", "xgboost", "gaussian_nb")
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("model", "task"), LEARNERS)
+@pytest.mark.parametrize(("model", "task"), MARKED_LEARNERS)
 def test_what_was_trained_on_the_device_predicts_the_same_without_one(
     telco: Path, command: Any, tmp_path: Path, model: str, task: str
 ) -> None:
@@ -45,7 +46,7 @@ def test_what_was_trained_on_the_device_predicts_the_same_without_one(
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "xgboost", "gaussian_nb"])
+@pytest.mark.parametrize("model", [pytest.param(model, marks=marks(model, "binary")) for model in RECORDED])
 def test_recorded_predictions_are_reproduced_on_both(telco: Path, command: Any, tmp_path: Path, model: str) -> None:
     """Nulls, unseen levels, empty strings, infinities and extremes among the rows."""
     run = run_on(of_task(telco, model, "binary", test_size=0.2), "gpu", tmp_path / "run")
@@ -56,6 +57,7 @@ def test_recorded_predictions_are_reproduced_on_both(telco: Path, command: Any, 
 
 
 @pytest.mark.data
+@pytest.mark.rapids
 @pytest.mark.parametrize(("model", "task"), REFUSED)
 def test_a_model_without_a_device_version_is_refused_by_name_with_exit_code_4(
     telco: Path, command: Any, tmp_path: Path, model: str, task: str

@@ -23,6 +23,7 @@ class LittleRoom(GpuBackend):
         return 1
 
 
+@pytest.mark.rapids("cudf", "rmm")
 @pytest.mark.parametrize("where", [None, "tenure > 60 and Contract == 'Two year'"])
 def test_row_groups_one_by_one(tmp_path: Path, where: str | None) -> None:
     write(tmp_path / "whole.parquet", 60_000)

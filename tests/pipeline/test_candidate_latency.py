@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from gpupipe.pipeline.result import Run
 from gpupipe.pipeline.run import run_pipeline
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import TrainedModel
+from gpupipe.table.blocks import Table
+from gpupipe.table.device.frame_columns import DeviceText
 from tests.inline_workers import InlineWorkers
 
 RESUMED = "loaded from a checkpoint"
@@ -103,6 +106,16 @@ def test_rows_of_workers_are_the_same(table: Path) -> None:
     alone = sample_rows(job_of(config(table)), names, mask)
     workers = InlineWorkers(choose("cpu"), 3)
     assert sample_rows(open_job(config(table), choose("cpu"), Timeline(), workers), names, mask) == alone
+
+
+def test_texts_of_a_device_are_read_from_the_source(table: Path) -> None:
+    job = job_of(config(table))
+    names, mask = ["note", "age"], np.arange(800) % 3 == 0
+    expected = sample_rows(job, names, mask)
+    missing: Any = DeviceText(np.zeros(800, bool), job.backend)  # a device keeps no texts
+    assert isinstance(job.table, Table)
+    on_device = replace(job, table=replace(job.table, texts=dict.fromkeys(job.table.texts, missing)))
+    assert sample_rows(on_device, names, mask) == expected
 
 
 def test_texts_of_a_joined_table_on_workers_are_refused_by_name(table: Path, tmp_path: Path) -> None:

@@ -120,10 +120,10 @@ def test_without_models_or_levels_there_are_defaults() -> None:
     made = pipeline(quantiles=None, models=None)
     assert made.config.source.quantile_levels == (0.1, 0.5, 0.9)
     from gpupipe.backends import choose
+    from gpupipe.pipeline.default_models import default_entries
     from gpupipe.pipeline.goal import Goal
-    from gpupipe.pipeline.preparation import default_entries
 
-    assert [entry.name for entry in default_entries(Goal("quantile", "cnt"), on_gpu=choose("cpu").name == "gpu")]
+    assert default_entries(Goal("quantile", "cnt"), on_gpu=choose("cpu").name == "gpu").entries
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpupipe.backends import DeviceReport, GpuProbe, MemoryFigures
+from gpupipe.backends.probe import RAPIDS
 from gpupipe.config import load_config
 from gpupipe.pipeline.run import run_pipeline
+from gpupipe.starter.choices import gpu_comments
 from gpupipe.starter.starter import list_columns, make_clustering_starter
 
 Init = Callable[..., Any]
@@ -166,3 +169,21 @@ def test_boosting_is_omitted_for_very_wide_tables_and_suspects_are_listed(
     assert [entry.label for entry in made.config.models] == ["ridge"]
     assert "Boosting is slow on 4 columns" in made.text
     assert "These columns may restate price, but were not compared with a model: low, high" in made.text
+
+
+@pytest.mark.parametrize(
+    ("missing", "rapids", "expected"),
+    [
+        ((), (), ["All of these models train on this machine's GPU, H200."]),
+        ((), RAPIDS, ["XGBoost trains on this machine's GPU, H200; with RAPIDS, the linear model"]),
+        (
+            ("cupy",),
+            ("cudf", "cuml", "rmm"),
+            ["All of these models", "Its packages are not installed yet: pip install"],
+        ),
+    ],
+)
+def test_the_models_that_a_gpu_trains_depend_on_its_packages(missing: Any, rapids: Any, expected: list[str]) -> None:
+    gpu = GpuProbe(True, "a GPU", 1, "H200", cuda=(13, 0), capability=(9, 0))
+    found = gpu_comments(DeviceReport(gpu, missing, "", 2, MemoryFigures(1, 1, 1), rapids))
+    assert [line[: len(start)] for line, start in zip(found, expected, strict=True)] == expected

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 import torch
 
 from gpupipe.backends import choose
@@ -28,3 +32,16 @@ def test_pytorch_without_cuda_is_noted() -> None:
     assert backend.take_notes() == [
         "PyTorch is installed without CUDA: it computes on the CPU and does not share the GPU's memory"
     ]
+
+
+@pytest.mark.parametrize(("allocator", "is_shared"), [("cudaMallocAsync", True), ("native", False)])
+def test_without_rmm_pytorch_shares_the_driver_s_pool_if_it_was_imported_with_it(
+    allocator: str, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_allocator_backend", lambda: allocator)
+    backend: Any = NamedGpu("a test")
+    backend.device_memory = SimpleNamespace(torch_allocator=lambda: None)
+    assert share_memory(backend) is is_shared
+    notes = backend.take_notes()
+    assert notes == [] if is_shared else notes[0].startswith("PyTorch keeps its own memory next to the driver's pool")

@@ -1,11 +1,11 @@
-"""Measurements on an offline GPU machine: pack the missing libraries, carry them there in parts, unpack and measure.
+"""Measurements on an offline GPU machine that is lent for 15 minutes.
 
-``pack``      on a machine with network: wheels, public tables and CPU metrics, in parts that fit with the repository
-``wheels``    download wheels, install and prune them; ``fatbin``: keep the machine code of one GPU architecture
-``archive``   reproducible archives, cut into parts
-``visit``     on the GPU machine: unpack the part of a visit and run its steps
-``unpack``    unpack the stages that have arrived; ``toolkit``: find the machine's CUDA; ``probes``: first checks
+``schedule``  the visits: what travels, which steps of `benchmarks.device` run, in how many seconds
+``pack``      on a machine with network: wheels, tables and CPU metrics, in folders that fit with the repository
+``wheels``    consistent wheels, and their installation without unneeded files; ``fatbin``: of one GPU architecture
+``visit``     on the GPU machine: unpack what has arrived, and run the steps; ``toolkit``: find the machine's CUDA
 ``startup``   becomes sitecustomize.py of the unpacked folder
+``table``     the results of all visits as a table
 
-`visit`, `unpack` and `toolkit` need only the standard library.
+`visit`, `schedule` and `toolkit` need only the standard library.
 """

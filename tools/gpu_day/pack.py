@@ -1,10 +1,9 @@
-"""Packer of the libraries that an offline GPU machine lacks: ``python -m tools.gpu_day.pack --data DIR``.
+"""Packer of what an offline GPU machine lacks: ``python -m tools.gpu_day.pack --data DIR``.
 
-Run it from the checkout on a machine with network, in gpupipe's development environment. It downloads the wheels of
-stages.txt, prunes them, keeps the machine code of one GPU architecture, adds the public tables and the CPU metrics
-(`benchmarks.device.cpu_metrics`), and writes each stage as an archive. The archives of consecutive stages form one
-stream, cut into parts that fit into a visit with the repository's tracked files; a spare stage is a separate part.
-Packing takes 15 to 20 minutes on two cores; unchanged results of the last call with the same --work are reused.
+Run it from the checkout on a machine with network and Python 3.12, in gpupipe's development environment. It writes the
+folders of ``.gpu`` that travel with the visits of `schedule`, imports them in an environment like that of the GPU
+machine, and prints what travels with each visit and the seconds of the schedule. Unchanged results of the last call
+with the same --work are reused. The exit code is 1 if something does not fit or does not import.
 """
 
 from __future__ import annotations
@@ -16,148 +15,162 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from tools.gpu_day import archive, wheels
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
-VISIT_BYTES, PART_BYTES = 64 << 20, 58 << 20
-BASE, SPARES = "base", ("numba", "nvvm")
-# Tables that the steps and tests read, except online-retail: 9 MiB that do not compress, for two tests.
+from tools.gpu_day import wheels
+from tools.gpu_day.schedule import CARRIED_BYTES, SPARE_BYTES, VISITS, schedule_lines
+from tools.gpu_day.visit import environment_of, unpack
+
+ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent
+FOLDERS = {"1": ("1",), "2": ("2",), "3": ("3a", "3b"), "nvvm": ("nvvm",)}  # of each section of freight.txt
 TABLES = (
     "telco-churn/Telco-Customer-Churn.csv", "adult-income/adult.data", "adult-income/adult.test",
-    "diamonds/diamonds.csv", "bike-sharing/bike.csv", "chicago-taxi/chicago_taxi.csv", "nyc-taxi/nyc_taxi.csv",
+    "diamonds/diamonds.csv",
 )  # fmt: skip
-
-
-def write_parts(archives: Mapping[str, Path], out: Path, part_bytes: int = PART_BYTES) -> dict[str, Any]:
-    """Cut the archives of all stages into parts, one folder of `out` each, and return the manifest.
-
-    Parameters
-    ----------
-    archives : mapping of str to Path
-        Stage to archive, in order of arrival.
-    out : Path
-        Folder for the parts; earlier parts in it are removed.
-    part_bytes : int
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    for earlier in out.glob("*/MANIFEST.json"):
-        shutil.rmtree(earlier.parent)
-    streams = {"main": {name: path for name, path in archives.items() if name not in SPARES}}
-    streams |= {name: {name: path} for name, path in archives.items() if name in SPARES}
-    manifest: dict[str, Any] = {"parts": {}, "stages": {}}
-    for stream, members in streams.items():
-        joined = out / "stream"
-        for name, span in archive.join(members, joined).items():
-            manifest["stages"][name] = {"stream": stream, "start": span.start, "end": span.end}
-        for number, (first, block) in enumerate(archive.cut(joined, part_bytes), start=1):
-            part = f"part{number}" if stream == "main" else stream
-            (out / part).mkdir()
-            (out / part / "bytes").write_bytes(block)
-            digest = hashlib.sha256(block).hexdigest()
-            manifest["parts"][part] = {"stream": stream, "first": first, "bytes": len(block), "sha256": digest}
-        joined.unlink()
-    for part in manifest["parts"]:
-        (out / part / "MANIFEST.json").write_text(json.dumps(manifest, indent=1), encoding="utf8")
-    return manifest
-
-
-def completed(manifest: Mapping[str, Any], part: str) -> list[str]:
-    """Return the stages that a part completes."""
-    row = manifest["parts"][part]
-    return [
-        name
-        for name, stage in manifest["stages"].items()
-        if stage["stream"] == row["stream"] and row["first"] < stage["end"] <= row["first"] + row["bytes"]
-    ]
-
-
-def _pack_stage(
-    name: str, requirements: Sequence[str], files: Mapping[str, Path], downloaded: Path, work: Path
-) -> Path:
-    """Return the archive of a stage: its wheels, and further files by their path in it."""
-    target, kept, site = work / f"{name}.tar.xz", work / f"{name}.key", work / f"site-{name}"
-    key = _key(requirements, files, downloaded)
-    if target.exists() and kept.exists() and kept.read_text() == key:
-        print(f"{name}: {target.stat().st_size / 2**20:.1f} MiB, unchanged", flush=True)
-        return target
-    kept.unlink(missing_ok=True)
-    shutil.rmtree(site, ignore_errors=True)
-    wheels.install(requirements, downloaded, site)
-    for path, source in files.items():
-        (site / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, site / path)
-    archive.write_archive(site, target)
-    shutil.rmtree(site)
-    kept.write_text(key)
-    print(f"{name}: {target.stat().st_size / 2**20:.1f} MiB", flush=True)
-    return target
-
-
-def _key(requirements: Sequence[str], files: Mapping[str, Path], folder: Path) -> str:
-    """Return the hash of a stage's inputs, including these tools."""
-    found = hashlib.sha256(json.dumps([list(requirements), sorted(path.name for path in folder.iterdir())]).encode())
-    tools = {module: Path(__file__).with_name(module) for module in ("wheels.py", "fatbin.py", "archive.py")}
-    for path, source in {**tools, **files}.items():
-        found.update(f"{path}\0".encode() + hashlib.sha256(source.read_bytes()).digest())
-    return found.hexdigest()
-
-
-def _base_files(data: Path, work: Path) -> dict[str, Path]:
-    """Compute missing CPU metrics; return the files that the first stage contains in addition to wheels."""
-    metrics = work / "cpu_metrics.json"
-    command = [sys.executable, "-m", "benchmarks.device.cpu_metrics", "--out", str(metrics)]
-    path = os.pathsep.join([str(ROOT), str(ROOT / "kernels")])
-    environment = {**os.environ, "GPUPIPE_DATA": str(data.resolve()), "PYTHONPATH": path}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True)
-    tables = {f"data/{table}": data / table for table in TABLES}
-    return {"sitecustomize.py": Path(__file__).with_name("startup.py"), "cpu_metrics.json": metrics, **tables}
-
-
-def _tracked_bytes() -> int:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return sum((ROOT / name).stat().st_size for name in listed.split("\0") if name and (ROOT / name).exists())
+IMPLIED = ("torch==2.11.0", "nvidia-nccl-cu13", "cuda-toolkit==13.*", "cuda-pathfinder", "python-dateutil")
+RECORDED_STEPS = ("churn", "networks")
+# Modules that must be importable with each folder; not cuDF, which needs CUDA's libraries.
+IMPORTS = {"1": "gpupipe.config, skops.io, benchmarks.device.steps, gpupipe_kernels.catalog", "2": "xgboost"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the parts; return 1 if one exceeds the limit of a visit."""
+    """Write the folders of the visits; return 1 if one does not fit or cannot be imported."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.gpu_day.pack", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of the public tables")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / ".gpu", metavar="DIR", help="folder for the parts (default: .gpu)"
-    )
+    parser.add_argument("--sections", nargs="+", choices=list(FOLDERS), default=list(FOLDERS), help="(default: all)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the public tables")
+    parser.add_argument("--out", type=Path, default=ROOT / ".gpu", metavar="DIR", help="(default: .gpu)")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "gpu_day", metavar="DIR",
-                        help="folder for downloads and archives (default: build/gpu_day)")  # fmt: skip
-    parser.add_argument("--without", action="append", default=[], metavar="STAGE", help="do not pack this stage")
+                        help="folder for downloads, kept between calls (default: build/gpu_day)")  # fmt: skip
+    parser.add_argument("--python", default=f"python{wheels.PYTHON}", help="(default: %(default)s)")
     options = parser.parse_args(arguments)
-    stages = wheels.read_stages(Path(__file__).with_name("stages.txt"))
-    stages = {name: lines for name, lines in stages.items() if name not in options.without}
-    work = options.work.resolve()
-    work.mkdir(parents=True, exist_ok=True)
-    requirements = [line for lines in stages.values() for line in lines]
-    downloaded = work / f"wheels-{hashlib.sha256(json.dumps(requirements).encode()).hexdigest()[:8]}"
-    if not downloaded.exists():
-        wheels.download(requirements, work / "downloading")
-        (work / "downloading").rename(downloaded)
-    files = {BASE: _base_files(options.data, work)}
-    archives = {name: _pack_stage(name, lines, files.get(name, {}), downloaded, work) for name, lines in stages.items()}
-    manifest = write_parts(archives, options.out)
-    tracked, fits = _tracked_bytes(), True
-    for part in manifest["parts"]:
-        size = sum(path.stat().st_size for path in (options.out / part).iterdir())
-        fits &= size + tracked <= VISIT_BYTES
-        arrives = ", ".join(completed(manifest, part)) or "no stage"
+    machine = read_machine(HERE / "machine.txt")
+    for section, requirements in wheels.read_requirements(HERE / "freight.txt").items():
+        if section in options.sections:
+            _pack(section, requirements, machine, options)
+    python = _machine_python(options.work.resolve(), options.python)
+    failed = [*_import_errors(options.out, python, options.work.resolve()), *_oversized(options.out)]
+    print(*failed, *schedule_lines(), sep="\n")
+    return 1 if failed else 0
+
+
+def read_machine(path: Path) -> dict[str, Requirement]:
+    """Return canonical name to requirement for the packages of the machine, with those of PyTorch."""
+    lines = [*wheels.read_requirements(path)[""], *IMPLIED]
+    return {canonicalize_name(one.name): one for one in map(Requirement, lines)}
+
+
+def _pack(
+    section: str, requirements: Sequence[str], machine: Mapping[str, Requirement], options: argparse.Namespace
+) -> None:
+    """Write the folders of a section of freight.txt."""
+    work = options.work.resolve() / section
+    digest = hashlib.sha256(json.dumps([requirements, sorted(map(str, machine.values()))]).encode()).hexdigest()[:8]
+    downloaded = work / f"wheels-{digest}"
+    if not (downloaded / ".complete").exists():
+        shutil.rmtree(work, ignore_errors=True)
+        wheels.download(requirements, downloaded, machine)
+        (downloaded / ".complete").touch()
+    found = [wheels.Wheel.of(path) for path in sorted(downloaded.glob("*.whl"))]
+    for folder in FOLDERS[section]:
+        shutil.rmtree(options.out / folder, ignore_errors=True)
+        (options.out / folder).mkdir(parents=True)
+    target = options.out / FOLDERS[section][0]
+    if section == "1":
+        for wheel in found:
+            shutil.copy(wheel.path, target)
+        return
+    tools = b"".join((HERE / name).read_bytes() for name in ("wheels.py", "fatbin.py"))
+    archive = work / f"section-{section}-{hashlib.sha256(tools).hexdigest()[:8]}.zip"
+    if not archive.exists():
+        wheels.slim(found, work / "site", work / "new.zip")
+        (work / "new.zip").rename(archive)
+        shutil.rmtree(work / "site")
+    if section == "3":
+        limits = [CARRIED_BYTES - SPARE_BYTES - bytes_of(options.out, freight) for freight in (("1", "2"), ())]
+        shutil.copy(archive, work / "section-3.zip")
+        cut(work / "section-3.zip", [options.out / folder for folder in FOLDERS[section]], limits)
+        return
+    shutil.copy(archive, target / f"section-{section}.zip")
+    if section == "2":
+        wheels.write_zip(_files_of_steps(options.data, work), target / "steps.zip")
+
+
+def _files_of_steps(data: Path | None, work: Path) -> dict[str, Path]:
+    """Compute missing CPU metrics; return the files that the steps read, by their path on the machine."""
+    metrics = work.parent / "cpu_metrics.json"
+    command = [sys.executable, "-m", "benchmarks.device.cpu_metrics", "--out", str(metrics), "--steps", *RECORDED_STEPS]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "kernels")])
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, check=True)
+    tables = {f"data/{table}": data / table for table in TABLES if (data / table).exists()} if data else {}
+    if len(tables) < len(TABLES):
         print(
-            f"{part}: {size / 2**20:.1f} MiB, {(size + tracked) / 2**20:.1f} with the repository; completes {arrives}"
+            f"{len(TABLES) - len(tables)} public tables are not packed: their tests will fail; see --data", flush=True
         )
-    if not fits:
-        print(f"a part and the repository exceed the {VISIT_BYTES >> 20} MiB of a visit: lower PART_BYTES in pack.py")
-    return 0 if fits else 1
+    return {"cpu_metrics.json": metrics, **tables}
+
+
+def cut(archive: Path, folders: Sequence[Path], limits: Sequence[int]) -> None:
+    """Write an archive as pieces, one to a folder, the first ones as large as their limits in bytes allow."""
+    with archive.open("rb") as source:
+        for number, (folder, limit) in enumerate(zip(folders, limits, strict=True), start=1):
+            n_bytes = limit if number < len(folders) else -1  # what is too much is reported with the sizes
+            (folder / f"{archive.name}.{number}of{len(folders)}").write_bytes(source.read(n_bytes))
+
+
+def _machine_python(work: Path, python: str) -> Path:
+    """Return the Python of an environment with the packages of machine.txt, created at the first call."""
+    listed = (HERE / "machine.txt").read_bytes()
+    folder = work / f"machine-{hashlib.sha256(listed).hexdigest()[:8]}"
+    if not (folder / ".complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "-r", str(HERE / "machine.txt")]
+        subprocess.run(pip, check=True)
+        (folder / ".complete").touch()
+    return folder / "bin" / "python"
+
+
+def _import_errors(out: Path, python: Path, work: Path) -> Iterator[str]:
+    """Unpack what was packed as a visit does, import it, and yield the errors."""
+    site, names = work / "unpacked", [IMPORTS[folder] for folder in ("1", "2") if (out / folder).is_dir()]
+    shutil.rmtree(site, ignore_errors=True)
+    print(*unpack(out, site), sep="\n", flush=True)
+    if not names:
+        return
+    done = subprocess.run(
+        [str(python), "-P", "-c", f"import {', '.join(names)}"], cwd=ROOT, env=environment_of(site),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        yield f"NOT importable: {', '.join(names)}: {done.stderr.strip().splitlines()[-1]}"
+
+
+def bytes_of(out: Path, freight: Sequence[str]) -> int:
+    """Return the bytes that travel: the repository's files that git does not ignore, and folders of `out`."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    files = [ROOT / name for name in names if name] + [path for one in freight for path in (out / one).glob("*")]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def _oversized(out: Path) -> Iterator[str]:
+    """Print what travels with each visit, and yield the visits that are too large."""
+    for name, visit in VISITS.items():
+        size = bytes_of(out, visit.freight)
+        absent = [folder for folder in visit.freight if not (out / folder).is_dir()]
+        note = f"; not packed: {', '.join(absent)}" if absent else ""
+        sizes = (
+            f"{size / 2**20:.1f} of {CARRIED_BYTES >> 20} MiB, {bytes_of(out, ()) / 2**20:.1f} of them the repository"
+        )
+        print(f"visit {name}: {sizes}{note}")
+        if size > CARRIED_BYTES:
+            yield f"visit {name} is TOO LARGE by {(size - CARRIED_BYTES) / 2**20:.1f} MiB"
 
 
 if __name__ == "__main__":

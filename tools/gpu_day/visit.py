@@ -1,122 +1,133 @@
-"""One visit to the GPU machine: ``python3 -m tools.gpu_day.visit N --out DIR``, from the root of the checkout.
+"""One visit to the GPU machine: ``python3 -m tools.gpu_day.visit 1 --out DIR``, from the root of the checkout.
 
-Unpacks .gpu/partN if it was carried, runs the `probes`, and runs the steps of `benchmarks.device` that the part makes
-possible. Results are written to DIR as they become available. The exit code is that of the steps: 1 if one of them
-failed or timed out.
+Unpacks what has arrived in ``.gpu`` into a folder of the machine, and runs the steps of the visit. Nothing that is
+absent stops it: a step without its packages is skipped with the reason. Results are in DIR as soon as they exist. The
+exit code is that of the steps: 1 if one of them failed or timed out.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tools.gpu_day.toolkit import LIBRARY, toolkit_environment
-from tools.gpu_day.unpack import CorruptPart, unpack
+from tools.gpu_day.schedule import VISITS
+from tools.gpu_day.toolkit import toolkit_environment
 
 ROOT = Path(__file__).parents[2]
-VISIT_SECONDS = 585  # of the 600 s limit of a command; the remaining time is for writing and returning the results
-COUNTERS_SECONDS = 75
-ABSENT_TABLES = "online_retail"  # see pack.TABLES
-METRICS = (
-    "gpu__time_duration.sum", "smsp__inst_executed.sum", "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "sm__warps_active.avg.pct_of_peak_sustained_active", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-    "launch__registers_per_thread",
+SITE = Path(tempfile.gettempdir()) / "gpupipe-site"
+PIECE = re.compile(r"(.+)\.(\d)of(\d)")  # of a file that does not fit into one visit
+CUDA_LIBRARIES = (
+    "libcublas", "libcudart", "libcufft", "libcufile", "libcurand", "libcusolver", "libcusparse.", "libnvJitLink",
+    "libnvrtc", "libnvvm",
 )  # fmt: skip
-ONE_LAUNCH = "from benchmarks.device import program as p; p.run_program(p.twenty_columns(), 10_000_000, 'column-major')"
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Work of one visit.
-
-    Attributes
-    ----------
-    steps, probes : tuple of str
-        Names, in the order in which they run.
-    counters : bool
-        Whether to read the hardware counters of the interpreter, if Nsight Compute is installed.
-    """
-
-    steps: tuple[str, ...]
-    probes: tuple[str, ...] = ()
-    counters: bool = False
-
-
-VISITS = {
-    1: Visit(
-        ("environment", "copy", "program", "kernels", "batches"),
-        ("versions", "numba_kernel", "cupy_sorts_negative_nan_last", "xgboost_on_cupy"),
-        counters=True,
-    ),
-    2: Visit(("end_to_end", "features", "keyed"), ("cudf_reads",)),
-    3: Visit(("models", "suite", "networks")),
-    4: Visit(("cluster", "accelerators")),
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a visit and return its exit code."""
-    began = time.monotonic()
     parser = argparse.ArgumentParser(
         prog="python3 -m tools.gpu_day.visit", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("number", type=int, choices=list(VISITS))
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--parts", type=Path, default=ROOT / ".gpu", metavar="DIR")
-    parser.add_argument("--site", type=Path, default=Path(tempfile.gettempdir()) / "gpupipe-site", metavar="DIR",
-                        help="folder for unpacked parts, kept between visits")  # fmt: skip
+    parser.add_argument("visit", choices=list(VISITS))
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for results")
+    parser.add_argument("--freight", type=Path, default=ROOT / ".gpu", metavar="DIR", help="(default: .gpu)")
     parser.add_argument(
-        "--seconds", type=int, default=VISIT_SECONDS, help="time limit of the visit (default: %(default)s)"
+        "--site", type=Path, default=SITE, metavar="DIR", help="folder for packages (default: %(default)s)"
     )
+    parser.add_argument("--rows", type=int, metavar="N", help="rows of the tables, for a rehearsal")
     options = parser.parse_args(arguments)
-    visit, out, site = VISITS[options.number], options.out.resolve(), options.site.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    part = options.parts / f"part{options.number}"
-    if part.is_dir():
-        try:
-            _report(out, "\n".join(unpack(part, site, sys.path)))
-        except CorruptPart as error:
-            print(error, file=sys.stderr)
-            return 1
-    elif not (site / "sitecustomize.py").exists():
-        print(f"nothing is unpacked in {site}: carry part1 to part{min(options.number, 3)} first", file=sys.stderr)
-        return 1
-    environment = environment_of(site)
-    _report(out, _machine(environment, site))
-    _run([sys.executable, "-m", "compileall", "-q", "-j", "0", str(site)], environment, None, 60)
-    if visit.probes:
-        _run([sys.executable, "-m", "tools.gpu_day.probes", *visit.probes], environment, out / "machine.txt", 120)
-    reserved = COUNTERS_SECONDS if visit.counters and shutil.which("ncu") else 0
-    left = options.seconds - (time.monotonic() - began) - reserved
-    steps = [
-        sys.executable, "-m", "benchmarks.device", "--out", str(out), "--steps", ",".join(visit.steps),
-        "--seconds", str(int(left)), "--skip-tests", ABSENT_TABLES,
+    visit, site = VISITS[options.visit], options.site.resolve()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with (options.out / "log.txt").open("a", encoding="utf8") as log:
+        for line in unpack(options.freight, site):
+            print(line, flush=True)
+            print(line, file=log, flush=True)
+    if not visit.steps:
+        return 0
+    command = [
+        sys.executable, "-m", "benchmarks.device", "--unchecked", "--out", str(options.out.resolve()),
+        "--steps", ",".join(visit.steps), "--seconds", str(visit.seconds),
     ]  # fmt: skip
-    code = _run(steps, environment, None, left + 10)
-    if reserved:
-        _run(_counters(), environment, out / "counters.txt", COUNTERS_SECONDS)
-    return code
+    command += ["--rows", str(options.rows)] if options.rows else []
+    return subprocess.run(command, cwd=ROOT, env=environment_of(site), check=False).returncode
+
+
+def unpack(freight: Path, site: Path) -> Iterator[str]:
+    """Unpack all archives in the folders of `freight` into `site`, each once, and yield a line for each.
+
+    A file in pieces is unpacked when its last piece has arrived; pieces are kept in `site` until then.
+    """
+    kept = site / ".arrived"
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(Path(__file__).with_name("startup.py"), site / "sitecustomize.py")
+    arrived = sorted(path for path in freight.glob("*/*") if path.is_file())
+    if not arrived:
+        yield f"nothing has arrived in {freight}: steps without their packages are skipped"
+    for path in arrived:
+        if piece := PIECE.fullmatch(path.name):
+            shutil.copyfile(path, kept / path.name)
+            pieces = [kept / f"{piece[1]}.{number}of{piece[3]}" for number in range(1, int(piece[3]) + 1)]
+            if missing := [one.name for one in pieces if not one.exists()]:
+                yield f"{path.name}: kept; {', '.join(missing)} not arrived"
+                continue
+            path = _joined(pieces, kept / piece[1])
+        yield _unpack_one(path, site, kept / f"{path.name}.done")
+    if (site / "libcudf").is_dir():
+        yield f"linked {link_cuda(site, sys.path)} CUDA libraries of this machine"
+
+
+def _joined(pieces: Iterable[Path], target: Path) -> Path:
+    with target.open("wb") as joined:
+        for piece in pieces:
+            joined.write(piece.read_bytes())
+    return target
+
+
+def _unpack_one(path: Path, site: Path, done: Path) -> str:
+    if done.exists():
+        return f"{path.name}: unpacked earlier"
+    start = time.monotonic()
+    try:
+        with zipfile.ZipFile(path) as archive:  # a wheel is one too; its checksums are compared
+            archive.extractall(site)
+    except Exception as error:  # of a damaged archive, by any decompressor; the steps report what they miss
+        return f"{path.name}: NOT unpacked: {type(error).__name__}: {error}"
+    done.touch()
+    return f"{path.name}: unpacked in {time.monotonic() - start:.1f} s"
+
+
+def link_cuda(site: Path, libraries: Iterable[str]) -> int:
+    """Link CUDA libraries of the machine's wheels where cuDF looks for them; return the number of links."""
+    here, n_links = site / "nvidia" / "cu13" / "lib", 0
+    here.mkdir(parents=True, exist_ok=True)
+    for base in map(Path, filter(None, libraries)):
+        if base.resolve() == site.resolve():
+            continue
+        for library in sorted(base.glob("nvidia/*/lib/*.so*")):
+            if library.name.startswith(CUDA_LIBRARIES) and not os.path.lexists(here / library.name):
+                (here / library.name).symlink_to(library.resolve())
+                n_links += 1
+    return n_links
 
 
 def environment_of(site: Path) -> dict[str, str]:
-    """Return an environment with the unpacked wheels, tables and metrics, and with caches that last between visits."""
+    """Return an environment with the unpacked packages, tables and metrics, and caches that last between visits."""
     cache = site / ".cache"
     return {
         **os.environ,
         **toolkit_environment(site),
         "PYTHONPATH": os.pathsep.join(map(str, (site, ROOT, ROOT / "kernels"))),
         "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "",
         "GPUPIPE_DATA": str(site / "data"),
-        "GPUPIPE_CPU_METRICS": str(site / "cpu_metrics.json"),
+        "GPUPIPE_CPU_METRICS": str(site / "cpu_metrics.json") if (site / "cpu_metrics.json").exists() else "",
         "NUMBA_CACHE_DIR": str(cache / "numba"),
         "CUPY_CACHE_DIR": str(cache / "cupy"),
         "MPLCONFIGDIR": str(cache / "matplotlib"),
@@ -126,50 +137,6 @@ def environment_of(site: Path) -> dict[str, str]:
         "KVIKIO_COMPAT_MODE": "ON",  # no GPUDirect Storage
         "KVIKIO_NTHREADS": "8",
     }
-
-
-def _machine(environment: Mapping[str, str], site: Path) -> str:
-    """Return a description of GPU, driver and toolkit."""
-    query = ["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    smi = shutil.which("nvidia-smi")
-    gpu = subprocess.run([smi, *query], capture_output=True, text=True, check=False).stdout.strip() if smi else ""
-    lines = [gpu or "nvidia-smi: no GPU", f"CUDA_HOME={environment.get('CUDA_HOME', '')}"]
-    if not (site / "nvvm" / LIBRARY).exists():
-        lines.append("libnvvm not found: Numba cannot compile kernels; carry the part nvvm")
-    return "\n".join(lines)
-
-
-def _counters() -> list[str]:
-    return [
-        "ncu", "--kernel-name", "regex:interpret", "--launch-count", "1", "--metrics", ",".join(METRICS),
-        sys.executable, "-c", ONE_LAUNCH,
-    ]  # fmt: skip
-
-
-def _report(out: Path, text: str) -> None:
-    """Print `text`, and append it to machine.txt."""
-    print(text, flush=True)
-    with (out / "machine.txt").open("a", encoding="utf8") as file:
-        file.write(text + "\n")
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str], log: Path | None, seconds: float) -> int:
-    """Run a command in the checkout and append its output to `log`; return its exit code, or 124 if it timed out."""
-    output = log.open("a+", encoding="utf8", errors="replace") if log else None
-    start = output.seek(0, os.SEEK_END) if output else 0
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=dict(environment), stdout=output, stderr=output, check=False, timeout=seconds
-        )
-        code = done.returncode
-    except subprocess.TimeoutExpired:
-        print(f"timed out after {seconds:.0f} s: {' '.join(command[1:4])}", flush=True)
-        code = 124
-    if output is not None:
-        output.seek(start)
-        print(output.read(), flush=True)
-        output.close()
-    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The backend of one NVIDIA GPU: cuDF, CuPy, cuML and XGBoost, with one allocator.
+"""The backend of one NVIDIA GPU: CuPy and Numba, with cuDF and cuML where they are installed, and one allocator.
 
 Everything is launched on the default stream, in order; only reads of results wait.
 """
@@ -20,10 +20,17 @@ from gpupipe.backends.base import (
     Item,
     Result,
 )
+from gpupipe.backends.probe import lacks_package
 from gpupipe.backends.stage import StageUse
 from gpupipe.errors import DeviceError
 from gpupipe.typing import Array, ArrayNamespace, HostArray
-from gpupipe_kernels.toolchain import export_command, find_libraries, find_toolkits, visibility_settings
+from gpupipe_kernels.toolchain import (
+    export_command,
+    find_libraries,
+    find_library,
+    find_toolkits,
+    visibility_settings,
+)
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
@@ -52,7 +59,7 @@ class GpuBackend(DeviceBackend):
         self.reason, self.options = reason, options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()
-        set_up(options)
+        self.device_memory = set_up(options)
 
     @property
     def xp(self) -> ArrayNamespace:
@@ -74,10 +81,16 @@ class GpuBackend(DeviceBackend):
 
         return cudf
 
-    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
-        from gpupipe.backends.gpu.estimators import create
+    def lacks(self, library: str) -> bool:
+        return not find_library(library) if library == "cublas" else lacks_package(library)
 
-        return create(name, params)
+    def estimator(self, name: str, params: Mapping[str, Any]) -> Any:
+        from gpupipe.backends.gpu.estimators import ESTIMATORS, create
+
+        found = create(name, params, self.lacks)
+        if ESTIMATORS[name].library == "xgboost":
+            self.device_memory.share_with_xgboost()
+        return found
 
     def estimator_module(self, name: str) -> str | None:
         from gpupipe.backends.gpu.estimators import ESTIMATORS
@@ -188,26 +201,19 @@ class GpuBackend(DeviceBackend):
         self._meter.note(f"{what} ({where})")
 
     def open_stage(self) -> None:
-        from rmm.statistics import push_statistics
-
-        before = push_statistics()
-        self._meter.open(0 if before is None else before.current_bytes)
+        self.device_memory.open_stage()
+        self._meter.open()
 
     def close_stage(self) -> StageUse:
-        from rmm.statistics import pop_statistics
-
-        found = pop_statistics()
-        return self._meter.close(None if found is None else found.peak_bytes)
+        return self._meter.close(self.device_memory.close_stage())
 
     def synchronize(self) -> None:
         xp: Any = self.xp  # CuPy, which has streams
         xp.cuda.get_current_stream().synchronize()
 
     def free_bytes(self) -> int:
-        """Return the bytes of the device that can still be allocated; see `device_memory.free_bytes`."""
-        from gpupipe.backends.gpu.memory import free_bytes
-
-        return free_bytes(self.options.limit)
+        """Return the bytes of the device that can still be allocated; see `DeviceMemory.free_bytes`."""
+        return self.device_memory.free_bytes()
 
 
 class _Meter:
@@ -216,15 +222,13 @@ class _Meter:
     def __init__(self) -> None:
         self._open: list[_Count] = []
 
-    def open(self, held: int = 0) -> None:
-        """Start counting; `held` bytes were allocated since the outer stage started, or in total without one."""
-        self._open.append(_Count(held + (self._open[-1].held if self._open else 0)))
+    def open(self) -> None:
+        self._open.append(_Count())
 
     def close(self, peak_bytes: int | None) -> StageUse:
-        """Return the counters; `peak_bytes` is relative to the start of the stage, where RMM's counter is reset."""
+        """Return the counters of the innermost stage, with its peak of device memory."""
         count = self._open.pop()
-        peak = None if peak_bytes is None else count.held + peak_bytes
-        return StageUse(count.to_device, count.to_host, peak, tuple(count.fallbacks))
+        return StageUse(count.to_device, count.to_host, peak_bytes, tuple(count.fallbacks))
 
     def add(self, to_device: int = 0, to_host: int = 0) -> None:
         for count in self._open:
@@ -237,8 +241,7 @@ class _Meter:
 
 
 class _Count:
-    def __init__(self, held: int) -> None:
-        self.held = held
+    def __init__(self) -> None:
         self.to_device = self.to_host = 0
         self.fallbacks: dict[str, None] = {}
 

@@ -6,14 +6,15 @@ nearest supported value; parameters that do not change the result are dropped, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 from gpupipe.backends.gpu.translation import EstimatorRefusal, GpuEstimator, ParameterRule
+from gpupipe.backends.probe import INSTALL_RAPIDS, lacks_nothing
 from gpupipe.errors import ConfigError, DeviceError
 
-__all__ = ["ESTIMATORS", "NO_TWIN", "create", "refusal"]
+__all__ = ["ESTIMATORS", "NO_TWIN", "create", "missing_library", "refusal"]
 
 
 def _same(names: str) -> dict[str, ParameterRule]:
@@ -131,6 +132,7 @@ ESTIMATORS: dict[str, GpuEstimator] = {
     "LinearRegression": GpuEstimator(
         "gpupipe.backends.gpu.least_squares:LeastSquares", _LINEAR, dtype="float64", by_blocks=True,
         notes=("least squares on the GPU treats scaled columns as collinear below a relative difference of 1e-6",),
+        needs="cublas",
     ),
     "Ridge": GpuEstimator("cuml.linear_model:Ridge", _RIDGE, _CUML, dtype="float64"),
     "Lasso": GpuEstimator("cuml.linear_model:Lasso", _LASSO, _CUML, dtype="float64"),
@@ -194,10 +196,12 @@ _CATBOOST = EstimatorRefusal(
 )
 _EXTRA_TREES = EstimatorRefusal("cuML has no forest with random splits", "use the model random_forest")
 _LIGHTGBM = EstimatorRefusal("LightGBM's packages for Linux are built without CUDA", "use the model xgboost")
-_INSTALL_XGBOOST = (
-    "pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then pip install 'gpupipe[cuda13]' "
-    "('gpupipe[cuda12]' for a driver of CUDA 12)"
-)
+_INSTALL_XGBOOST = f"pip uninstall -y xgboost-cpu xgboost xgboost-cu12 xgboost-cu13, then {INSTALL_RAPIDS}"
+# A library that an estimator computes with, and that may be missing → its name and the change that helps
+_OPTIONAL = {
+    "cuml": ("cuML", f"{INSTALL_RAPIDS}, or use the model xgboost"),
+    "cublas": ("cuBLAS", "pip install nvidia-cublas ('nvidia-cublas-cu12' for a driver of CUDA 12)"),
+}
 # scikit-learn's class name → the reason that it has no replacement on the device
 NO_TWIN: dict[str, EstimatorRefusal] = {
     "HistGradientBoostingClassifier": _USE_XGBOOST,
@@ -218,7 +222,18 @@ NO_TWIN: dict[str, EstimatorRefusal] = {
 }
 
 
-def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
+def missing_library(row: GpuEstimator, lacks: Callable[[str], bool]) -> EstimatorRefusal | None:
+    """Return the refusal of an estimator whose library is missing, or None."""
+    library = row.needs or row.library
+    if library not in _OPTIONAL or not lacks(library):
+        return None
+    title, fix = _OPTIONAL[library]
+    return EstimatorRefusal(f"{row.path.partition(':')[2]} on the GPU needs {title}, which is not installed", fix)
+
+
+def refusal(
+    name: str, params: Mapping[str, Any], lacks: Callable[[str], bool] = lacks_nothing
+) -> EstimatorRefusal | None:
     """Return the reason that the device cannot train an estimator with these parameters, or None if it can.
 
     Parameters
@@ -227,12 +242,16 @@ def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
         The class name of scikit-learn or XGBoost.
     params : mapping
         Keyword arguments under scikit-learn's names.
+    lacks : callable
+        Returns whether a library is missing: `gpupipe.backends.base.Backend.lacks`.
     """
     if name in NO_TWIN:
         return NO_TWIN[name]
     if name not in ESTIMATORS:
         return EstimatorRefusal(f"the GPU backend has no estimator {name!r}", f"one of {', '.join(ESTIMATORS)}")
     row = ESTIMATORS[name]
+    if missing := missing_library(row, lacks):
+        return missing
     found = row.refusals(params)
     if not found and row.library == "xgboost" and not _xgboost_knows_cuda():
         found = [EstimatorRefusal("the installed XGBoost was built without CUDA", _INSTALL_XGBOOST)]
@@ -241,7 +260,7 @@ def refusal(name: str, params: Mapping[str, Any]) -> EstimatorRefusal | None:
     return EstimatorRefusal("; ".join(one.what for one in found), "; ".join(one.fix for one in found))
 
 
-def create(name: str, params: Mapping[str, Any]) -> Any:
+def create(name: str, params: Mapping[str, Any], lacks: Callable[[str], bool] = lacks_nothing) -> Any:
     """Return an unfitted estimator that computes on the device.
 
     Raises
@@ -251,15 +270,11 @@ def create(name: str, params: Mapping[str, Any]) -> Any:
     ConfigError
         If the library is not installed.
     """
-    refused = refusal(name, params)
+    refused = refusal(name, params, lacks)
     if refused is not None:
         raise DeviceError(f"not supported on the GPU: {refused.what}", where=name, fix=refused.fix)
     row = ESTIMATORS[name]
     module, _, class_name = row.path.partition(":")
-    if row.library == "xgboost":
-        from gpupipe.backends.gpu.memory import share_with_xgboost
-
-        share_with_xgboost()
     return getattr(_imported(module), class_name)(**row.translate(params))
 
 
@@ -267,8 +282,7 @@ def _imported(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        fix = "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda12]' for a driver of CUDA 12"
-        raise ConfigError(f"the GPU backend needs {module}: {error}", fix=fix) from error
+        raise ConfigError(f"the GPU backend needs {module}: {error}", fix=INSTALL_RAPIDS) from error
 
 
 def _xgboost_knows_cuda() -> bool:

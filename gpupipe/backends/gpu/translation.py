@@ -82,6 +82,8 @@ class GpuEstimator:
         Whether NaN is allowed in training and prediction.
     notes : tuple of str
         Differences from the results of the host, for the report.
+    needs : str
+        The library that it computes with, if it is not that of `path`; for `gpupipe.backends.base.Backend.lacks`.
     """
 
     path: str
@@ -92,6 +94,7 @@ class GpuEstimator:
     float64_solvers: tuple[str, ...] = ()
     takes_missing: bool = False
     notes: tuple[str, ...] = ()
+    needs: str = ""
 
     @property
     def library(self) -> str:

@@ -69,9 +69,11 @@ def advise_texts(column: TextExpr, statistics: Statistics) -> str:
 
 
 def _some_texts(name: str, statistics: Statistics) -> tuple[str, ...]:
-    """Return the first distinct texts of a text column; none if the table is distributed over workers."""
+    """Return the first distinct texts of a text column; none if it was read by workers or a device."""
+    import pyarrow as pa
+
     column = getattr(statistics.table, "texts", {}).get(name)
-    if column is None:
+    if not isinstance(column, pa.ChunkedArray):  # a device does not keep texts
         return ()
     found = dict.fromkeys(text for text in column.slice(0, MAX_ROWS_INSPECTED).to_pylist() if text and text.strip())
     return tuple(found)

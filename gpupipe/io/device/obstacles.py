@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from gpupipe.backends.probe import INSTALL_RAPIDS
 from gpupipe.datasets.churn.customers import ID, MOST_IDS, SCHEMA
 from gpupipe.errors import DataError
 from gpupipe.io.arrow_types import is_nested
@@ -64,10 +65,12 @@ def require_plain(
     source: TableSource,
     tables: Mapping[str, JoinedTable] | None = None,
     files: InputFiles | None = None,
+    has_reader: bool = True,
 ) -> None:
     """Raise UnsupportedOnDevice if a source, or a table joined to it, must be read on the host.
 
     Settings and file footers are checked. Obstacles in the rows of CSV and JSON lines files are found during reading.
+    Files need a reader, the library cuDF; generated tables do not.
 
     Raises
     ------
@@ -77,9 +80,12 @@ def require_plain(
     for table in [source, *joined_tables(tables).values()]:
         _require_plain_settings(table)
     files = InputFiles.find(source, tables) if files is None else files
+    ours = {name: (files.tables[name], table) for name, table in joined_tables(tables).items()}
+    if not has_reader and any(data_files(found) for found in (files.source, *(found for found, _ in ours.values()))):
+        raise UnsupportedOnDevice("cudf, which reads files on the GPU, is not installed", "source.path", INSTALL_RAPIDS)
     require_plain_files(files.source, source)
-    for name, table in joined_tables(tables).items():
-        require_plain_files(files.tables[name], table)
+    for found, table in ours.values():
+        require_plain_files(found, table)
 
 
 def _require_plain_settings(source: TableSource) -> None:

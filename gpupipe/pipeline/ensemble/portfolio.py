@@ -159,7 +159,7 @@ def make_portfolio(
         params = {**stated, **(_FOLD_FOREST if name in FORESTS and not is_out_of_bag else {})}
         settings = MODELS.get(name)(**params)
         takes_rows = task in settings.tasks and (settings.takes_sample_weight or not has_weights)
-        if not takes_rows or (backend.name == "gpu" and early_refusal(settings, task) is not None):
+        if not takes_rows or (backend.name == "gpu" and early_refusal(settings, task, backend.lacks) is not None):
             continue
         n = 1 + sum(entry.name == name for entry in found)
         label = name if n == 1 else f"{name}_{n}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpupipe.backends import choose
+from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
 from gpupipe.pipeline.ensemble.fold_training import MOST_CELLS
@@ -110,5 +111,5 @@ class EnsembleCosts(ModelCosts):
             f"memory without that of the trained models; {COMPLETE}",
         )
 
-    def refusal(self) -> None:
+    def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> None:
         """Return None: models that a device cannot train are not in the portfolio of a run on it."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN
+from gpupipe.backends.gpu.estimators import ESTIMATORS, NO_TWIN, missing_library
 from gpupipe.backends.gpu.least_squares import working_bytes
 from gpupipe.backends.gpu.translation import EstimatorRefusal
+from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import ModelEntry
 from gpupipe.models.best import Best
 from gpupipe.models.custom_estimator import CustomEstimator
@@ -75,8 +76,11 @@ class ModelCosts(ABC):
         return tuple(tuning_notes(self.entry))
 
     @abstractmethod
-    def refusal(self) -> EstimatorRefusal | None:
-        """Return the reason why a device cannot train it, according to settings and sample, or None."""
+    def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> EstimatorRefusal | None:
+        """Return the reason why a device cannot train it, according to settings and sample, or None.
+
+        `lacks` returns whether a library is missing where the run would be.
+        """
 
 
 class EstimatorCosts(ModelCosts):
@@ -157,14 +161,16 @@ class EstimatorCosts(ModelCosts):
             found += (f"{self.entry.label} is trained for each of the {len(levels)} quantiles, one after the other",)
         return *super().notes, *found
 
-    def refusal(self) -> EstimatorRefusal | None:
-        """Return the reason why a device cannot train it: its parameters, or nulls in the sample; or None.
+    def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> EstimatorRefusal | None:
+        """Return the reason why a device cannot train it: library, parameters, or nulls in the sample; or None.
 
         CUDA support of the installed XGBoost is not checked, because the plan may be for another machine.
         """
         name, model = self.name, self.entry.params
         if name in NO_TWIN:
             return NO_TWIN[name]
+        if absent := missing_library(ESTIMATORS[name], lacks):
+            return absent
         if refused := ESTIMATORS[name].refusals(self.params(self.seen.n_rows)):
             return refused[0]
         if not model.accepts_missing or ESTIMATORS[name].takes_missing:
@@ -216,7 +222,7 @@ class NetworkCosts(ModelCosts):
         """Return the bytes needed to translate the network to ONNX."""
         return costs.EXPORT_NETWORK
 
-    def refusal(self) -> None:
+    def refusal(self, lacks: Callable[[str], bool] = lacks_nothing) -> None:
         """Return None; CUDA support of PyTorch is not checked, because the plan may be for another machine."""
 
 

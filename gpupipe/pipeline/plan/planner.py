@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from gpupipe.backends import machine
 from gpupipe.backends.base import HOST_STEP
 from gpupipe.backends.gpu.translation import EstimatorRefusal
+from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import Config, ModelEntry
 from gpupipe.features.ops.generate import Generate
 from gpupipe.io.cache import TableCache
@@ -127,6 +128,8 @@ class Planner(RunSteps):
         Stages that the device cannot run, with the reason.
     disk_bytes : int
         Peak size of the rows on disk.
+    lacks : callable
+        Returns whether a library is missing where the run would be.
     """
 
     on_disk: ClassVar[bool] = False  # True if the rows are on disk
@@ -141,6 +144,7 @@ class Planner(RunSteps):
     shortages: list[str] = field(default_factory=list)
     refusals: list[tuple[str, EstimatorRefusal]] = field(default_factory=list)
     disk_bytes: int = 0
+    lacks: Callable[[str], bool] = lacks_nothing
 
     def walk(self) -> None:
         """Plan every stage."""
@@ -182,8 +186,7 @@ class Planner(RunSteps):
             self._check(name, "GPU", self.device, device)
 
     def _check(self, name: str, what: str, ledger: Ledger, need: int) -> None:
-        peak = ledger.total + need
-        if peak > ledger.limit:
+        if (peak := ledger.total + need) > ledger.limit:
             largest = ", ".join(f"{part} {n / GIB:.2f}" for part, n in ledger.largest("this stage alone", need))
             self.shortages.append(
                 f"{name}: needs {peak / GIB:.2f} GiB of the {what}, which has {ledger.limit / GIB:.2f} ({largest})"
@@ -192,7 +195,7 @@ class Planner(RunSteps):
     def read(self) -> None:
         seen = self.seen
         encoded = int(seen.n_rows * seen.encoded_row)
-        refusal = None if self.device is None else read_refusal(self.config, seen.files)
+        refusal = None if self.device is None else read_refusal(self.config, seen.files, self.lacks)
         on_device = self.device if refusal is None and not self.config.has_frames else None
         stream = self._stream(on_device)
         arrow = int(seen.n_read * seen.arrow_row) if stream is None else stream.chunk_bytes
@@ -341,7 +344,7 @@ class Planner(RunSteps):
     def train(self, step: TrainingRound, entry: ModelEntry) -> None:
         n_rows, _ = self._n_rows(step)
         cost, stage = costs_of(entry, self.seen), f"{step.label}train {entry.label}"
-        refusal = None if self.device is None else cost.refusal()
+        refusal = None if self.device is None else cost.refusal(self.lacks)
         on_device = self.device is not None and refusal is None
         for library, n_bytes in cost.libraries(on_device).items():
             if library not in self.host.held:
@@ -362,8 +365,8 @@ class Planner(RunSteps):
         moved = MATRIX_CELL * rows * cost.n_columns if on_host and self.device is not None else 0
         self._ledger.hold("predictions", 8 * self._outputs * sum(n_parts))
         refusal = self.refusals[-1][1] if on_host and self.device is not None else None
-        host, device = (need + moved, 0) if on_host else (0, need)
-        self._add(f"{step.label}predict {entry.label}", sum(n_parts), host, device, refusal, parts=-(-rows // block))
+        sizes = (need + moved, 0) if on_host else (0, need)
+        self._add(f"{step.label}predict {entry.label}", sum(n_parts), *sizes, refusal, parts=-(-rows // block))
 
     def _n_rows(self, step: TrainingRound) -> tuple[int, list[int]]:
         """Return the number of training rows of a round, and of each set of rows that it predicts."""

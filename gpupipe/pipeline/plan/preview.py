@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpupipe.backends import choose
+from gpupipe.backends.probe import lacks_nothing
 from gpupipe.config import Config, ModelEntry
 from gpupipe.errors import ConfigError, DataError
 from gpupipe.features.program.fitted import FittedFeatures
@@ -20,11 +21,12 @@ from gpupipe.io.row_steps import decode_dictionary
 from gpupipe.io.source_reader import read_arrow
 from gpupipe.models import FitContext
 from gpupipe.pipeline.data_check import MORE_ROWS
+from gpupipe.pipeline.default_models import default_entries
 from gpupipe.pipeline.goal import Goal
 from gpupipe.pipeline.input_copies import find_inputs
 from gpupipe.pipeline.job import Job
 from gpupipe.pipeline.plan.sampling import sampled_tables
-from gpupipe.pipeline.preparation import choose_entries, default_entries, folds_of, open_job
+from gpupipe.pipeline.preparation import choose_entries, folds_of, open_job
 from gpupipe.pipeline.steps import needs_validation
 from gpupipe.pipeline.timeline import Timeline
 from gpupipe.pipeline.training import fit_view, require_joint
@@ -128,7 +130,9 @@ class Preview:
         )  # fmt: skip
 
 
-def preview(config: Config, device: str = "cpu", files: InputFiles | None = None) -> Preview:
+def preview(
+    config: Config, device: str = "cpu", files: InputFiles | None = None, lacks: Callable[[str], bool] = lacks_nothing
+) -> Preview:
     """Sample the tables of `config`, fit its features on the host, and return the preview.
 
     Parameters
@@ -138,6 +142,8 @@ def preview(config: Config, device: str = "cpu", files: InputFiles | None = None
         Device of the run, on which the default models depend.
     files : InputFiles, optional
         The files of all tables, if they were listed already.
+    lacks : callable
+        Returns whether a library is missing where the run would be.
 
     Raises
     ------
@@ -146,14 +152,14 @@ def preview(config: Config, device: str = "cpu", files: InputFiles | None = None
     """
     files = find_inputs(config) if files is None else files
     if config.source.entities is not None:  # keys and labels need whole histories
-        return _look(config, files, device, MORE_ROWS)
+        return _look(config, files, device, MORE_ROWS, lacks)
     try:
-        return _look(config, files, device, SAMPLE_ROWS)
+        return _look(config, files, device, SAMPLE_ROWS, lacks)
     except (ConfigError, DataError):  # a small sample may lack a class, or have too few rows of one
-        return _look(config, files, device, MORE_ROWS)
+        return _look(config, files, device, MORE_ROWS, lacks)
 
 
-def _look(config: Config, files: InputFiles, device: str, most: int) -> Preview:
+def _look(config: Config, files: InputFiles, device: str, most: int, lacks: Callable[[str], bool]) -> Preview:
     with sampled_tables(config, files, most) as tables:
         small, main = tables.config, tables.main
         arrow = read_joined(small.source, small.tables).table
@@ -161,7 +167,7 @@ def _look(config: Config, files: InputFiles, device: str, most: int) -> Preview:
         timeline = Timeline()
         try:
             job = open_job(small, choose("cpu"), timeline)
-            entries = _entries(config, job, device)
+            entries = _entries(config, job, device, lacks)
             seen = _measured(config, files, main, arrow, job, entries)
         except (ConfigError, DataError) as error:
             error.what += f" (in a sample of {arrow.num_rows:,} rows)"
@@ -183,11 +189,11 @@ def _bytes_of_all(part: SourceSample) -> int:
     return int(read_arrow(part.source).table.nbytes / part.n_sample_rows * part.n_rows)
 
 
-def _entries(config: Config, job: Job, device: str) -> tuple[ModelEntry, ...]:
+def _entries(config: Config, job: Job, device: str, lacks: Callable[[str], bool]) -> tuple[ModelEntry, ...]:
     entries = choose_entries(config, job.goal, job.backend)
     if config.models or device == "cpu":
         return entries
-    return default_entries(job.goal, on_gpu=True)
+    return default_entries(job.goal, on_gpu=True, lacks=lacks).entries
 
 
 def _views(entry: ModelEntry) -> tuple[View, ...]:

@@ -6,10 +6,12 @@ follows from their shapes, that of libraries from the measured constants of `gpu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gpupipe.backends import device_report, machine
+from gpupipe.backends.probe import lacks_nothing, lacks_package
 from gpupipe.config import Config
 from gpupipe.errors import DeviceError, LimitError
 from gpupipe.io.input_files import InputFiles
@@ -120,10 +122,13 @@ def make_plan(config: Config, assume_gpu: int | None = None, files: InputFiles |
     limit, reason = _device(config, assume_gpu)
     if assume_gpu is None and config.cluster.scheduler is None:
         require_meters(config.limits, n_gpus=int(limit is not None))
-    return plan_sample(config, preview(config, "cpu" if limit is None else "gpu", files), limit, reason)
+    lacks = lacks_package if assume_gpu is None else lacks_nothing
+    return plan_sample(config, preview(config, "cpu" if limit is None else "gpu", files, lacks), limit, reason, lacks)
 
 
-def plan_sample(config: Config, seen: Preview, limit: int | None, reason: str) -> RunPlan:
+def plan_sample(
+    config: Config, seen: Preview, limit: int | None, reason: str, lacks: Callable[[str], bool] = lacks_nothing
+) -> RunPlan:
     """Return the plan of a run of `config` whose tables were sampled.
 
     Parameters
@@ -134,10 +139,12 @@ def plan_sample(config: Config, seen: Preview, limit: int | None, reason: str) -
         Bytes of the GPU; None for a run on the CPU.
     reason : str
         The reason for the device.
+    lacks : callable
+        Returns whether a library is missing where the run would be.
     """
     memory = machine.memory(limit=config.limits.memory)
     device = None if limit is None else Ledger(limit)
-    planner = Planner(config, seen, reason, Ledger(memory.total), device, memory.available)
+    planner = Planner(config, seen, reason, Ledger(memory.total), device, memory.available, lacks=lacks)
     planner.walk()
     on_disk = "" if limit is not None or config.cluster.scheduler else _beyond_memory(planner)
     if on_disk:

@@ -205,6 +205,10 @@ class DeviceText:
         """Return the rows where `mask` is true."""
         return DeviceText(self.missing[self._backend.to_device(np.asarray(mask))], self._backend)
 
+    def slice(self, offset: int, length: int) -> DeviceText:
+        """Return `length` rows from row `offset` on."""
+        return DeviceText(self.missing[offset : offset + length], self._backend)
+
 
 def to_micros(ticks: Array, unit: str, xp: ArrayNamespace) -> Array:
     """Return int64 microseconds: finer units are truncated, values out of range become NAT."""

@@ -38,15 +38,6 @@ def test_a_backend_implements_the_whole_contract(backend: type) -> None:
     assert inspect.isabstract(backend) is False
 
 
-def test_a_peak_includes_memory_allocated_before_the_stage_and_its_parent() -> None:
-    """RMM's counters begin each stage with 0: they know only what came on top."""
-    meter = _Meter()
-    meter.open(held=100)
-    meter.open(held=40)  # allocated since the outer stage began
-    assert meter.close(peak_bytes=5).peak_bytes == 145
-    assert meter.close(peak_bytes=60).peak_bytes == 160
-
-
 def test_without_a_device_s_counters_there_is_no_peak() -> None:
     meter = _Meter()
     meter.open()

@@ -73,7 +73,7 @@ def test_other_versions_are_reported(file: Path) -> None:
 
 def test_without_public_tables_the_steps_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_DATA", "")
-    document = comparisons.compare_models(None, lambda found: None)  # type: ignore[arg-type]
+    document = comparisons.compare_models(lambda found: None)
     assert document["failed"] == ["GPUPIPE_DATA is not set: no public table was compared"]
     monkeypatch.setenv("GPUPIPE_DATA", "/no/such/folder")
     assert "is not a folder" in comparisons.without_tables()[0]
@@ -103,13 +103,13 @@ def test_a_model_that_fails_is_noted_and_the_others_are_still_compared(monkeypat
     monkeypatch.delenv(recorded_metrics.VARIABLE, raising=False)
     monkeypatch.setattr(parity, "compute_metrics", compute)
     saved: list[int] = []
-    document = comparisons.compare_models(None, lambda found: saved.append(len(found["models"])))  # type: ignore[arg-type]
+    document = comparisons.compare_models(lambda found: saved.append(len(found["models"])))
     assert document["failed"] == [f"{name}, knn: MemoryError: out of memory" for name in comparisons.PUBLIC]
     assert len(document["models"]) == len(comparisons.PUBLIC) * (len(comparisons.MODELS) - 1)
     assert saved == sorted(saved)
 
 
 @pytest.mark.data
-def test_everything_that_is_compared_on_a_gpu_is_recorded_in_advance() -> None:
-    titles = {title for title, _ in cpu_metrics.configurations()}
-    assert {"telco, knn", "telco, mlp, binary", "telco, kmeans, clustering", "adult, xgboost"} <= titles
+def test_everything_that_a_step_compares_is_recorded_in_advance() -> None:
+    titles = {title for step in cpu_metrics.CONFIGURATIONS.values() for title, _ in step()}
+    assert {"telco, knn", "adult, xgboost", "churn, mlp", "churn, 1,000,000 rows, xgboost"} <= titles

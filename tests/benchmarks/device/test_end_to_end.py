@@ -18,9 +18,9 @@ import pytest
 import xgboost
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.churn import SMOOTHING, TARGET
+from benchmarks.churn import CITY, NUMBERS, PERIODS, SMOOTHING, TARGET, TIME
 from benchmarks.device import end_to_end, workload
-from benchmarks.peers import churn_cudf, churn_pandas
+from benchmarks.peers import churn_cudf, churn_cupy, churn_pandas
 from benchmarks.peers.target_rates import rate_of_rows
 from gpupipe.bench.clock import StageClock
 from gpupipe.config import load_config
@@ -41,19 +41,24 @@ def test_the_data_are_the_generators_rows_in_their_order(tmp_path: Path, monkeyp
 
 
 def test_our_configuration_reads_these_columns(tmp_path: Path) -> None:
-    workload.write_data(tmp_path / "data", ROWS, 1)
-    config = load_config(workload.write_config(tmp_path, tmp_path / "data"))
+    source = workload.read_source(tmp_path / "data")
+    config = load_config(workload.write_config(tmp_path, source))
     assert config.source.path == f"{tmp_path}/data/*.parquet"
-    assert [entry.name for entry in config.models] == ["xgboost"]
+    (model,) = config.models
+    assert (model.name, model.params.defaults) == ("xgboost", "library")  # as the hand-written scripts
 
 
-def test_implementations_on_the_host_do_the_same_work() -> None:
-    names = (end_to_end.POLARS, end_to_end.PANDAS)
-    chosen = [c for c in (*end_to_end.END_TO_END, *end_to_end.ACCELERATORS) if c.name in names]
-    if not _has("polars"):
-        chosen = [c for c in chosen if c.name != end_to_end.POLARS]
+def run(tmp_path: Path, *implementations: end_to_end.Implementation, n_rows: int = 10, save: Any = bool) -> Any:
+    return end_to_end.compare(implementations, n_rows, tmp_path, workload.read_source(tmp_path / "data"), save)
+
+
+def test_implementations_on_the_host_do_the_same_work(tmp_path: Path) -> None:
+    workload.write_data(tmp_path / "data", ROWS, 1)
+    pandas = end_to_end.Implementation("pandas", end_to_end._script("churn_pandas"))
+    polars = next(one for one in end_to_end.END_TO_END if one.name == end_to_end.POLARS)
+    chosen = [pandas, polars] if _has("polars") else [pandas]
     saved: list[int] = []
-    document = end_to_end.compare(chosen, ROWS, lambda found: saved.append(len(found["implementations"])))
+    document = run(tmp_path, *chosen, n_rows=ROWS, save=lambda found: saved.append(len(found["implementations"])))
     assert saved == list(range(1, len(chosen) + 1))
     assert {name: one.get("error") for name, one in document["implementations"].items() if "error" in one} == {}
     for one in document["implementations"].values():
@@ -65,18 +70,36 @@ def _has(module: str) -> bool:
     return subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
 
 
-def test_a_failed_contender_is_reported_with_the_reason() -> None:
+def test_a_failed_contender_is_reported_with_the_reason(tmp_path: Path) -> None:
     broken = end_to_end.Implementation("broken", ("-c", "raise SystemExit('no such thing')"))
-    document = end_to_end.compare([broken], 10, lambda found: None)
+    document = run(tmp_path, broken)
     assert document["implementations"]["broken"]["error"] == "exit code 1: no such thing"
     assert end_to_end.shortfalls(document) == ["broken did not finish"]
 
 
-def test_an_implementation_that_is_not_installed_is_skipped_and_no_failure() -> None:
+def test_an_implementation_that_is_not_installed_is_skipped_and_no_failure(tmp_path: Path) -> None:
     absent = end_to_end.Implementation("absent", ("-c", ""), packages=("json", "no_such_package"))
-    document = end_to_end.compare([absent], 10, lambda found: None)
+    document = run(tmp_path, absent)
     assert end_to_end.lines_of(document) == ["10 rows", "absent: skipped: not installed: no_such_package"]
     assert end_to_end.shortfalls(document) == []
+
+
+def test_generated_customers_are_compared_where_the_hand_written_script_gets_them_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The GPU's metrics are the recorded ones, and no implementation runs."""
+    monkeypatch.setattr(end_to_end, "GENERATED", ())
+    monkeypatch.setattr(end_to_end, "recorded", lambda config: {"roc_auc": 0.81})
+    monkeypatch.setattr(end_to_end, "compute_metrics", lambda config, device: {"roc_auc": 0.8})
+    saved: list[Any] = []
+    document = end_to_end.compare_generated(100, lambda found: saved.append([*found["lines"]]))
+    assert document["failed"] == [document["lines"][-1]] == [
+        "1,000,000 rows: ROC-AUC 0.80000 on the GPU, 0.81000 on the CPU"
+    ]  # fmt: skip
+    assert saved == [["100 rows"]]
+    ((_, config),) = end_to_end.compared_configurations()
+    assert (config.source.generate, config.source.rows) == ("churn", end_to_end.COMPARED_ROWS)
+    assert [*(config.source.columns or ())] == [*workload.COLUMNS, TARGET]
 
 
 class _HostForDevice(types.ModuleType):
@@ -86,8 +109,8 @@ class _HostForDevice(types.ModuleType):
         return getattr(np, name)
 
 
-@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # pandas methods that cuDF lacks
-def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def host_for_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """pandas and NumPy stand for cuDF and CuPy, XGBoost trains on the CPU."""
     cupy = _HostForDevice("cupy")
     cupy.cuda = SimpleNamespace(Device=lambda: SimpleNamespace(synchronize=lambda: None))  # type: ignore[attr-defined]
@@ -101,13 +124,32 @@ def test_the_hand_written_script_does_the_same_work(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(pd.Series, "to_cupy", pd.Series.to_numpy, raising=False)
     train = xgboost.train
     monkeypatch.setattr(xgboost, "train", lambda params, *a, **kw: train({**params, "device": "cpu"}, *a, **kw))
+
+
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")  # pandas methods that cuDF lacks
+@pytest.mark.usefixtures("host_for_device")
+def test_the_hand_written_scripts_do_the_same_work(tmp_path: Path) -> None:
     workload.write_data(tmp_path, ROWS, 1)
     files = sorted(map(str, tmp_path.glob("*.parquet")))
-    found = churn_cudf.run(files, StageClock(), argparse.Namespace())
-    assert found == pytest.approx(churn_pandas.run(files, StageClock(), argparse.Namespace(model="xgboost")), abs=0.05)
+    expected = churn_pandas.run(files, StageClock(), argparse.Namespace())
+    assert churn_cudf.run(files, StageClock(), argparse.Namespace()) == pytest.approx(expected, abs=0.05)
+    assert churn_cupy.run([], StageClock(), argparse.Namespace(rows=ROWS)) == pytest.approx(expected, abs=0.05)
     y, score = (np.random.default_rng(0).integers(0, n, 500).astype("float32") for n in (2, 7))  # many ties
-    assert churn_cudf._roc_auc(y, score) == pytest.approx(roc_auc_score(y, score), rel=1e-12)
-    assert churn_cudf._roc_auc(y, 0 * score) == 0.5
+    assert churn_cupy.roc_auc(y, score) == pytest.approx(roc_auc_score(y, score), rel=1e-12)
+    assert churn_cupy.roc_auc(y, 0 * score) == 0.5
+
+
+@pytest.mark.filterwarnings("ignore:Series.dt.weekday")
+@pytest.mark.usefixtures("host_for_device")
+def test_the_columns_of_the_script_without_cudf_are_the_generators() -> None:
+    columns, frame = churn_cupy.generate(ROWS), customers(ROWS).to_pandas()
+    for name in NUMBERS:
+        np.testing.assert_array_equal(columns[name], frame[name].to_numpy("float32"))
+    for name in (*workload.CATEGORIES, CITY):
+        np.testing.assert_array_equal(columns[name], frame[name].cat.codes)
+    np.testing.assert_array_equal(columns[TARGET] == 1, frame[TARGET] == "Yes")
+    for part in PERIODS:
+        np.testing.assert_array_equal(churn_cupy.calendar_part(columns[TIME], part), getattr(frame[TIME].dt, part))
 
 
 def test_the_rate_of_a_training_row_excludes_its_own_fold() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -12,37 +11,40 @@ from typing import Any
 
 import pytest
 
-from benchmarks.device import suite
+from benchmarks.device import networks, suite
 
 
 def test_without_a_gpu_each_test_fails_with_its_reason_as_soon_as_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPIPE_FORCE_CPU", "1")
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # the tests run in this process
-    options, saved = argparse.Namespace(skip_tests="free_bytes"), list[Any]()
+    saved = list[Any]()
 
     def save(document: Any) -> None:
         saved.append(json.loads(json.dumps(document)))
 
-    arguments = [str(suite.SUITE / "test_stream.py")]
-    document = suite._run_pytest("not mlp", arguments, options, save, n_processes=0)
+    arguments = ["-k", "not free_bytes", str(suite.SUITE / "test_stream.py")]
+    document = suite.run_pytest(arguments, save, n_processes=0)
     failure = "(setup): Failed: needs a GPU: GPUPIPE_FORCE_CPU is set"
     first = next(one for one in saved if one["counts"])
     assert first["counts"] in ({"ERROR": 1}, {"FAILED": 1})
-    assert first["lines"][0] == "not run: tests that match 'free_bytes'"
     assert next(line for line in saved[-1]["lines"] if line.startswith("failure: ")).endswith(failure)
     assert sum(document["counts"].values()) == 2
     (verdict,) = document["failed"]
     assert "1 deselected" in verdict and "2 error" in verdict
 
 
-def test_networks_have_their_own_step() -> None:
-    assert suite.networks() == ["mlp", "resnet", "ft_transformer"]
+def test_networks_are_known_by_name() -> None:
+    assert suite.networks() == list(networks.NETWORKS)
+
+
+def test_the_files_of_the_steps_exist() -> None:
+    assert all(path.is_file() for path in (*suite.KERNEL_TESTS, *suite.CUDF_TESTS, suite.CLUSTER_TESTS))
 
 
 def test_a_run_that_is_cut_off_has_counts_and_the_failures_so_far() -> None:
     lines = ["[gw0] [ 50%] PASSED tests/gpu/test_a.py::test_x[F]", "[gw1] [ 60%] FAILED tests/gpu/test_b.py::test_y",
              "failure: tests/gpu/test_b.py::test_y (call): ValueError: no"]  # fmt: skip
-    document = suite._document(lines, [])
+    document = suite._document(lines)
     assert document["counts"] == {"PASSED": 1, "FAILED": 1}
     assert document["lines"][:2] == [
         "1 passed, 1 failed",
