@@ -164,7 +164,7 @@ def _machine_code() -> Any:
 
 
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
-    from gpupipe_kernels.proof.device_compilers import ARCHITECTURES
+    from gpupipe_kernels.device.shipped import ARCHITECTURES
 
     table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
     for name, row in document["loops"].items():
