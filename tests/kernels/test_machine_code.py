@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpupipe_kernels.device.shipped import ARCHITECTURES, BUILD
+from gpupipe_kernels.device.binaries import ARCHITECTURES, BUILD
 from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import parse
 from tools.machine_code.record import COUNTS, OUT_OF_DATE, RECORD, REGISTER_MARGIN, differences

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gpupipe_kernels.device import shipped
+from gpupipe_kernels.device import binaries
 from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 from tools.device_code.build import build, differences
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(found) or "the shipped code is up to date")
         return int(bool(found))
     built.write()
-    sizes = {path.name: path.stat().st_size for path in sorted(shipped.FOLDER.iterdir())}
+    sizes = {path.name: path.stat().st_size for path in sorted(binaries.FOLDER.iterdir())}
     for name, size in sizes.items():
         print(f"{size:>9,} {name}")
     print(f"{sum(sizes.values()):>9,} bytes, {len(built.manifest['entries'])} entries")

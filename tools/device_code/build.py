@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels.catalog import device_loops
-from gpupipe_kernels.device import shipped
+from gpupipe_kernels.device import binaries
 from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.proof.device_compilers import assemble, compiler_versions
 from gpupipe_kernels.proof.machine_code import shipped_module
 
-PACKAGE = shipped.PACKAGE.name
-NO_DEVICE_CODE = ("code_cache.py", "device/arrays.py", "private_folders.py", "toolchain.py", "typing.py")
+PACKAGE = binaries.PACKAGE.name
+NO_DEVICE_CODE = (
+    "code_cache.py", "device/arrays.py", "device/binaries.py", "private_folders.py", "toolchain.py", "typing.py",
+)  # fmt: skip
 """Files that loop files import and that no device code depends on."""
 XZ = lzma.PRESET_EXTREME | 9
 
@@ -37,7 +39,7 @@ class DeviceCode:
     manifest: dict[str, Any]
     files: dict[str, bytes]
 
-    def write(self, folder: Path = shipped.FOLDER) -> None:
+    def write(self, folder: Path = binaries.FOLDER) -> None:
         """Write the files and the manifest to a folder, and remove everything else from it."""
         folder.mkdir(exist_ok=True)
         for path in folder.iterdir():
@@ -45,10 +47,10 @@ class DeviceCode:
         for name, content in self.files.items():
             (folder / f"{name}.xz").write_bytes(lzma.compress(content, preset=XZ))
         text = json.dumps(self.manifest, indent=1, sort_keys=True)
-        (folder / shipped.MANIFEST).write_text(text + "\n", encoding="utf8")
+        (folder / binaries.MANIFEST).write_text(text + "\n", encoding="utf8")
 
 
-def build(architectures: Sequence[str] = shipped.ARCHITECTURES) -> DeviceCode:
+def build(architectures: Sequence[str] = binaries.ARCHITECTURES) -> DeviceCode:
     """Compile all device loops of the package; the same sources and compilers give the same bytes.
 
     Parameters
@@ -58,13 +60,13 @@ def build(architectures: Sequence[str] = shipped.ARCHITECTURES) -> DeviceCode:
     """
     loops = device_loops()
     ptx = join(shipped_module(loops).values())
-    files = {shipped.PTX: ptx.encode()}
+    files = {binaries.PTX: ptx.encode()}
     files |= {f"{name}.cubin": assemble(ptx, name).cubin for name in architectures}
     own = [loop for loop in loops.values() if loop.key == ""]
     sources = source_files(loop.function.__module__ for loop in own)
     manifest = {
         "compilers": compiler_versions(),
-        "sources": {"files": sources, "sha256": shipped.hash_of(tuple(sources))},
+        "sources": {"files": sources, "sha256": binaries.hash_of(tuple(sources))},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
         "entries": {entry.name: " ".join(entry.words) for loop in own for entry in loop.entries.values()},
     }
@@ -80,7 +82,7 @@ def source_files(modules: Iterable[str]) -> list[str]:
     waiting = [_path(name) for name in {*modules, f"{PACKAGE}.device.compiler"}]
     while waiting:
         path = waiting.pop()
-        file = path.relative_to(shipped.PACKAGE).as_posix()
+        file = path.relative_to(binaries.PACKAGE).as_posix()
         if file not in found and file not in NO_DEVICE_CODE:
             found.add(file)
             waiting += [_path(name) for name in _imported(path)]
@@ -98,16 +100,16 @@ def _imported(path: Path) -> list[str]:
 
 
 def _path(module: str) -> Path:
-    stem = shipped.PACKAGE.joinpath(*module.split(".")[1:])
+    stem = binaries.PACKAGE.joinpath(*module.split(".")[1:])
     return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
 
 
-def differences(built: DeviceCode, folder: Path = shipped.FOLDER) -> list[str]:
+def differences(built: DeviceCode, folder: Path = binaries.FOLDER) -> list[str]:
     """Return a message for each part of a build that is not what the package ships."""
     try:
-        kept = json.loads((folder / shipped.MANIFEST).read_text(encoding="utf8"))
+        kept = json.loads((folder / binaries.MANIFEST).read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
-        return [f"{shipped.MANIFEST}: {error}"]
+        return [f"{binaries.MANIFEST}: {error}"]
     found = [
         f"{part}: {text}" for part in ("sources", "entries") for text in _unequal(kept[part], built.manifest[part])
     ]

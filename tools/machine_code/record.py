@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels.catalog import device_loops
-from gpupipe_kernels.device.shipped import ARCHITECTURES
+from gpupipe_kernels.device.binaries import ARCHITECTURES
 from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import document
 from tools.device_code.build import build

@@ -4,6 +4,6 @@
 ``parameters``  argument types of a device loop, its entries, and how arguments are passed
 ``arrays``      arrays in device memory
 ``compiler``    compilation of entries to PTX by numba-cuda
-``shipped``     machine code in ``compiled/`` and its manifest
+``binaries``    machine code in ``compiled/`` and its manifest
 ``functions``   loaded functions, ready to launch
 """

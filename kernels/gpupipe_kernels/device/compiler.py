@@ -18,12 +18,11 @@ from typing import Any
 
 from numba import types
 
+from gpupipe_kernels.device.binaries import CAPABILITY
 from gpupipe_kernels.device.language import bind
 from gpupipe_kernels.device.parameters import Entry, Parameter
 from gpupipe_kernels.toolchain import find_libraries
 
-CAPABILITY = (7, 5)
-"""The lowest compute capability for which CUDA 13 compiles."""
 PTX_HEADER = ".version 6.3\n.target sm_75\n.address_size 64\n"
 """The lowest version of PTX for this target, so that every driver reads it. libnvvm writes its own, the newest that it
 knows, but uses nothing newer, which the assembler checks when it builds the shipped code."""

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from gpupipe_kernels import code_cache
-from gpupipe_kernels.device import shipped
+from gpupipe_kernels.device import binaries
 from gpupipe_kernels.device.compiler import compile_entry, compiler_obstacle, join
 from gpupipe_kernels.device.parameters import Entry
 
@@ -43,13 +43,15 @@ def load(function: Callable[..., Any], entry: Entry, key: str | None, inlined: C
     ValueError
         If it does not compile.
     """
-    if key == "" and shipped.is_current():
+    is_shipped = key == "" and entry.name in binaries.manifest()["entries"]
+    if is_shipped and binaries.is_current():
         return _shipped_module(current_device()).get_function(entry.name)
     if problem := compiler_obstacle():
-        why = "its source is newer than the shipped machine code" if key == "" else "it is compiled at run time"
-        fix = f"{COMPILER}, or {shipped.BUILD}" if key == "" else COMPILER
-        raise shipped.DeviceCodeError(f"{entry.name} cannot run on the GPU: {why}, and {problem}. To do: {fix}")
-    return _module(_cached_ptx(function, entry, key, inlined)).get_function(entry.name)
+        why = "its source is newer than the shipped machine code" if is_shipped else "it is compiled at run time"
+        fix = f"{COMPILER}, or {binaries.BUILD}" if is_shipped else COMPILER
+        raise binaries.DeviceCodeError(f"{entry.name} cannot run on the GPU: {why}, and {problem}", fix)
+    name = entry.name if is_shipped else key or None
+    return _module(_cached_ptx(function, entry, name, inlined)).get_function(entry.name)
 
 
 def current_device() -> int:
@@ -67,12 +69,17 @@ def default_stream() -> Any:
     return cupy.cuda.Stream.null
 
 
-@cache
-def _shipped_module(device: int) -> Any:
+def capability(device: int) -> tuple[int, int]:
+    """Return the compute capability of a device."""
     import cupy
 
-    capability = cupy.cuda.Device(device).compute_capability  # such as "90", or "120"
-    return _module(shipped.read(shipped.file_for((int(capability[:-1]), int(capability[-1])))))
+    digits = cupy.cuda.Device(device).compute_capability  # such as "90", or "120"
+    return int(digits[:-1]), int(digits[-1])
+
+
+@cache
+def _shipped_module(device: int) -> Any:
+    return _module(binaries.read(binaries.file_for(capability(device))))
 
 
 def _module(code: bytes) -> Any:
@@ -83,10 +90,10 @@ def _module(code: bytes) -> Any:
     return module
 
 
-def _cached_ptx(function: Callable[..., Any], entry: Entry, key: str | None, inlined: Callable[[Any], Any]) -> bytes:
+def _cached_ptx(function: Callable[..., Any], entry: Entry, name: str | None, inlined: Callable[[Any], Any]) -> bytes:
     """Return the PTX of an entry, from the folder of compiled code if it is there, else compiled and saved there."""
-    path = code_cache.cache_folder() / f"{key or entry.name}.ptx"
-    is_kept = key is not None and code_cache.can_keep()
+    path = code_cache.cache_folder() / f"{name}.ptx"
+    is_kept = name is not None and code_cache.can_keep()
     if is_kept and path.is_file():
         return path.read_bytes()
     ptx = join([compile_entry(function, entry, inlined)]).encode()

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpupipe_kernels.catalog import block_of, device_loops
+from gpupipe_kernels.device.binaries import ARCHITECTURES
 from gpupipe_kernels.device.compiler import join
-from gpupipe_kernels.device.shipped import ARCHITECTURES
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof.device_compilers import (
     INSTALL,

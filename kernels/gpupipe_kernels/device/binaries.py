@@ -1,8 +1,8 @@
-"""Machine code that the package ships in ``compiled/``, built by ``python -m tools.device_code``.
+"""Machine code that the package ships in ``compiled/``. Standard library only.
 
-``manifest.json`` has the hash of the sources, the compilers, the hash of each file, and the parameters of each entry.
-Files are compressed by xz: machine code for each architecture of `ARCHITECTURES`, which runs on later chips of the same
-generation, and PTX for GPUs of later generations.
+``python -m tools.device_code`` builds it. ``manifest.json`` has the hash of the sources, the compilers, the hash of
+each file, and the parameters of each entry. Files are compressed by xz: machine code for each architecture of
+`ARCHITECTURES`, which runs on later chips of the same generation, and PTX for GPUs of later generations.
 """
 
 from __future__ import annotations
@@ -14,19 +14,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpupipe_kernels.device.compiler import CAPABILITY
-
 PACKAGE = Path(__file__).parents[1]
 FOLDER = PACKAGE / "compiled"
 MANIFEST = "manifest.json"
 PTX = "ptx"
+CAPABILITY = (7, 5)
+"""The lowest compute capability for which CUDA 13 compiles."""
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 """Turing, Ampere (and Ada), Hopper, and Blackwell for data centres and desktops."""
 BUILD = "python -m tools.device_code"
 
 
 class DeviceCodeError(RuntimeError):
-    """Machine code is missing, damaged or out of date, and nothing can compile it."""
+    """Machine code is missing, damaged or out of date, and nothing can compile it.
+
+    Attributes
+    ----------
+    fix : str
+        What to do.
+    """
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(f"{what}. To do: {fix}")
+        self.what, self.fix = what, fix
 
 
 @cache
@@ -78,7 +88,9 @@ def file_for(capability: tuple[int, int]) -> str:
     """
     if capability < CAPABILITY:
         least, found = (".".join(map(str, pair)) for pair in (CAPABILITY, capability))
-        raise DeviceCodeError(f"expected a GPU of compute capability {least} or later, found {found}")
+        raise DeviceCodeError(
+            f"expected a GPU of compute capability {least} or later, found {found}", "use device: cpu"
+        )
     fitting = [a for a in ARCHITECTURES if (number := _pair(a)) <= capability and number[0] == capability[0]]
     return f"{fitting[-1]}.cubin" if fitting else PTX
 
@@ -103,15 +115,15 @@ def read(name: str) -> bytes:
     return content
 
 
-def shipped_obstacle(capability: tuple[int, int]) -> str:
-    """Return the reason why a GPU cannot run the shipped code, or ``""``."""
-    try:
-        if not is_current():
-            return f"the shipped machine code is older than the sources of the kernels: run {BUILD}"
-        read(file_for(capability))
-    except DeviceCodeError as error:
-        return str(error)
-    return ""
+def is_ready(capability: tuple[int, int]) -> bool:
+    """Return whether a GPU can run the shipped code; False if the sources are newer.
+
+    Raises
+    ------
+    DeviceCodeError
+        If a file is missing or damaged, or the GPU is too old.
+    """
+    return bool(read(file_for(capability))) and is_current()
 
 
 def _pair(architecture: str) -> tuple[int, int]:
@@ -121,5 +133,5 @@ def _pair(architecture: str) -> tuple[int, int]:
 
 def _damaged(path: Path, problem: str) -> DeviceCodeError:
     return DeviceCodeError(
-        f"{path} is missing or damaged ({problem}): install gpupipe again, or in a checkout run {BUILD}"
+        f"{path} is missing or damaged ({problem})", f"install gpupipe again; in a checkout, run {BUILD}"
     )
