@@ -24,7 +24,8 @@ from numba.core import config
 from numba.extending import register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
-from gpupipe_kernels.device.language import bind, is_simulated
+from gpupipe_kernels.device.language import bind
+from gpupipe_kernels.device.language import is_simulated as is_simulated  # used by the loops too
 from gpupipe_kernels.device.parameters import ANY, Entry, entries_of
 
 THREADS_A_BLOCK = 32 if is_simulated() else 256  # in the simulator, few rows should still span several blocks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def test_a_kernel_is_its_reference(name: str) -> None:
 
 @pytest.mark.parametrize("specialised", [False, True])
 @pytest.mark.parametrize("order", ["F", "C"])
-def test_a_launch_matches_the_numpy_interpreter(order: str, specialised: bool) -> None:
+def test_a_launch_matches_the_numpy_interpreter(order: Any, specialised: bool) -> None:
     from benchmarks.device.twenty_columns import table, twenty_columns
     from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
 

@@ -250,7 +250,10 @@ def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monk
     monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
     monkeypatch.setattr(cuda_interpreter, "is_simulated", lambda: False)
     monkeypatch.setattr(cuda_interpreter, "compiler_obstacle", lambda: "numba-cuda is not installed")
-    blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
+    blocks: dict[str, np.ndarray] = {
+        "float32": np.ones((1, ROWS_A_BLOCK), np.float32),
+        "int8": np.ones((1, ROWS_A_BLOCK), np.int8),
+    }
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
     ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))

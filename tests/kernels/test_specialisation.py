@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -53,10 +52,14 @@ def test_the_source_depends_on_the_structure_and_on_nothing_that_a_fit_learns() 
     assert DeviceProgram(program).source("columns", 64).key != keys[0]
 
 
+class _UserKernel:
+    formula, n_inputs = None, 1
+
+
 def test_code_is_cached_under_the_source_unless_it_contains_users_kernels() -> None:
     source = DeviceProgram(twenty_columns()).source("rows", 64)
     assert compile_source(source, ()).key == source.key
-    users: Any = (SimpleNamespace(formula=None, n_inputs=1),)
+    users: Any = (_UserKernel(),)
     assert compile_source(source, users).key is None
 
 

@@ -27,7 +27,7 @@ def empty(shape: Any, dtype: Any, order: Literal["C", "F"] = "C") -> Any:
         return cupy.empty(shape, dtype, order)
 
 
-def upload(array: HostArray) -> Any:
+def upload(array: Any) -> Any:
     """Return a host array as a device array."""
     if is_simulated():
         from numba import cuda

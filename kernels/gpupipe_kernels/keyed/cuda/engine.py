@@ -35,7 +35,8 @@ class CudaEngine(CompiledEngine):
             raise ValueError(f"expected a device array of {' or '.join(kinds)}, got {array.dtype}")
         if array.size > 1 and array.strides != (array.dtype.itemsize,):
             raise ValueError("expected a contiguous device array")
-        return arrays.adopt(array)
+        found: Array = arrays.adopt(array)
+        return found
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
         raise ValueError("events on the device must be sorted: sort by key, then time, and pass order=")
