@@ -103,8 +103,8 @@ def _gpu() -> tuple[bool, str]:
     from gpupipe.backends import device_report
 
     gpu = device_report().gpu
-    if gpu.usable and find_spec("numba_cuda") is None:
-        return False, f"{gpu.reason}; numba-cuda is not installed"
+    if gpu.usable and find_spec("cupy") is None:
+        return False, f"{gpu.reason}; CuPy is not installed"
     return gpu.usable, gpu.reason
 
 
@@ -164,7 +164,7 @@ def _machine_code() -> Any:
 
 
 def _machine_code_table(document: Mapping[str, Any]) -> rich.table.Table:
-    from gpupipe_kernels.proof.device_compilers import ARCHITECTURES
+    from gpupipe_kernels.device.binaries import ARCHITECTURES
 
     table = _table("device loop", *ARCHITECTURES, "spills", "stack", "shared", "float64")
     for name, row in document["loops"].items():

@@ -18,7 +18,7 @@ from gpupipe.doctor.gpus import cuda_findings, gpu_findings
 from gpupipe.doctor.imports import import_findings
 from gpupipe.doctor.packages import package_findings, version_findings
 from gpupipe.doctor.plugins import plugin_findings
-from gpupipe.doctor.toolkits import compiler_findings, library_findings
+from gpupipe.doctor.toolkits import kernel_findings, library_findings
 from gpupipe.errors import ConfigError, DeviceError
 
 __all__ = ["Finding", "Level", "diagnose", "exit_code"]
@@ -41,8 +41,8 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
         *cuda_findings(gpus[0], timeout_seconds),
         *package_findings(installed, gpus[0]),
         *version_findings(installed),
+        *kernel_findings(installed, gpus[0]),
         *library_findings(installed, gpus[0], timeout_seconds),
-        *compiler_findings(installed, gpus[0]),
         *import_findings(installed, gpus[0], timeout_seconds),
         *cpu_findings(timeout_seconds),
         *plugin_findings(timeout_seconds),

@@ -1,15 +1,8 @@
-"""Checks of the CUDA compiler libraries: whether numba-cuda finds them, and whether the driver accepts their PTX.
-
-Numba's CUDA compiler (libnvvm, from the wheels) writes PTX in the ISA version of its CUDA version. If nvJitLink is
-installed in the driver's major version, it assembles the PTX, and the driver may be older than the compiler. Otherwise
-the driver assembles it, and rejects PTX newer than its own version (CUDA_ERROR_UNSUPPORTED_PTX_VERSION). CuPy's
-compiler produces machine code directly.
-"""
+"""Checks of the GPU kernels: the shipped machine code, and the libraries that numba-cuda compiles with."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +10,7 @@ from gpupipe.backends.probe import GpuProbe, dotted
 from gpupipe.doctor.distributions import Distributions, suitable_major
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import run_in_child
+from gpupipe_kernels.device.binaries import BUILD, DeviceCodeError, file_for, is_ready
 from gpupipe_kernels.toolchain import export_command, find_toolkits, visibility_settings
 
 CHECK = "CUDA libraries"
@@ -49,15 +43,15 @@ def library_findings(
     missing = [name for name, path in found.items() if not path]
     if not missing:
         return [Finding("ok", CHECK, f"numba-cuda found {', '.join(found.values())}")]
-    problem = f"numba-cuda cannot load {', '.join(missing)}, so no kernel can be compiled"
+    problem = f"numba-cuda cannot load {', '.join(missing)}, so no user kernel can be compiled"
     for toolkit in find_toolkits(root):
         settings = visibility_settings(toolkit)
         again = _search(settings, timeout_seconds)
         if again and all(again.values()):
-            return [Finding("error", CHECK, f"{problem}; it does not search {toolkit}", export_command(settings))]
+            return [Finding("warning", CHECK, f"{problem}; it does not search {toolkit}", export_command(settings))]
     major = suitable_major(gpu, installed)
     return [
-        Finding("error", CHECK, problem, f"pip install 'numba-cuda[cu{major}]=={installed.versions['numba-cuda']}'")
+        Finding("warning", CHECK, problem, f"pip install 'numba-cuda[cu{major}]=={installed.versions['numba-cuda']}'")
     ]
 
 
@@ -70,50 +64,21 @@ def _search(settings: Mapping[str, str], timeout_seconds: float) -> dict[str, st
     return found
 
 
-COMPILER_CHECK = "CUDA compiler"
-# CUDA version → wheels that contain a compiler (for CUDA 12, libnvvm is in nvcc's), and the one with the assembler.
-COMPILERS = {13: ("nvidia-nvvm", "nvidia-cuda-nvrtc"), 12: ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvrtc-cu12")}
-ASSEMBLERS = {13: "nvidia-nvjitlink", 12: "nvidia-nvjitlink-cu12"}
+KERNEL_CHECK = "GPU kernels"
 
 
-def compiler_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
-    """Return a finding for each CUDA version whose compiler wheels are installed."""
-    if not gpu.usable or "numba-cuda" not in installed.versions:
+def kernel_findings(installed: Distributions, gpu: GpuProbe) -> list[Finding]:
+    """Return a finding on the machine code of the kernels; none without a usable GPU."""
+    if not gpu.usable:
         return []
-    return [_compiler_finding(installed, gpu, major) for major in COMPILERS if _newest(installed, COMPILERS[major])]
-
-
-def _compiler_finding(installed: Distributions, gpu: GpuProbe, major: int) -> Finding:
-    name = _newest(installed, COMPILERS[major])
-    compiler, assembler = _version(installed, name), _version(installed, ASSEMBLERS[major])
-    written = f"{name} {dotted(compiler)} writes PTX"
-    if assembler[0] == gpu.cuda[0]:
-        return _by_assembler(written, compiler, assembler, ASSEMBLERS[major])
-    if compiler <= gpu.cuda:
-        return Finding("ok", COMPILER_CHECK, f"{written} that the driver (CUDA {dotted(gpu.cuda)}) accepts")
-    found = f"{written} that the driver (CUDA {dotted(gpu.cuda)}) rejects: CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
-    older = " ".join(f"'{wheel}=={gpu.cuda[0]}.{gpu.cuda[1]}.*'" for wheel in COMPILERS[major])
-    if compiler[0] != gpu.cuda[0]:
-        return Finding(
-            "error", COMPILER_CHECK, found, "update the NVIDIA driver, or install wheels for the driver's CUDA version"
-        )
-    install = f"pip install '{ASSEMBLERS[major]}>={dotted(compiler)},<{major + 1}'"
-    return Finding("error", COMPILER_CHECK, found, f"{install}, or install an older compiler: pip install {older}")
-
-
-def _by_assembler(written: str, compiler: tuple[int, int], assembler: tuple[int, int], wheel: str) -> Finding:
-    if assembler >= compiler:
-        return Finding("ok", COMPILER_CHECK, f"{written} that {wheel} {dotted(assembler)} accepts")
-    found = f"{written} that {wheel} {dotted(assembler)} rejects: Unsupported .version"
-    return Finding("error", COMPILER_CHECK, found, f"pip install '{wheel}>={dotted(compiler)},<{compiler[0] + 1}'")
-
-
-def _newest(installed: Distributions, names: tuple[str, ...]) -> str:
-    """Return the one of `names` installed in the newest version; empty if none is installed."""
-    return max(names, key=lambda name: _version(installed, name)) if any(n in installed.versions for n in names) else ""
-
-
-def _version(installed: Distributions, name: str) -> tuple[int, int]:
-    """Return the CUDA version of a wheel ((13, 5) for 13.5.37); (0, 0) if it is not installed."""
-    match = re.match(r"(\d+)\.(\d+)", installed.versions.get(name, ""))
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+    has_compiler, chip = "numba-cuda" in installed.versions, f"compute capability {dotted(gpu.capability)}"
+    try:
+        if not is_ready(gpu.capability):
+            found = "the sources are newer than the shipped machine code"
+            if not has_compiler:
+                return [Finding("error", KERNEL_CHECK, f"{found}, and numba-cuda is not installed", BUILD)]
+            return [Finding("warning", KERNEL_CHECK, f"{found}: each kernel is compiled at its first launch", BUILD)]
+    except DeviceCodeError as error:
+        return [Finding("error", KERNEL_CHECK, error.what, error.fix)]
+    found = f"shipped for {chip}: {file_for(gpu.capability)}"
+    return [Finding("ok", KERNEL_CHECK, found if has_compiler else f"{found}; user kernels need numba-cuda")]

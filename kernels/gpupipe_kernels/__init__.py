@@ -14,6 +14,7 @@ Declaration, compilation and verification:
 ``contract``      kernel declarations; ``catalog``: all kernels by name; ``reference``: formulas in float64 NumPy
 ``launch``        compilation and launch of formulas and loops; ``code_cache``: compiled code on disk; ``threads``: host
                   threads
+``device``        device arrays, arguments of device loops, compilation, and the machine code in ``compiled``
 ``engines``       choice of the host engine
 ``typing``        types of arrays on the host, on a device, or on either
 ``private_folders``  detection of folders that other users can modify; nothing is loaded from these

@@ -29,9 +29,7 @@ SECONDS_KEPT = 30 * 86_400  # without use
 SECONDS_IN_USE = 3_600  # after its last use, a folder may still belong to a compiling process
 PRIVATE_FOLDER = "set NUMBA_CACHE_DIR to a folder that only you can write to, or remove write access with chmod go-w"
 FOLDER = re.compile(r"[0-9a-f]{16}")
-FILE = re.compile(  # our markers, Numba's cache files, and sources of specialised kernels
-    r".+\.(kept|nb[ci](\.tmp\.\w+)?)|\.?specialised_(columns|rows)_[0-9a-f]{16}\.py(\.\d+\.tmp)?"
-)
+FILE = re.compile(r".+\.(kept|nb[ci](\.tmp\.\w+)?|ptx(\.\d+\.tmp)?)")  # our markers, Numba's cache files, device code
 
 
 @cache

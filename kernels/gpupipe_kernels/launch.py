@@ -1,12 +1,12 @@
-"""Compilation, caching and launch of kernels: the only module that uses Numba's decorators and the device.
+"""Compilation, caching and launch of kernels: the only module that uses Numba's decorators.
 
 ``formula``      a scalar function that compiled code on host or device can call; ``array_formula``: with arrays
 ``host_step``    a loop over some of the rows, called by a host block
 ``host_block``   a loop over a block of rows on the host, cached on disk; callers run it on threads (`threads`)
 ``host_walk``    the same, calling formulas that take arrays
-``DeviceLoop``   a loop over rows on the device, cached on disk
+``DeviceLoop``   a loop over rows on the device: shipped as machine code, or compiled at run time (`device`)
 
-Everything is compiled at its first call. `gpupipe_kernels.code_cache` manages the folder of cached code.
+Host code is compiled at its first call. `gpupipe_kernels.code_cache` manages the folder of cached code.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from numba.core import config
 from numba.extending import register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
-from gpupipe_kernels.numpy_compat import restore_row_stack
+from gpupipe_kernels.device.language import bind
+from gpupipe_kernels.device.language import is_simulated as is_simulated  # used by the loops too
+from gpupipe_kernels.device.parameters import ANY, Entry, entries_of
 
-THREADS_A_BLOCK = 32 if config.ENABLE_CUDASIM else 256  # in the simulator, few rows should still span several blocks
+THREADS_A_BLOCK = 32 if is_simulated() else 256  # in the simulator, few rows should still span several blocks
 
 # Division by 0 gives inf or NaN, as in NumPy and on the device; a check that can raise prevents vectorisation.
 HOST = {"error_model": "numpy", "nogil": True}
@@ -93,39 +95,34 @@ class DeviceLoop:
     Parameters
     ----------
     function : callable
-        The kernel in Python; it gets its position in the grid from ``numba.cuda``.
+        The kernel in Python; it gets its position in the grid from `gpupipe_kernels.device.language.cuda`.
     arguments : tuple of str
-        Numba types of its arguments, such as ``"float32[::1]"`` or ``"int32"``, used for compilation and for the
-        inspection of machine code.
-    kept : bool
-        Whether compiled code is cached on disk. Numba looks it up by the name and location of the function, so a
-        function that was created from another function's code must not be cached.
+        Numba types of its arguments, such as ``"float32[::1]"`` or ``"int32"``; ``"T"`` stands for each of `types`.
+    types : tuple of str
+        The types of ``"T"``. A launch uses the entry of the first such argument's dtype.
+    key : str, optional
+        ``""`` for a loop of this package, whose machine code is shipped. For a loop compiled at run time: a name that
+        identifies its code, under which it is cached on disk; None: it is not cached.
     """
 
-    def __init__(self, function: Callable[..., Any], *arguments: str, kept: bool = True) -> None:
-        self.function, self.arguments, self.kept = function, arguments, kept
+    def __init__(
+        self, function: Callable[..., Any], *arguments: str, types: tuple[str, ...] = (), key: str | None = ""
+    ) -> None:
+        self.function, self.key = function, key
+        self.entries = entries_of(self.name, arguments, types)
+        self._typed_at = next((i for i, text in enumerate(arguments) if text.startswith(f"{ANY}[")), None)
+        self._loaded: dict[tuple[int, str], Any] = {}
 
     @property
     def name(self) -> str:
         """The name of the function."""
         return self.function.__name__.strip("_")
 
-    @cached_property
-    def _compiled(self) -> Any:
-        from numba import cuda
-
-        if is_simulated():
-            _allocate_shared_arrays_once()
-            return cuda.jit(self.function)
-        restore_row_stack()
-        with _kept_in_our_folder() as can_be_kept:
-            return cuda.jit(cache=self.kept and can_be_kept)(self.function)
-
     def launch(
         self,
         n: int | tuple[int, int],
         *arguments: Any,
-        stream: Any = 0,
+        stream: Any = None,
         threads: int = THREADS_A_BLOCK,
         shared: int = 0,
     ) -> None:
@@ -136,30 +133,51 @@ class DeviceLoop:
         n : int or (int, int)
             Number of rows, and optionally the height of the grid.
         *arguments : device arrays and scalars
-            Of the declared types.
-        stream : cuda stream, optional
+            Of the declared types: arrays contiguous, scalars converted.
+        stream : cupy.cuda.Stream, optional
+            The default stream by default, whatever CuPy's current stream is.
         threads : int
             Threads per block.
         shared : int
             Dynamic shared memory in bytes.
+
+        Raises
+        ------
+        TypeError
+            If an array has another dtype than declared.
+        ValueError
+            If an array is not contiguous.
+        DeviceCodeError
+            If the loop has to be compiled and no compiler is installed, or the shipped code is damaged.
         """
         rows, parts = n if isinstance(n, tuple) else (n, 1)
         if rows == 0 or parts == 0:
             return
-        with _small_grids():
-            launcher = self._compiled[(blocks(rows, threads), parts), (threads, 1), stream, shared]
-        launcher(*arguments)
+        entry, grid = self._entry(arguments), (blocks(rows, threads), parts)
+        if is_simulated():
+            entry.check(arguments)
+            self._simulated[grid, (threads, 1), 0, shared](*arguments)
+            return
+        from gpupipe_kernels.device import functions
 
+        loaded = (functions.current_device(), entry.name)
+        if loaded not in self._loaded:
+            self._loaded[loaded] = functions.load(self.function, entry, self.key, array_formula)
+        launched = self._loaded[loaded]
+        launched(grid, (threads, 1), entry.pack(arguments), shared, stream or functions.default_stream())
 
-@contextmanager
-def _small_grids() -> Iterator[None]:
-    """Suppress Numba's low-occupancy warning: small inputs legitimately under-fill the grid."""
-    before = config.CUDA_LOW_OCCUPANCY_WARNINGS
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-    try:
-        yield
-    finally:
-        config.CUDA_LOW_OCCUPANCY_WARNINGS = before
+    def _entry(self, arguments: tuple[Any, ...]) -> Entry:
+        if self._typed_at is None:
+            return self.entries[""]
+        dtype = str(getattr(arguments[self._typed_at], "dtype", ""))
+        if dtype not in self.entries:
+            raise TypeError(f"{self.name}: expected an array of {', '.join(self.entries)}; got {dtype or 'none'}")
+        return self.entries[dtype]
+
+    @cached_property
+    def _simulated(self) -> Any:
+        _allocate_shared_arrays_once()
+        return bind(self.function).jit(self.function)
 
 
 def blocks(n_rows: int, threads: int = THREADS_A_BLOCK) -> int:
@@ -187,28 +205,6 @@ def _allocate_shared_arrays_once() -> None:
             return self._allocations[place]
 
     FakeCUDAShared.array = array
-
-
-def is_simulated() -> bool:
-    """Return whether Numba's CUDA simulator replaces the device."""
-    return bool(config.ENABLE_CUDASIM)
-
-
-def as_numba(array: Any) -> Any:
-    """Return a device array as a Numba argument, without waiting for the stream that uses it.
-
-    Raises
-    ------
-    ValueError
-        If it is not contiguous.
-    """
-    if array.ndim == 1 and array.size > 1 and tuple(array.strides) != (array.dtype.itemsize,):
-        raise ValueError("expected a contiguous device array")
-    if not hasattr(array, "__cuda_array_interface__"):  # the simulator's
-        return array
-    from numba import cuda
-
-    return cuda.as_cuda_array(array, sync=False)
 
 
 def is_on_device(array: Any) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from gpupipe.cli import kernels as module
 from gpupipe.cli import main
+from gpupipe_kernels.device import binaries
 from gpupipe_kernels.proof import device_compilers
 
 Gpupipe = Callable[..., subprocess.CompletedProcess[str]]
@@ -133,11 +134,11 @@ def test_machine_code_is_shown_for_every_architecture(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = dict.fromkeys(("stack", "spill_stores", "spill_loads", "constant", "barriers", "f64"), 0)
-    row = {a: {**code, "registers": 40, "shared": 1024, "occupancy": 0.75} for a in device_compilers.ARCHITECTURES}
+    row = {a: {**code, "registers": 40, "shared": 1024, "occupancy": 0.75} for a in binaries.ARCHITECTURES}
     monkeypatch.setattr(module, "_machine_code", lambda: {"compilers": {}, "loops": {"interpret_rows": row}})
     assert main(["kernels", "--machine-code"]) == 0
     head, _, line, *_ = capsys.readouterr().out.splitlines()
-    assert all(architecture in head for architecture in device_compilers.ARCHITECTURES)
+    assert all(architecture in head for architecture in binaries.ARCHITECTURES)
     assert line.split()[:4] == ["interpret_rows", "40", "·", "75%"]
 
 

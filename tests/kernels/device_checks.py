@@ -12,6 +12,7 @@ from numba import cuda
 
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.cuda import specialisation
+from gpupipe_kernels.interpreters.cuda.loops import ARGUMENTS
 from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
@@ -245,13 +246,31 @@ def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.Monkey
     assert ran == ["cuda", "cuda, specialised", "cuda, specialised"]
 
 
+def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
+    monkeypatch.setattr(cuda_interpreter, "is_simulated", lambda: False)
+    monkeypatch.setattr(cuda_interpreter, "compiler_obstacle", lambda: "numba-cuda is not installed")
+    blocks: dict[str, np.ndarray] = {
+        "float32": np.ones((1, ROWS_A_BLOCK), np.float32),
+        "int8": np.ones((1, ROWS_A_BLOCK), np.int8),
+    }
+    there = {name: cuda.to_device(block) for name, block in blocks.items()}
+    out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
+    ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
+    ran = [cuda_interpreter.run(ready, there, out, threads=THREADS) for _ in range(2)]
+    assert ran == ["cuda", "cuda, not specialised: numba-cuda is not installed"]
+    np.testing.assert_array_equal(out.copy_to_host(), naive(ready.program, blocks, ROWS_A_BLOCK))
+
+
 def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def kernel(*arguments: Any) -> None:
         out = arguments[10]
         if cuda.grid(1) == 0:
             out[0] = 99
 
-    monkeypatch.setattr(cuda_interpreter, "compile_source", lambda source, calls: DeviceLoop(kernel, kept=False))
+    monkeypatch.setattr(
+        cuda_interpreter, "compile_source", lambda source, calls: DeviceLoop(kernel, *ARGUMENTS, key=None)
+    )
     for question in ("could_pay", "is_worth_it"):
         monkeypatch.setattr(cuda_interpreter, question, lambda *arguments: True)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32)}

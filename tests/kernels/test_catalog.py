@@ -115,7 +115,8 @@ def test_every_device_loop_of_the_package_is_launched_by_a_declared_kernel() -> 
 
 def test_every_device_loop_declares_its_argument_types() -> None:
     for name, loop in device_loops().items():
-        assert len(loop.arguments) == len(inspect.signature(loop.function).parameters), name
+        for entry in loop.entries.values():
+            assert len(entry.arguments) == len(inspect.signature(loop.function).parameters), name
 
 
 def test_the_declared_program_has_every_instruction_but_calls_and_bearings() -> None:

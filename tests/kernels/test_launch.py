@@ -155,13 +155,9 @@ WITHOUT_ROW_STACK = """
 import numpy as np
 if hasattr(np, "row_stack"):
     del np.row_stack  # as of 2.5
-from types import SimpleNamespace
-from numba import cuda, float64, int64
-from numba.cuda import dispatcher
+from gpupipe_kernels.proof.device_compilers import ptx_of
 from gpupipe_kernels.reduce.cuda import loops
-dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
-loops.join._compiled
-print(len(cuda.compile_ptx(loops.join.function, (float64[::1], int64, float64[::1]), cc=(9, 0))[0]))
+print(len(ptx_of(loops.join)["reduce_join"]))
 """
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,22 +52,15 @@ def test_the_source_depends_on_the_structure_and_on_nothing_that_a_fit_learns() 
     assert DeviceProgram(program).source("columns", 64).key != keys[0]
 
 
-def test_a_source_is_written_once_and_never_again(folder: Path) -> None:
+class _UserKernel:
+    formula, n_inputs = None, 1
+
+
+def test_code_is_cached_under_the_source_unless_it_contains_users_kernels() -> None:
     source = DeviceProgram(twenty_columns()).source("rows", 64)
-    assert compile_source(source, ()).kept
-    (path,) = folder.glob("*.py")
-    assert path.stem == source.key
-    os.utime(path, ns=(1, 1))
-    compile_source.cache_clear()
-    compile_source(source, ())
-    assert path.stat().st_mtime_ns == 1  # Numba checks it: a new time would trigger compilation
-    assert code_cache._is_ours(folder)
-
-
-def test_without_a_folder_a_kernel_is_compiled_in_every_process(folder: Path) -> None:
-    folder.parent.mkdir()
-    folder.write_text("a file, no folder")
-    assert not compile_source(DeviceProgram(twenty_columns()).source("rows", 64), ()).kept
+    assert compile_source(source, ()).key == source.key
+    users: Any = (_UserKernel(),)
+    assert compile_source(source, users).key is None
 
 
 def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:

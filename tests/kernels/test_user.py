@@ -307,7 +307,8 @@ def test_every_function_of_math_that_it_may_use_is_compiled_on_both_processors()
     every = restore(text, "every.py")
     assert np.isnan(every(0.5, 2.0))  # math.nan is among them
     if not device_compilers.missing_compiler():
-        assert machine_code.inspect({"every": every.compiled.loop}, ["sm_90"])["every"]["sm_90"].registers
+        loop = every.compiled.loop
+        assert machine_code.inspect({"every": loop}, ["sm_90"])[loop.name]["sm_90"].registers
 
 
 # ------------------------------------------------------------------------------------------------------------- its text
@@ -539,4 +540,4 @@ def test_every_device_loop_becomes_machine_code_without_spills(wide) -> None:
     table = machine_code.inspect({made.name: made.compiled.loop for made in kernels}, ["sm_75", "sm_90"])
     for name, row in table.items():
         assert all(code.spill_stores == code.stack == 0 for code in row.values()), name
-    assert table["is_above"]["sm_90"].f64 == 0  # nothing of it needs float64
+    assert table[kernels[-1].compiled.loop.name]["sm_90"].f64 == 0  # nothing of it needs float64

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
+from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof.device_compilers import find_ptxas, ptx_of
+from gpupipe_kernels.proof.device_compilers import assemble, ptx_of
 from gpupipe_kernels.toolchain import find_program
 from tools.machine_code.sass import SassCode, SassRegisters, SassThread, constant_words
 
@@ -138,7 +139,7 @@ def _run(
             address = number << 32
             memory[address] = array.tobytes()
             at = -(-at // 8) * 8
-            values = [(value, 8) for value in (0, 0, array.size, array.itemsize, address, array.size, array.itemsize)]
+            values = [(address, 8), (array.size, 8)]
         else:
             size = {"boolean": 1, "int32": 4}.get(kind, 8)
             at = -(-at // size) * size
@@ -168,14 +169,14 @@ def disassemble(
     loop: DeviceLoop, architectures: Sequence[str]
 ) -> dict[str, tuple[SassCode, dict[tuple[int, int], int]]]:
     """Return the machine code of a loop for each architecture, and its constants."""
-    ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
-    if ptxas is None or nvdisasm is None:
-        raise ValueError("ptxas and nvdisasm must be installed")
+    nvdisasm = find_nvdisasm()
+    if nvdisasm is None:
+        raise ValueError("nvdisasm must be installed")
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "loop.cubin"
-        for architecture, ptx in ptx_of(loop, tuple(architectures)).items():
-            subprocess.run([ptxas, f"-arch={architecture}", "-o", cubin, "-"], input=ptx, text=True, check=True)
+        for architecture in architectures:
+            cubin.write_bytes(assemble(join(ptx_of(loop).values()), architecture).cubin)
             said = subprocess.run([nvdisasm, "-c", cubin], capture_output=True, text=True, check=True).stdout
             found[architecture] = SassCode.parse(said), constant_words(cubin.read_bytes())
     return found

@@ -15,14 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels.catalog import device_loops
-from gpupipe_kernels.proof.device_compilers import ARCHITECTURES, INSTALL, missing_compiler
+from gpupipe_kernels.device.binaries import ARCHITECTURES
+from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import document
+from tools.device_code.build import build
+from tools.device_code.build import differences as shipped_differences
 from tools.machine_code.instruction_counts import ARCHITECTURES as COUNTED
 from tools.machine_code.instruction_counts import counts, find_nvdisasm, predictions
 
 REGISTER_MARGIN = 4  # tolerance for other compiler releases; registers are allocated in groups of eight
 INSTRUCTION_MARGIN = 1.02  # the same tolerance for machine instructions, as a factor
 COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
+OUT_OF_DATE = "shipped_code_out_of_date"
 RECORD = "python -m tools.machine_code.record --write tests/kernels/machine_code.json"
 
 
@@ -68,12 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the record as JSON, or write it to a file; return 1 if a compiler is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.machine_code.record")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write it to this file")
+    parser.add_argument("--shipped", action="store_true", help="also compare the shipped machine code")
     parser.add_argument("--architectures", nargs="+", default=ARCHITECTURES, help="default: %(default)s")
     options = parser.parse_args(arguments)
     if missing := missing_compiler():
         print(f"{missing}: {INSTALL}", file=sys.stderr)
         return 1
-    text = _text(document(device_loops(), options.architectures), _instructions(options.architectures))
+    more = _instructions(options.architectures)
+    if options.shipped:  # the same compilation as that of the record
+        more[OUT_OF_DATE] = {"parts": shipped_differences(build(options.architectures))}
+    text = _text(document(device_loops(), options.architectures), more)
     if options.write:
         options.write.write_text(text + "\n", encoding="utf8")
     else:

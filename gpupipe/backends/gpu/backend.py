@@ -50,12 +50,12 @@ class GpuBackend(DeviceBackend):
     name: Literal["cpu", "gpu"] = "gpu"
 
     def __init__(self, reason: str, options: DeviceOptions = DEFAULT_OPTIONS) -> None:
-        from gpupipe.backends.gpu.backend import require_compiler
+        from gpupipe.backends.gpu.device_code import require_kernels
         from gpupipe.backends.gpu.memory import set_up
         from gpupipe_kernels.numpy_compat import restore_row_stack
 
         restore_row_stack()  # before RAPIDS is imported
-        require_compiler()
+        require_kernels()
         self.reason, self.options = reason, options
         self.n_threads = machine.n_threads()
         self._meter = _Meter()
@@ -118,8 +118,10 @@ class GpuBackend(DeviceBackend):
         fold: Array | None = None,
         engine: str | None = None,
     ) -> None:
+        from gpupipe.backends.gpu.device_code import require_call_compiler
         from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 
+        require_call_compiler(program)
         ready = cuda_interpreter.device_program(program)
         there = ready.n_bytes
         on_device: Any = (blocks, out, fold)  # DeviceArrays

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import cuda
 
 from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.draws.cuda.loops import (
     MULTIPLIER_0,
     MULTIPLIER_1,
@@ -37,7 +37,7 @@ def _in_python(n_rows: int, seed: int, stream: int, start: int) -> npt.NDArray[n
 
 
 def _on_device(n_rows: int, seed: int, stream: int, start: int) -> Any:
-    out = cuda.device_array(n_rows, np.uint64)
+    out = arrays.empty(n_rows, np.uint64)
     fill_on_device(out, seed, stream, start)
     return out
 

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from gpupipe_kernels import reference
 from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
@@ -38,7 +38,7 @@ def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -
 def _on_device(program: Callable[..., Program], block: Any, *scalars: Any) -> Any:
     """Return the same as a device array, from a device array."""
     made = program(*scalars)
-    out = cuda.device_array((block.shape[1], made.n_columns), np.float32, order="F")
+    out = arrays.empty((block.shape[1], made.n_columns), np.float32, order="F")
     cuda_interpreter.run(made, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
     return out[:, 0] if made.n_columns == 1 else out
 

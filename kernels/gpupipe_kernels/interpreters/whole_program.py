@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
@@ -99,7 +99,7 @@ def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
 
 def _on_device(*inputs: Any, specialised: bool | None = None) -> tuple[Any, Any]:
     shape = (inputs[0].shape[1], program().n_columns)
-    columns, lines = (cuda.device_array(shape, np.float32, order=order) for order in ("F", "C"))
+    columns, lines = (arrays.empty(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
         cuda_interpreter.run(
             program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS, specialised=specialised

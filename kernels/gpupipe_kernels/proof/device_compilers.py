@@ -1,7 +1,7 @@
 """Compilation of device code without a device: numba-cuda to PTX, ptxas to machine code.
 
-Numba queries the current GPU as soon as a loop calls another device function; this module passes an architecture
-instead. A failed compilation can break the next one in the same process.
+ptxas is that of CUDA 12.9: its machine code runs with drivers of CUDA 12 and of CUDA 13, and it is the first release
+that knows all architectures and the last of CUDA 12. A failed compilation can break the next one in the same process.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+import tempfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-from unittest import mock
+from typing import NamedTuple
 
-from gpupipe_kernels.launch import DeviceLoop
-from gpupipe_kernels.proof.occupancy import MULTIPROCESSORS
+from gpupipe_kernels.device.compiler import compile_entry
+from gpupipe_kernels.launch import DeviceLoop, array_formula
 from gpupipe_kernels.toolchain import find_program
 
-ARCHITECTURES = tuple(MULTIPROCESSORS)
 INSTALL = "pip install 'gpupipe[test]'"
 
 
@@ -54,9 +51,9 @@ def missing_compiler() -> str:
 
 
 def find_ptxas() -> Path | None:
-    """Return the path of ptxas: from the wheel, which matches the other compilers, or else from the system."""
+    """Return the path of ptxas: from the wheel, or else from the system."""
     try:
-        files = distribution("nvidia-cuda-nvcc").files or []
+        files = distribution("nvidia-cuda-nvcc-cu12").files or []
         return Path(str(next(file.locate() for file in files if file.name == "ptxas")))
     except (PackageNotFoundError, StopIteration):
         toolkit = os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")
@@ -65,30 +62,34 @@ def find_ptxas() -> Path | None:
 
 
 @cache
-def ptx_of(loop: DeviceLoop, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, str]:
-    """Return the PTX for each architecture; only the last, cheap compilation step differs."""
-    from numba import cuda
-    from numba.cuda import compiler, dispatcher
-
-    first = _capability(architectures[0])
-    made = []
-
-    def compile_and_remember(*arguments: Any, **options: Any) -> Any:
-        made.append(compile_cuda(*arguments, **options))
-        return made[-1]
-
-    compile_cuda, device = compiler.compile_cuda, SimpleNamespace(compute_capability=first)
-    with (
-        mock.patch.object(compiler, "compile_cuda", compile_and_remember),
-        mock.patch.object(dispatcher, "get_current_device", lambda: device),
-    ):
-        try:
-            cuda.compile_ptx(loop.function, f"void({', '.join(loop.arguments)})", cc=first)
-        except Exception as error:
-            raise ValueError(f"{loop.name} does not compile for a device: {type(error).__name__}: {error}") from error
-    return {a: made[-1].library.get_asm_str(cc=_capability(a)) for a in architectures}
+def ptx_of(loop: DeviceLoop) -> dict[str, str]:
+    """Return entry name to PTX, without headers, of every entry of a loop."""
+    return {entry.name: compile_entry(loop.function, entry, array_formula) for entry in loop.entries.values()}
 
 
-def _capability(architecture: str) -> tuple[int, int]:
-    number = int(architecture.removeprefix("sm_"))
-    return number // 10, number % 10
+class Assembled(NamedTuple):
+    """Machine code, and what ptxas reports of it."""
+
+    cubin: bytes
+    report: str
+
+
+@cache
+def assemble(ptx: str, architecture: str) -> Assembled:
+    """Return the machine code of a module of PTX.
+
+    Raises
+    ------
+    ValueError
+        If ptxas is missing or fails; the message contains its output.
+    """
+    ptxas = find_ptxas()
+    if ptxas is None:
+        raise ValueError("ptxas is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "loops.cubin"
+        command = [str(ptxas), "-v", f"-arch={architecture}", "-o", str(cubin), "-"]
+        done = subprocess.run(command, input=ptx, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ValueError(f"ptxas fails for {architecture}: {done.stderr}")
+        return Assembled(cubin.read_bytes(), done.stderr)

@@ -217,17 +217,17 @@ def difference(expected: HostArray, got: HostArray, rtol: float, atol: float) ->
 
 def on_device(kernel: KernelDeclaration) -> Callable[..., Any]:
     """Return a function of host arrays that runs `kernel` on the device and copies the results back."""
-    from numba import cuda
+    from gpupipe_kernels.device import arrays
 
     def there(value: Any) -> Any:
         if not isinstance(value, np.ndarray):
             return value
         if value.ndim and value.size and not value.flags.c_contiguous:  # only views of contiguous arrays can be copied
-            return cuda.to_device(np.ascontiguousarray(value.base))[..., ::3]
-        return cuda.to_device(value)
+            return arrays.upload(np.ascontiguousarray(value.base))[..., ::3]
+        return arrays.upload(value)
 
     def run(*inputs: Any) -> tuple[Any, ...]:
-        return tuple(result.copy_to_host() for result in _as_tuple(kernel.gpu(*map(there, inputs))))
+        return tuple(map(arrays.download, _as_tuple(kernel.gpu(*map(there, inputs)))))
 
     return run
 
@@ -236,10 +236,9 @@ def device_name() -> str:
     """Return the device of this process: the name of the GPU, or ``"simulator"``."""
     if is_simulated():
         return "simulator"
-    from numba import cuda
+    import cupy
 
-    name = cuda.get_current_device().name
-    return name.decode() if isinstance(name, bytes) else str(name)
+    return str(cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())["name"].decode())
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels.catalog import block_of, device_loops
+from gpupipe_kernels.device.binaries import ARCHITECTURES
+from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof.device_compilers import (
-    ARCHITECTURES,
     INSTALL,
+    assemble,
     compiler_versions,
-    find_ptxas,
     missing_compiler,
     ptx_of,
 )
@@ -60,22 +59,38 @@ Table = dict[str, dict[str, MachineCode]]
 
 
 def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Table:
-    """Compile every loop for every architecture and return the results by loop name and architecture.
+    """Compile every loop for every architecture and return the results by entry name and architecture.
 
     Raises
     ------
     ValueError
         If a loop does not compile; the message contains its name and the compiler's error.
     """
-    ptxas = find_ptxas()
-    if ptxas is None:
-        raise ValueError("ptxas is not installed")
-    waiting: dict[str, dict[str, Future[MachineCode]]] = {}
+    others = [module_of([loop]) for loop in loops.values() if loop.key != ""]
+    modules = [module for module in (shipped_module(loops), *others) if module]
+    found: Table = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, loop in loops.items():
-            ptx = ptx_of(loop, tuple(architectures))
-            waiting[name] = {a: pool.submit(_assemble, ptxas, name, ptx[a], a) for a in architectures}
-    return {name: {a: future.result() for a, future in row.items()} for name, row in waiting.items()}
+        tasks = [(m, a, pool.submit(assemble, join(m.values()), a)) for m in modules for a in architectures]
+        for module, architecture, task in tasks:
+            for name, ptx in module.items():
+                found.setdefault(name, {})[architecture] = parse(_report_of(name, task.result().report), ptx)
+    return found
+
+
+def shipped_module(loops: Mapping[str, DeviceLoop]) -> dict[str, str]:
+    """Return entry name to PTX of the loops whose machine code is shipped."""
+    return module_of(loop for loop in loops.values() if loop.key == "")
+
+
+def module_of(loops: Iterable[DeviceLoop]) -> dict[str, str]:
+    """Return entry name to PTX of some loops, by name."""
+    return dict(sorted(item for loop in loops for item in ptx_of(loop).items()))
+
+
+def _report_of(name: str, report: str) -> str:
+    """Return the part of ptxas's report that is about an entry."""
+    parts = re.split(r"Compiling entry function '(\w+)' for", report)
+    return parts[parts.index(name) + 1]
 
 
 def document(loops: Mapping[str, DeviceLoop], architectures: Sequence[str] = ARCHITECTURES) -> dict[str, Any]:
@@ -91,14 +106,6 @@ def _described(name: str, row: Mapping[str, MachineCode]) -> dict[str, dict[str,
     threads, dynamic = block_of(name)
     share = {a: occupancy(a, code.registers, code.shared + dynamic, threads) for a, code in row.items()}
     return {a: {**asdict(code), "occupancy": round(share[a], 4)} for a, code in row.items()}
-
-
-def _assemble(ptxas: Path, name: str, ptx: str, architecture: str) -> MachineCode:
-    command = [str(ptxas), "-v", f"-arch={architecture}", "-o", os.devnull, "-"]
-    done = subprocess.run(command, input=ptx, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise ValueError(f"{name} does not assemble for {architecture}: {done.stderr}")
-    return parse(done.stderr, ptx)
 
 
 def parse(said: str, ptx: str) -> MachineCode:

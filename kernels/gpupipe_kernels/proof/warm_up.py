@@ -63,4 +63,4 @@ def _timed(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> 
 
 def _n_kept() -> int:
     """Return the number of compiled loops on disk."""
-    return sum(1 for _ in cache_folder().rglob("*.nbc"))
+    return sum(path.suffix in (".nbc", ".ptx") for path in cache_folder().rglob("*"))

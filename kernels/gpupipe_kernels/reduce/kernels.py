@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from gpupipe_kernels.contract import Argument, KernelDeclaration
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.reduce.cuda import engine as cuda_engine
 from gpupipe_kernels.reduce.cuda import loops
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX, LANES, LARGEST, CellLayout
@@ -31,8 +31,8 @@ def _sums_cpu(x: HostArray, pivot: float) -> HostArray:
 
 
 def _sums_gpu(x: Any, pivot: float) -> Any:
-    out = cuda.to_device(np.zeros(4))
-    cuda_engine.add_up(x, pivot, cuda.device_array(cuda_engine.ROOM, np.float64), out)
+    out = arrays.upload(np.zeros(4))
+    cuda_engine.add_up(x, pivot, arrays.empty(cuda_engine.ROOM, np.float64), out)
     return out
 
 
@@ -51,7 +51,7 @@ def _counts_cpu(codes: HostArray, size: int) -> HostArray:
 
 
 def _counts_gpu(codes: Any, size: int) -> Any:
-    counts = cuda.to_device(np.zeros(size, np.int64))
+    counts = arrays.upload(np.zeros(size, np.int64))
     cuda_engine.count(codes, counts)
     return counts
 
@@ -75,7 +75,7 @@ def _bins_cpu(x: HostArray, edges: HostArray, n_counts: int) -> HostArray:
 
 
 def _bins_gpu(x: Any, edges: Any, n_counts: int) -> Any:
-    counts = cuda.to_device(np.zeros(n_counts, np.int64))
+    counts = arrays.upload(np.zeros(n_counts, np.int64))
     cuda_engine.bin(x, edges, counts)
     return counts
 
@@ -103,11 +103,11 @@ def _totals_cpu(cell: HostArray, y: HostArray, largest: float, size: int) -> Hos
 def _totals_gpu(cell: Any, y: Any, largest: float, size: int) -> Any:
     coarse, fine, scales = _limbs(size), _limbs(size), cuda_engine.scales_of(len(y), largest)
     cuda_engine.add_whole(cell, y, scales, coarse, fine)
-    return cuda.to_device(cuda_engine.joined(coarse.copy_to_host(), fine.copy_to_host(), scales))
+    return arrays.upload(cuda_engine.joined(arrays.download(coarse), arrays.download(fine), scales))
 
 
 def _limbs(size: int) -> Any:
-    return cuda.to_device(np.zeros(size, np.int64))
+    return arrays.upload(np.zeros(size, np.int64))
 
 
 def _totals_sample(rng: np.random.Generator, n: int) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ def _folds_cpu(start: int, seed: int, n_folds: int, n_rows: int) -> HostArray:
 
 
 def _folds_gpu(start: int, seed: int, n_folds: int, n_rows: int) -> Any:
-    out = cuda.device_array(n_rows, np.int8)
+    out = arrays.empty(n_rows, np.int8)
     cuda_engine.fold(start, seed, n_folds, out)
     return out
 

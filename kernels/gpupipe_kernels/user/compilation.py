@@ -18,6 +18,7 @@ import numpy as np
 from numba import float32, njit, vectorize
 from numba.core.errors import NumbaError
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.launch import DeviceLoop, _kept_in_our_folder, formula
 from gpupipe_kernels.user.language import BUILTINS, KernelError, check
 from gpupipe_kernels.user.source import KernelStatement, verify
@@ -120,10 +121,8 @@ class CompiledKernel:
     @cached_property
     def loop(self) -> DeviceLoop:
         """The device loop over rows: float32 inputs, and the output."""
-        from numba import cuda
-
         made = self._written(LOOP, guard=self.formula, cuda=cuda)
-        return DeviceLoop(made, *["float32[::1]"] * (self.kernel.n_inputs + 1))
+        return DeviceLoop(made, *["float32[::1]"] * (self.kernel.n_inputs + 1), key=made.__name__)
 
     def _written(self, template: str, **names: Any) -> Function:
         """Return the function generated from a template for this kernel.

@@ -23,7 +23,14 @@ print(GpuBackend("a test", DeviceOptions(spill={spill})).frame.__name__)
 """
 FAKES = {
     "cudf": "import numpy\nnumpy.row_stack\ndef set_option(name, value): pass\n",
-    "cupy": "",
+    "cupy": """
+class cuda:
+    class runtime:
+        getDevice = staticmethod(lambda: 0)
+    class Device:
+        compute_capability = "90"
+        def __init__(self, number): pass
+""",
     "rmm/allocators/cupy": "rmm_cupy_allocator = None\n",
     "rmm": """
 class mr:
@@ -54,6 +61,10 @@ def test_a_run_imports_cudf_if_numpy_has_no_row_stack(fakes: Path) -> None:
 
 
 WITHOUT_COMPILER = """
+import sys
+from gpupipe_kernels.device import binaries
+if sys.argv[1:] == ["edited"]:
+    binaries.is_current = lambda: False
 from gpupipe.backends.gpu.backend import GpuBackend
 from gpupipe.cli.errors import show_error
 from gpupipe.errors import DeviceError
@@ -64,7 +75,9 @@ except DeviceError as error:
 """
 
 
-def test_a_run_without_a_compiler_fails_early_and_names_the_setting(fakes: Path, tmp_path: Path) -> None:
+def test_a_run_of_edited_kernels_without_a_compiler_fails_early_and_names_the_setting(
+    fakes: Path, tmp_path: Path
+) -> None:
     toolkits = Toolkits(tmp_path)
     toolkits.wheel("libnvrtc.so.13")
     toolkit = toolkits.toolkit(tmp_path / "toolkit", nvvm="nvvm/lib64")
@@ -78,7 +91,11 @@ def test_a_run_without_a_compiler_fails_early_and_names_the_setting(fakes: Path,
         "PACKAGES": str(toolkits.packages),
         "HOME": str(tmp_path),
     }
-    command = [sys.executable, "-c", WITHOUT_COMPILER]
+    as_shipped = subprocess.run(
+        [sys.executable, "-c", WITHOUT_COMPILER], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (as_shipped.returncode, as_shipped.stderr) == (0, "")  # nothing to compile
+    command = [sys.executable, "-c", WITHOUT_COMPILER, "edited"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
     assert "numba-cuda cannot load libnvvm\n" in done.stderr

@@ -52,7 +52,7 @@ class SassThread:
             guard = self.known.predicate(one.guard) if one.guard else True
             if one.name == "EXIT" and guard:
                 return n
-            if one.name in ("BRA", "BRX") or (one.name == "CALL" and _LOCAL.search(one.operands[-1])):
+            if one.name in ("BRA", "BRX", "BRXU") or (one.name == "CALL" and _LOCAL.search(one.operands[-1])):
                 i = self._branch(one, guard, i)
                 continue
             if one.name in ("CALL", "RET") and guard is not False:
@@ -68,11 +68,11 @@ class SassThread:
         if one.operands and PREDICATE.match(one.operands[0]):
             condition = self.known.predicate(one.operands[0])
             taken = False if condition is False or guard is False else None if None in (condition, guard) else True
-        if taken is None and (one.name == "BRX" or self._target(one) <= i):
+        if taken is None and (one.name in ("BRX", "BRXU") or self._target(one) <= i):
             raise ValueError(f"{one.address:#x}: a loop depends on an unknown value: {one.name} {one.operands}")
         if not taken:
             return i + 1
-        if one.name == "BRX":
+        if one.name in ("BRX", "BRXU"):
             register, offset = one.operands[0].split()
             target = self.known.wide(register)
             if target is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import cuda, uint64
+from numba import uint64
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.draws.philox import WORDS
-from gpupipe_kernels.launch import DeviceLoop, as_numba, formula
+from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.typing import Array
 
 ROUNDS = 10
@@ -56,4 +57,4 @@ def fill_on_device(out: Array, seed: int, stream: int, start: int) -> None:
     """See `gpupipe_kernels.draws.philox.fill`."""
     counter, skipped = divmod(start, WORDS)
     n_counters = -(-(skipped + out.size) // WORDS) if out.size else 0
-    draw_words.launch(n_counters, np.uint64(seed), np.uint64(stream), np.uint64(counter + 1), skipped, as_numba(out))
+    draw_words.launch(n_counters, np.uint64(seed), np.uint64(stream), np.uint64(counter + 1), skipped, out)

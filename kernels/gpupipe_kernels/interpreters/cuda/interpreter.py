@@ -13,10 +13,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import cuda
-from numpy.lib.stride_tricks import as_strided
 
-from gpupipe_kernels import code_cache
+from gpupipe_kernels.device import arrays
+from gpupipe_kernels.device.compiler import compiler_obstacle
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order, device_program
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source, could_pay, is_worth_it
@@ -71,7 +70,8 @@ def run(
     Returns
     -------
     str
-        ``"cuda"``, or ``"cuda, specialised"``.
+        ``"cuda"``, ``"cuda, specialised"``, or ``"cuda, not specialised: "`` and the reason why nothing can be
+        compiled although it would pay off.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def run(
     order: Order = "columns" if row_step == 1 else "rows"
     launch = _Launch(
         ready, order, _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold),
-        _line(out, length), column_step if order == "columns" else row_step, threads or THREADS[order],
+        arrays.cells(out, length), column_step if order == "columns" else row_step, threads or THREADS[order],
     )  # fmt: skip
-    kernel = _specialised(launch, specialised)
+    kernel, name = _specialised(launch, specialised)
     launch.run(kernel)
     ready.n_cells += out.shape[0] * out.shape[1] if kernel is None else 0
-    return "cuda" if kernel is None else "cuda, specialised"
+    return name
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class _Launch:
         )  # fmt: skip
 
 
-def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
-    """Return the kernel specialised to a program, or None if the interpreter should run.
+def _specialised(launch: _Launch, wanted: bool | None) -> tuple[DeviceLoop | None, str]:
+    """Return the kernel specialised to a program, None if the interpreter should run; and the result of `run`.
 
     Raises
     ------
@@ -146,18 +146,18 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
     """
     program = launch.program
     if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
-        return None
+        return None, "cuda"
     figures = len(program.program.instructions), program.n_cells
     if wanted is None and not could_pay(*figures):
-        return None
+        return None, "cuda"
     source = program.source(launch.order, launch.threads)
     if wanted is None and not is_worth_it(source, *figures):
-        return None
+        return None, "cuda"
+    if wanted is None and not is_simulated() and (obstacle := compiler_obstacle()):
+        return None, f"cuda, not specialised: {obstacle}"
     kernel = compile_source(source, program.program.calls)
     if source.key not in _proven:
         _proven[source.key] = _agrees(launch, kernel)
-        if kernel.kept:
-            code_cache.mark_kept(source.key)
         if not _proven[source.key]:
             warnings.warn(
                 f"results of {source.key} differ from the interpreter, which runs instead: report the configuration",
@@ -165,7 +165,7 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
             )  # fmt: skip
     if wanted and not _proven[source.key]:
         raise RuntimeError(f"results of {source.key} differ from the interpreter")
-    return kernel if _proven[source.key] else None
+    return (kernel, "cuda, specialised") if _proven[source.key] else (None, "cuda")
 
 
 def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
@@ -175,9 +175,9 @@ def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
     step = n_rows if launch.order == "columns" else n_columns
     found = []
     for loop in (None, kernel):
-        out = cuda.device_array(n_rows * n_columns, np.float32)
+        out = arrays.empty(n_rows * n_columns, np.float32)
         replace(launch, table=replace(launch.table, n_rows=n_rows), out=out, step=step).run(loop)
-        found.append(out.copy_to_host())
+        found.append(arrays.download(out))
     expected, computed = found
     return np.allclose(computed, expected, rtol=PROOF_RTOL, atol=0.0, equal_nan=True)
 
@@ -207,7 +207,7 @@ class _Table:
         lines, steps = zip(*(_block(blocks.get(name), name) for name in BLOCKS), strict=True)
         if fold is not None and (fold.dtype != "int8" or fold.shape != (n_rows,) or fold.strides != (1,)):
             raise ValueError(f"expected int8 folds of shape ({n_rows},), got {fold.dtype} {fold.shape}")
-        folds = (False, _empty("int8")) if fold is None else (True, _line(fold, n_rows))
+        folds = (False, _empty("int8")) if fold is None else (True, arrays.cells(fold, n_rows))
         return _Table(n_rows, list(lines), [np.uint64(step) for step in steps], folds)
 
     def rows(self, threads: int) -> tuple[Any, ...]:
@@ -227,28 +227,10 @@ def _block(block: DeviceArray | None, dtype: str) -> tuple[DeviceArray, int]:
     line = block_line(block)
     if line is None:
         raise ValueError(f"expected contiguous rows in the {dtype} block, got strides {block.strides}")
-    return _line(block, line[0]), line[1]
+    return arrays.cells(block, line[0]), line[1]
 
 
 @cache
 def _empty(dtype: str) -> Any:
     """Return an empty device array, created once: an upload would wait for earlier launches."""
-    return cuda.to_device(np.empty(0, dtype))
-
-
-def _line(array: Any, length: int) -> Any:
-    """Return an array as a 1-D view of `length` cells."""
-    if is_simulated():  # the simulator's arrays wrap NumPy arrays
-        return type(array)(as_strided(array._ary, (length,), (array.dtype.itemsize,)))
-    return cuda.as_cuda_array(_Line(array, length))
-
-
-class _Line:
-    """A 1-D view of device memory. It specifies no stream, so the launch does not synchronise."""
-
-    def __init__(self, array: DeviceArray, length: int) -> None:
-        self.array = array  # kept alive
-        shown = array.__cuda_array_interface__
-        self.__cuda_array_interface__ = {
-            "shape": (length,), "typestr": shown["typestr"], "data": shown["data"], "strides": None, "version": 3,
-        }  # fmt: skip
+    return arrays.upload(np.empty(0, dtype))

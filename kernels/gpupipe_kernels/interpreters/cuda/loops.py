@@ -12,9 +12,9 @@ from types import FunctionType
 from typing import Any
 
 import numba
-from numba import cuda
 from numpy import float32, int32, uint64
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.interpreters.cuda import steps
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, TO
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD, execute, write, zeros
@@ -188,7 +188,7 @@ def interpreters_for(calls: tuple[Call, ...]) -> tuple[DeviceLoop, DeviceLoop]:
     names: dict[str, Any] = {**vars(steps), "call": _call(calls)}
     own = {**globals(), "execute": array_formula(_with_names(execute, names))}
     columns, rows = (_with_names(function, own) for function in (interpret_columns, interpret_rows))
-    return DeviceLoop(columns, *ARGUMENTS, kept=False), DeviceLoop(rows, *ARGUMENTS, kept=False)
+    return DeviceLoop(columns, *ARGUMENTS, key=None), DeviceLoop(rows, *ARGUMENTS, key=None)
 
 
 def _with_names(function: Any, names: dict[str, Any]) -> Callable[..., Any]:

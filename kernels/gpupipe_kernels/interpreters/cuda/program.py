@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import cuda
 
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters.cuda.loops import PANEL
 from gpupipe_kernels.interpreters.cuda.opcodes import device_table
 from gpupipe_kernels.interpreters.cuda.specialisation import KernelSource, column_source, row_source
@@ -57,8 +57,8 @@ class DeviceTables:
     @cached_property
     def arguments(self) -> tuple[DeviceArray, ...]:
         """The five arrays in device memory, each 1-D."""
-        arrays = (self.lines, self.parts, self.scalars, self.wide, self.luts)
-        return tuple(cuda.to_device(np.ascontiguousarray(array).reshape(-1)) for array in arrays)
+        tables = (self.lines, self.parts, self.scalars, self.wide, self.luts)
+        return tuple(arrays.upload(np.ascontiguousarray(array).reshape(-1)) for array in tables)
 
     @property
     def n_bytes(self) -> int:

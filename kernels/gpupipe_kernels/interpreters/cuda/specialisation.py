@@ -3,17 +3,13 @@
 The source depends only on the structure of a program: which op reads which column and writes which cell. Parameters,
 lookup tables, codes and table sizes remain arguments, so a refit of the same configuration compiles nothing. Formulas
 (`steps`) and arguments are those of the interpreter.
-
-Sources are written to files in the folder of compiled code, because Numba caches only functions defined in files.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from gpupipe_kernels import code_cache
@@ -208,30 +204,12 @@ def _indented(lines: list[str]) -> list[str]:
 def compile_source(source: KernelSource, calls: tuple[Call, ...]) -> DeviceLoop:
     """Return the kernel of a source; it is compiled at its first launch.
 
-    Its code is cached on disk unless it contains user kernels, which are not defined in files of this package.
+    Its code is cached on disk unless it contains user kernels, which are not part of its text.
     """
-    path = _write(source) if not calls else None
     names: dict[str, Any] = {**vars(steps), **vars(loops), "__name__": __name__}
     names |= {f"call_{i}": call.formula for i, call in enumerate(calls)}
-    exec(compile(source.text, str(path or f"<{source.key}>"), "exec"), names)
-    return DeviceLoop(names[source.name], *ARGUMENTS, kept=path is not None)
-
-
-def _write(source: KernelSource) -> Path | None:
-    """Write a source to the folder of compiled code and return its path, or None if the folder is not usable."""
-    path = code_cache.cache_folder() / f"{source.key}.py"
-    if code_cache.exposure():
-        return None
-    try:
-        if path.exists() and path.read_text(encoding="utf8") == source.text:
-            return path  # Numba checks the file's modification time
-        code_cache.can_keep()
-        hidden = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        hidden.write_text(source.text, encoding="utf8")
-        hidden.replace(path)
-    except OSError:
-        return None
-    return path
+    exec(compile(source.text, f"<{source.key}>", "exec"), names)
+    return DeviceLoop(names[source.name], *ARGUMENTS, key=None if calls else source.key)
 
 
 def could_pay(n_instructions: int, n_cells: int) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda
-
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.keyed.compiled_engine import CompiledEngine
 from gpupipe_kernels.keyed.cuda import events as event_loops
 from gpupipe_kernels.keyed.cuda import loops, scan
@@ -23,13 +22,12 @@ class CudaEngine(CompiledEngine):
     ----------
     allocate : Allocate, optional
         Allocates arrays, like ``cupy.empty``, whose memory pool may hold the device's memory and tracks its use.
-        By default, Numba allocates.
     """
 
     name = "cuda"
 
     def __init__(self, allocate: Allocate | None = None) -> None:
-        self._allocate = allocate or cuda.device_array
+        self._allocate = allocate or arrays.empty
 
     def given(self, array: Array, dtype: str) -> Array:
         kinds = ("float32", "float64") if dtype == "float64" else ("bool", "uint8") if dtype == "uint8" else (dtype,)
@@ -37,7 +35,8 @@ class CudaEngine(CompiledEngine):
             raise ValueError(f"expected a device array of {' or '.join(kinds)}, got {array.dtype}")
         if array.size > 1 and array.strides != (array.dtype.itemsize,):
             raise ValueError("expected a contiguous device array")
-        return cuda.as_cuda_array(array) if hasattr(array, "__cuda_array_interface__") else array
+        found: Array = arrays.adopt(array)
+        return found
 
     def sort(self, key: Array, time: Array, n_keys: int | None) -> tuple[Array, Array, Array]:
         raise ValueError("events on the device must be sorted: sort by key, then time, and pass order=")
@@ -111,7 +110,7 @@ class CudaEngine(CompiledEngine):
         _launch(getattr(loops, loop), n, *arguments)
 
     def _new(self, n: int, dtype: str, value: float | None = None) -> Array:
-        out: Array = _of_numba(self._allocate(n, dtype))
+        out = self._allocate(n, dtype)
         if value is not None:
             _launch(event_loops.fill, n, value, out)
         return out
@@ -194,17 +193,6 @@ def _launch_tiles(loop: DeviceLoop, n_tiles: int, *arguments: Any) -> None:
     _launch(loop, n_tiles * scan.THREADS, *arguments)
 
 
-def _of_numba(array: Any) -> Any:
-    """Return a new device array as a Numba array, which launches faster; a new array needs no synchronisation.
-
-    A CuPy array specifies its stream. Numba would then read elements by an asynchronous copy that may not have finished
-    (see `_last`), and CuPy would synchronise with that stream whenever it receives the array.
-    """
-    if hasattr(array, "__cuda_ndarray__") or not hasattr(array, "__cuda_array_interface__"):
-        return array
-    return cuda.from_cuda_array_interface({**array.__cuda_array_interface__, "stream": None}, owner=array)
-
-
 def _last(rank: Array) -> int:
     """Return the number of set flags, the only value copied to the host, where it determines an array's size."""
-    return int(rank[len(rank) - 1])
+    return arrays.item(rank, len(rank) - 1)

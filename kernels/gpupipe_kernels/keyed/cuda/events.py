@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda, float32, int32, int64
+from numba import float32, int32, int64
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.keyed.formulas import elapsed, first_after
 from gpupipe_kernels.keyed.numpy.events import LARGEST
 from gpupipe_kernels.launch import DeviceLoop, formula
@@ -137,16 +138,17 @@ def _keyed_is_first(first: Array, slots: Array, flags: Array) -> None:
 
 
 I32, I64, U8, F32, F64 = "int32[::1]", "int64[::1]", "uint8[::1]", "float32[::1]", "float64[::1]"
+VALUES = ("int32", "int64", "float64")
 
-fill = DeviceLoop(_keyed_fill, "float64", F32)
-take = DeviceLoop(_keyed_take, I64, I32, I64)
-compact = DeviceLoop(_keyed_compact, F64, U8, I32, F64)
+fill = DeviceLoop(_keyed_fill, "T", "T[::1]", types=("float32", "int32", "int64", "uint8"))
+take = DeviceLoop(_keyed_take, "T[::1]", I32, "T[::1]", types=VALUES)
+compact = DeviceLoop(_keyed_compact, "T[::1]", U8, I32, "T[::1]", types=VALUES)
 positions = DeviceLoop(_keyed_positions, U8, I32, I32)
 starts = DeviceLoop(_keyed_starts, I32, I32)
 heads = DeviceLoop(_keyed_heads, I32, U8)
 of_events = DeviceLoop(_keyed_of_events, I32, "int64", I32, I32)
 last_rows = DeviceLoop(_keyed_last_rows, I32, I32, "int64", I32)
-numbers = DeviceLoop(_keyed_numbers, F32, F64)
+numbers = DeviceLoop(_keyed_numbers, "T[::1]", F64, types=("float32", "float64"))
 known_numbers = DeviceLoop(_keyed_known_numbers, F64, U8)
 known_codes = DeviceLoop(_keyed_known_codes, I32, "int64", U8)
 beyond = DeviceLoop(_keyed_beyond, F64, "float64", U8)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import cuda
-
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.keyed.formulas import (
     before_at,
     count_at,

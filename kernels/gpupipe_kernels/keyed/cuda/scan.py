@@ -8,8 +8,9 @@ Communications of the ACM 29 (1986) 1170). A single key with half of all events 
 
 from __future__ import annotations
 
-from numba import cuda, float64, int32
+from numba import float64, int32
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.keyed.formulas import share_at
 from gpupipe_kernels.keyed.pairs import advance, term_at
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from gpupipe_kernels.launch import DeviceLoop, as_numba
+from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.reduce.cuda import loops
 from gpupipe_kernels.reduce.engine import CellLayout, seed_bits, valid_range
 from gpupipe_kernels.typing import Array
@@ -46,25 +46,24 @@ def add_up(x: Array, pivot: float, room: Array, out: Array) -> None:
     ValueError
         If an array is not contiguous; this applies to all functions of this module.
     """
-    room = as_numba(room)
-    _launch(loops.add_up, len(x), as_numba(x), float(pivot), room)
-    _launch(loops.join, min(1, len(x)), room, _blocks(len(x)), as_numba(out))
+    _launch(loops.add_up, len(x), x, float(pivot), room)
+    _launch(loops.join, min(1, len(x)), room, _blocks(len(x)), out)
 
 
 def count(codes: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    _launch(loops.count, len(codes), as_numba(codes), as_numba(counts))
+    _launch(loops.count, len(codes), codes, counts)
 
 
 def bin(x: Array, edges: Array, counts: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
     limits = valid_range(x.dtype)
-    _launch(loops.bin_values, len(x), as_numba(x), as_numba(edges), limits[0], limits[1], as_numba(counts))
+    _launch(loops.bin_values, len(x), x, edges, limits[0], limits[1], counts)
 
 
 def fold(start: int, seed: int, n_folds: int, out: Array) -> None:
     """See `gpupipe_kernels.reduce.engine.ReductionEngine`."""
-    _launch(loops.fold, len(out), start, seed_bits(seed), n_folds, as_numba(out))
+    _launch(loops.fold, len(out), start, seed_bits(seed), n_folds, out)
 
 
 def tally(cells: CellLayout, start: int, stop: int, counts: Array, totals: Array) -> None:
@@ -114,7 +113,7 @@ def add_whole(cell: Array, y: Array, scales: Scales, coarse: Array, fine: Array)
     coarse, fine : device array of int64, shape (size,)
         Initially 0; see `joined`.
     """
-    _launch(loops.total, len(y), as_numba(cell), as_numba(y), *scales, as_numba(coarse), as_numba(fine))
+    _launch(loops.total, len(y), cell, y, *scales, coarse, fine)
 
 
 def joined(coarse: Array, fine: Array, scales: Scales) -> Array:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from numba import cuda, float64, int32, int64
+from numba import float64, int32, int64
 
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.launch import THREADS_A_BLOCK, DeviceLoop, array_formula, is_simulated
 from gpupipe_kernels.reduce.engine import FLOAT32_MAX
 from gpupipe_kernels.reduce.formulas import fold_of
@@ -159,12 +160,11 @@ def _reduce_fold(start: int, bits: int, n_folds: int, out: Array) -> None:
         out[i] = fold_of(start + i, bits, n_folds)
 
 
-I8, I32, I64 = "int8[::1]", "int32[::1]", "int64[::1]"
-F32, F64 = "float32[::1]", "float64[::1]"
+I8, I64, F64 = "int8[::1]", "int64[::1]", "float64[::1]"
 
-add_up = DeviceLoop(_reduce_add_up, F64, "float64", F64)
+add_up = DeviceLoop(_reduce_add_up, "T[::1]", "float64", F64, types=("float32", "float64"))
 join = DeviceLoop(_reduce_join, F64, "int64", F64)
-count = DeviceLoop(_reduce_count, I32, I64)
-total = DeviceLoop(_reduce_total, I32, F64, "float64", "float64", I64, I64)
-bin_values = DeviceLoop(_reduce_bin, F32, F32, "float32", "float32", I64)
+count = DeviceLoop(_reduce_count, "T[::1]", I64, types=("int8", "int16", "int32", "int64"))
+total = DeviceLoop(_reduce_total, "T[::1]", F64, "float64", "float64", I64, I64, types=("int32", "int64"))
+bin_values = DeviceLoop(_reduce_bin, "T[::1]", "T[::1]", "T", "T", I64, types=("float32", "float64", "int64"))
 fold = DeviceLoop(_reduce_fold, "int64", "int64", "int64", I8)

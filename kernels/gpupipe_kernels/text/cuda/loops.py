@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda
-
+from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.text.walks import count_text, hash_text, kind_at
 

@@ -1,0 +1,50 @@
+"""Checks that kernels can run on the current GPU: as shipped, or compiled at run time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpupipe.errors import DeviceError
+
+if TYPE_CHECKING:
+    from gpupipe_kernels.program.program import Program
+
+
+def require_kernels() -> None:
+    """Check that the current GPU can run the kernels: as shipped, or compiled from newer sources.
+
+    Raises
+    ------
+    DeviceError
+        If it can run neither.
+    """
+    from gpupipe_kernels.device import binaries, functions
+
+    try:
+        is_ready = binaries.is_ready(functions.capability(functions.current_device()))
+    except binaries.DeviceCodeError as error:
+        raise DeviceError(error.what, where="device: gpu", fix=error.fix) from error
+    if not is_ready:
+        from gpupipe.backends.gpu.backend import require_compiler
+
+        require_compiler()
+
+
+def require_call_compiler(program: Program) -> None:
+    """Check that the user kernels that a program calls can be compiled.
+
+    Raises
+    ------
+    DeviceError
+        If they cannot; the message contains their names.
+    """
+    from gpupipe_kernels.device.compiler import compiler_obstacle
+    from gpupipe_kernels.device.functions import COMPILER
+    from gpupipe_kernels.launch import is_simulated
+
+    if program.calls and not is_simulated() and (obstacle := compiler_obstacle()):
+        raise DeviceError(
+            f"user kernels cannot be compiled for the GPU ({obstacle}): "
+            + ", ".join(call.name for call in program.calls),
+            where="device: gpu", fix=f"{COMPILER}, or run with --device cpu",
+        )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Build of the machine code that the package ships, from the device loops in Python."""
