@@ -47,13 +47,12 @@ def test_the_source_depends_on_the_structure_and_on_nothing_that_a_fit_learns() 
     refitted = Program(program.instructions, program.params + 1.5, program.luts * 2, 20)
     other = Program(program.instructions[::1].copy(), program.params, program.luts, 20)
     other.instructions[0, 3] = 1  # the same number from another column
-    keys = [DeviceProgram(one).source("columns", 128).key for one in (program, refitted, other)]
+    keys = [DeviceProgram(one).source("columns").key for one in (program, refitted, other)]
     assert keys[0] == keys[1] != keys[2]
-    assert DeviceProgram(program).source("columns", 64).key != keys[0]
 
 
 def test_a_source_is_written_once_and_never_again(folder: Path) -> None:
-    source = DeviceProgram(twenty_columns()).source("rows", 64)
+    source = DeviceProgram(twenty_columns()).source("rows")
     assert compile_source(source, ()).kept
     (path,) = folder.glob("*.py")
     assert path.stem == source.key
@@ -67,11 +66,11 @@ def test_a_source_is_written_once_and_never_again(folder: Path) -> None:
 def test_without_a_folder_a_kernel_is_compiled_in_every_process(folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("a file, no folder")
-    assert not compile_source(DeviceProgram(twenty_columns()).source("rows", 64), ()).kept
+    assert not compile_source(DeviceProgram(twenty_columns()).source("rows"), ()).kept
 
 
 def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:
-    source = DeviceProgram(twenty_columns()).source("columns", 128)
+    source = DeviceProgram(twenty_columns()).source("columns")
     n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL
     compiling = specialisation.COMPILE_SECONDS + 50 * specialisation.COMPILE_SECONDS_AN_INSTRUCTION
     assert [is_worth_it(source, 50, int(n * compiling)) for n in n_cells] == [False, True]

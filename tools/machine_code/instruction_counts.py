@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
-from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
-from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
-from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PARAMETERS, THREADS, Order
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
@@ -89,9 +88,9 @@ def count(
     ValueError
         If the path of a thread cannot be followed.
     """
-    loop = LOOPS[0 if order == "columns" else 1]
+    loop = LOOPS[order, True]
     if specialised:
-        loop = compile_source(program.source(order, THREADS[order]), program.program.calls)
+        loop = compile_source(program.source(order), program.program.calls)
     return {
         architecture: _count(code, words, program, order, architecture)
         for architecture, (code, words) in disassemble(loop, architectures).items()
@@ -106,11 +105,10 @@ def _count(
         one, two = (_run(code, words, program, order, architecture, part, n_tiles) for n_tiles in (1, 2))
         steps += two[0] - one[0]
         writes += two[1] - one[1]
-    expected = ROWS_A_THREAD * (program.program.n_columns if order == "columns" else PANEL * n_parts)
+    n_columns = program.program.n_columns
+    expected = ROWS_A_THREAD * n_columns // (1 if order == "columns" else 4)  # rows: four cells at a time
     if writes != expected:
-        raise ValueError(
-            f"{order}, {architecture}: expected a thread to write {expected} cells of a tile, found {writes}"
-        )
+        raise ValueError(f"{order}, {architecture}: expected {expected} stores of a thread for a tile, found {writes}")
     return round(steps * COUNTED_ROWS / (WARP * ROWS_A_THREAD))
 
 
@@ -119,15 +117,15 @@ def _run(
     part: int, n_tiles: int,
 ) -> tuple[int, int]:  # fmt: skip
     threads, tables = THREADS[order], program.tables(order)
-    arrays = (tables.lines, tables.parts, tables.scalars, tables.wide, tables.luts)
-    named = dict(zip(("table", "parts", "scalars", "wide", "luts"), arrays, strict=True))
+    arrays = (tables.lines, tables.parts, tables.luts)
+    named = dict(zip(("table", "parts", "luts"), arrays, strict=True))
     n_rows, stack_cells = n_tiles * ROWS_A_THREAD * threads, program.depth * ROWS_A_THREAD * threads
     step = n_rows if order == "columns" else program.program.n_columns
     given: dict[str, Any] = {
         "stack_cells": stack_cells,
         "has_fold": 0,
+        "is_aligned": 1,
         "n_rows": n_rows,
-        "stride": threads,
         "step": step,
     }
     constants, memory = dict(words), {}

@@ -34,10 +34,8 @@ from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
 
 IN_THE_SIMULATOR = """
 import json
-from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from benchmarks.device import program as device_program
 
-cuda_interpreter.THREADS.update(columns=8, rows=8)
 device_program.BATCHES = device_program.CALLS = 1
 program = device_program.twenty_columns()
 made = [

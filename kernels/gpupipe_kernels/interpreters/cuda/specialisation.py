@@ -18,7 +18,7 @@ from typing import Any
 
 from gpupipe_kernels import code_cache
 from gpupipe_kernels.interpreters.cuda import loops, steps
-from gpupipe_kernels.interpreters.cuda.loops import ARGUMENTS, PARAMETERS
+from gpupipe_kernels.interpreters.cuda.loops import ARGUMENTS, PARAMETERS, Order
 from gpupipe_kernels.interpreters.cuda.opcodes import (
     ARG,
     LINE,
@@ -108,7 +108,7 @@ class KernelSource:
         return f"{self.name}_{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
 
 
-def column_source(lines: list[list[int]], groups: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
+def column_source(lines: list[list[int]], groups: list[list[int]], calls: tuple[Call, ...]) -> KernelSource:
     """Return the kernel for a column-major matrix: each row of the grid runs a group of segments.
 
     Parameters
@@ -116,45 +116,45 @@ def column_source(lines: list[list[int]], groups: list[list[int]], lanes: int, c
     lines : list of lists of int
         See `opcodes.device_table`.
     groups : list of lists of int
-        For each group: its first instruction and the one after its last.
-    lanes : int
-        Threads per block; a constant of the kernel, so that all rows of a thread are offsets from one address.
+        For each group: the positions in the table of its first instruction and of the one after its last.
     calls : tuple of Call
         The user kernels of the program.
     """
     body = []
     for number, (begin, end, *_) in enumerate(groups):
         body.append(f"{'if' if number == 0 else 'elif'} group == {number}:")
-        for k in range(begin, end):
+        for k in range(begin // LINE, end // LINE):
             body += _indented(_step(lines[k], k, calls))
             if lines[k][TO] >= 0:
                 body += _indented([f"write(out, uint64({lines[k][TO]}) * column_step + first, stride, acc)"])
-    return _source("columns", lanes, ["group = cuda.blockIdx.y"], [*_first_row(), *body])
+    return _source("columns", ["group = cuda.blockIdx.y"], [*_first_row(), *body])
 
 
-def row_source(lines: list[list[int]], panels: list[list[int]], lanes: int, calls: tuple[Call, ...]) -> KernelSource:
+def row_source(lines: list[list[int]], panels: list[list[int]], calls: tuple[Call, ...]) -> KernelSource:
     """Return the kernel for a row-major matrix: each block runs all segments, panel by panel.
 
     Parameters
     ----------
     panels : list of lists of int
-        For each panel: its first instruction and the one after its last; its first column.
+        For each panel: the positions in the table of its first instruction and of the one after its last; its first
+        column.
     """
     body = []
     for begin, end, left, _ in panels:
         filled = 0
-        for k in range(begin, end):
+        for k in range(begin // LINE, end // LINE):
             body += _step(lines[k], k, calls)
             if lines[k][TO] >= 0:
                 place = lines[k][TO] - left
                 filled |= 1 << place if place < loops.PANEL else 0
                 body.append(f"put({place}, {left}, acc, shared, 0, lane, stride, out, first, row_step)")
-        panel = f"shared, 0, {left}, int32({filled}), lane, {lanes}, start, uint64({ROWS_A_THREAD * lanes}), out"
-        body += ["cuda.syncthreads()", f"write_panel({panel}, row_step)", "cuda.syncthreads()"]
-    return _source("rows", lanes, ["shared = cuda.shared.array(0, numba.float32)"], [*_first_row(), *body])
+        panel = f"shared, int32(0), {left}, int32({filled}), lane, start, end, out, row_step, is_aligned"
+        body += ["cuda.syncthreads()", f"write_panel({panel})", "cuda.syncthreads()"]
+    return _source("rows", ["shared = cuda.shared.array(0, numba.float32)"], [*_first_row(), *body])
 
 
-def _source(order: str, lanes: int, before: list[str], tile: list[str]) -> KernelSource:
+def _source(order: Order, before: list[str], tile: list[str]) -> KernelSource:
+    lanes = loops.THREADS[order]
     step = "column_step" if order == "columns" else "row_step"
     parameters = ", ".join(step if name == "step" else name for name in PARAMETERS)
     lines = [
@@ -170,7 +170,10 @@ def _source(order: str, lanes: int, before: list[str], tile: list[str]) -> Kerne
 
 
 def _first_row() -> list[str]:
-    return ["start = tile_start(tile, n_tile_rows, n_rows)", "first = start + uint64(lane)"]
+    return [
+        "start = tile_start(tile, n_tile_rows, n_rows)",
+        "first, end = start + uint64(lane), min(start + n_tile_rows, n_rows)",
+    ]
 
 
 def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
@@ -184,8 +187,8 @@ def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
         rows = [", ".join(f"{operand}[{j}]" for operand in operands) for j in range(ROWS_A_THREAD)]
         return ["acc = (" + ", ".join(f"float32(call_{line[SIZE]}({row}))" for row in rows) + ")"]
     argument = {name: f"table[uint64({LINE * k + at})]" for name, at in (("arg", ARG), ("size", SIZE))}
-    argument |= {f"p{i}": f"scalars[uint64({3 * k + i})]" for i in range(3)}
-    argument |= {f"w{i}": f"wide[uint64({2 * k + i})]" for i in range(2)}
+    argument |= {f"p{i}": f"number(table, uint64({LINE * k}), {i})" for i in range(3)}
+    argument |= {f"w{i}": f"wide(table, uint64({LINE * k}), {i})" for i in range(2)}
     argument |= {f"r{i}": f"r{constant + i}" for i in range(3)}
     argument |= {"lut": f"uint64(table[uint64({LINE * k + LUT})])", "constant": str(constant)}
     argument["cells"] = _COLUMN.format(block=_block(op), row=line[ROW])
