@@ -29,6 +29,7 @@ from tests.kernels.programs import (
     random_program,
     random_table,
 )  # fmt: skip
+from tests.kernels.rounding import near_products, two_products
 
 ROWS_A_BLOCK = 8 * max(cuda_interpreter.THREADS.values())
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
@@ -204,6 +205,29 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
     x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
     got = compute(program, {"float32": x}, n, order=order, specialised=specialised)
     np.testing.assert_array_equal(got, np.stack([2 * (x[0] + 10 * x[1] + 100 * x[2]), x[0]], axis=1))
+
+
+@ORDERS
+@KERNELS
+def test_a_product_is_rounded_before_another_instruction_reads_it(order: str, specialised: bool) -> None:
+    x = near_products(ROWS_A_BLOCK)
+    got = compute(two_products(), {"float32": x}, ROWS_A_BLOCK, order=order, specialised=specialised)
+    np.testing.assert_array_equal(got, np.stack([x[0] * x[1] - x[2]] * 2, axis=1))
+
+
+def test_the_proof_of_a_kernel_allows_for_roundings_and_finds_errors() -> None:
+    expected = np.random.default_rng(0).normal(size=(2, 4000)).astype(np.float32)
+    expected[1] *= 1e-30
+    expected[:, ::7] = np.nan
+    other = expected.copy()
+    other[0, 2:5] = 9
+    other[:, 6] = expected[:, 6] * np.float32(1 + 1e-7)
+    other[0, 1] = expected[0, 1] + np.float32(1e-6)  # a difference of operands as large as the other results
+    assert cuda_interpreter.is_within_proof(expected, other)
+    for column, row, value in ((0, slice(8, 13), 9.0), (1, slice(8, 13), 1e-20), (1, 8, np.nan), (0, 7, 1.0)):
+        wrong = other.copy()
+        wrong[column, row] = value
+        assert not cuda_interpreter.is_within_proof(expected, wrong)
 
 
 @ORDERS

@@ -25,14 +25,14 @@ from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_l
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
 from gpupipe_kernels.program.opcodes import BLOCKS
 from gpupipe_kernels.program.program import Program
-from gpupipe_kernels.typing import DeviceArray
+from gpupipe_kernels.typing import DeviceArray, HostArray
 
 __all__ = ["LOOPS", "PANEL_CELLS", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
 
 MOST_BLOCKS = 8_192  # several per slot, so that slots become free at about the same time
 MOST_PARTS = 65_535  # rows of a grid; a program that reads more columns takes several launches
 PROOF_CELLS = 2**22  # rows over which a specialised kernel is compared with the interpreter
-PROOF_RTOL = 1e-6  # the compiler may fuse multiplication and addition in one of the two
+PROOF_RTOL, PROOF_SHARE = 1e-6, 1e-3  # see `is_within_proof`
 
 
 _proven: dict[str, bool] = {}
@@ -136,8 +136,8 @@ class _Launch:
             n_blocks = min(self.table.n_tiles(self.threads), max(1, MOST_BLOCKS // n_parts))
             loop.launch(
                 (n_blocks * self.threads, n_parts),
-                lines, group, luts, np.int32(stack_cells), *self.table.folds, np.uint64(self.table.n_rows), self.out, np.uint64(self.step),
-                _is_aligned(self.out, self.step), *self.table.lines, *self.table.steps,
+                lines, group, luts, np.int32(stack_cells), *self.table.folds, np.uint64(self.table.n_rows),
+                self.out, np.uint64(self.step), _is_aligned(self.out, self.step), *self.table.lines, *self.table.steps,
                 threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
             )  # fmt: skip
 
@@ -184,8 +184,25 @@ def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
         out = cuda.device_array(n_rows * n_columns, np.float32)
         replace(launch, table=replace(launch.table, n_rows=n_rows), out=out, step=step).run(loop)
         found.append(out.copy_to_host())
-    expected, computed = found
-    return np.allclose(computed, expected, rtol=PROOF_RTOL, atol=0.0, equal_nan=True)
+    shape, order = (n_columns, n_rows), "C" if launch.order == "columns" else "F"
+    return is_within_proof(*(cells.reshape(shape, order=order) for cells in found))
+
+
+def is_within_proof(expected: HostArray, computed: HostArray) -> bool:
+    """Return whether two kernels give the same results, shape (columns, rows), but for the rounding of their formulas.
+
+    Each formula may fuse its own operations differently. Where it subtracts, a result is uncertain by the scale of the
+    operands, taken to be the median of the column. A comparison may decide otherwise, in at most 1 of 1,000 cells.
+    """
+    return all(_is_column_within_proof(*columns) for columns in zip(expected, computed, strict=True))
+
+
+def _is_column_within_proof(expected: HostArray, computed: HostArray) -> bool:
+    sizes = np.abs(expected)
+    usual = sizes[(sizes > 0) & (sizes < np.inf)]
+    scale = np.median(usual) if usual.size else 0.0
+    is_same = np.isclose(computed, expected, rtol=PROOF_RTOL, atol=PROOF_RTOL * scale, equal_nan=True)
+    return bool(np.mean(~is_same) <= PROOF_SHARE and np.array_equal(np.isnan(computed), np.isnan(expected)))
 
 
 @dataclass(frozen=True)

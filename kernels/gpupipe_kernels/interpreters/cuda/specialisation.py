@@ -30,6 +30,7 @@ from gpupipe_kernels.interpreters.cuda.opcodes import (
     DeviceOpcode,
 )
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
+from gpupipe_kernels.interpreters.cuda.vectors import rounded
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.program.program import Call
 
@@ -85,6 +86,12 @@ _INDICES = {
     DeviceOpcode.INDEX_PART: "each(part_index, {cells}, int32({constant}), {size})",
     DeviceOpcode.INDEX_FOLD: "each_pair(of_fold, ix, cells(fold, first, stride), {arg}) if has_fold else ix",
 }
+_PRODUCTS = frozenset({
+    DeviceOpcode.MULTIPLY, DeviceOpcode.LOG1P, DeviceOpcode.SINE, DeviceOpcode.YEO_JOHNSON, DeviceOpcode.HAVERSINE,
+    DeviceOpcode.BEARING, DeviceOpcode.CALL,
+})  # fmt: skip
+"""Instructions whose result may be a product, which must not be fused with the addition of another instruction: the
+other interpreters round the result of each instruction."""
 _READS_TIMES = (DeviceOpcode.PART, DeviceOpcode.ELAPSED, DeviceOpcode.BETWEEN, DeviceOpcode.INDEX_PART)
 
 
@@ -179,13 +186,14 @@ def _first_row() -> list[str]:
 def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
     """Return the statements of an instruction."""
     op, constant = DeviceOpcode(line[OP]), line[ARG]
+    kind = "rounded" if op in _PRODUCTS and line[TO] < 0 else "float32"
     if op is DeviceOpcode.STORE:
         return [f"r{constant} = acc"]
     if op is DeviceOpcode.CALL:
         n = calls[line[SIZE]].n_inputs
         operands = [f"r{constant + i}" for i in range(n - 1)] + ["acc"]
         rows = [", ".join(f"{operand}[{j}]" for operand in operands) for j in range(ROWS_A_THREAD)]
-        return ["acc = (" + ", ".join(f"float32(call_{line[SIZE]}({row}))" for row in rows) + ")"]
+        return ["acc = (" + ", ".join(f"{kind}(call_{line[SIZE]}({row}))" for row in rows) + ")"]
     argument = {name: f"table[uint64({LINE * k + at})]" for name, at in (("arg", ARG), ("size", SIZE))}
     argument |= {f"p{i}": f"number(table, uint64({LINE * k}), {i})" for i in range(3)}
     argument |= {f"w{i}": f"wide(table, uint64({LINE * k}), {i})" for i in range(2)}
@@ -195,7 +203,7 @@ def _step(line: list[int], k: int, calls: tuple[Call, ...]) -> list[str]:
     if op in _INDICES:
         return ["ix = " + _INDICES[op].format(**argument)]
     # Already float32, except in the simulator, where a formula returns a Python number.
-    return [f"acc = each(float32, {_ACCUMULATORS[op].format(**argument)})"]
+    return [f"acc = each({kind}, {_ACCUMULATORS[op].format(**argument)})"]
 
 
 def _block(op: DeviceOpcode) -> str:
@@ -214,7 +222,7 @@ def compile_source(source: KernelSource, calls: tuple[Call, ...]) -> DeviceLoop:
     Its code is cached on disk unless it contains user kernels, which are not defined in files of this package.
     """
     path = _write(source) if not calls else None
-    names: dict[str, Any] = {**vars(steps), **vars(loops), "__name__": __name__}
+    names: dict[str, Any] = {**vars(steps), **vars(loops), "rounded": rounded, "__name__": __name__}
     names |= {f"call_{i}": call.formula for i, call in enumerate(calls)}
     exec(compile(source.text, str(path or f"<{source.key}>"), "exec"), names)
     return DeviceLoop(names[source.name], *ARGUMENTS, kept=path is not None)
