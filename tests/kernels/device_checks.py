@@ -284,7 +284,7 @@ def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
+    monkeypatch.setitem(specialisation.SAVED_SECONDS_A_CELL, "columns", 1.0)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")

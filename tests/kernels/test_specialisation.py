@@ -71,7 +71,7 @@ def test_without_a_folder_a_kernel_is_compiled_in_every_process(folder: Path) ->
 
 def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:
     source = DeviceProgram(twenty_columns()).source("columns")
-    n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL
+    n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL["columns"]
     compiling = specialisation.COMPILE_SECONDS + 50 * specialisation.COMPILE_SECONDS_AN_INSTRUCTION
     assert [is_worth_it(source, 50, int(n * compiling)) for n in n_cells] == [False, True]
     assert not is_worth_it(source, specialisation.MOST_INSTRUCTIONS + 1, int(1e9 * n_cells[1]))

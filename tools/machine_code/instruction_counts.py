@@ -1,7 +1,6 @@
 """Machine instructions that a kernel issues for 128 rows of a program, counted without a GPU.
 
-They bound the share of the copy bandwidth that a launch can reach: a multiprocessor issues at most four warp
-instructions per cycle, and a launch takes the longer of its memory traffic and its instructions.
+In row-major order, the rows of the matrix are aligned to 16 bytes.
 """
 
 from __future__ import annotations
@@ -9,14 +8,13 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
+from benchmarks.device.twenty_columns import twenty_columns
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PARAMETERS, THREADS, Order
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
@@ -26,56 +24,14 @@ from gpupipe_kernels.proof.device_compilers import find_ptxas, ptx_of
 from gpupipe_kernels.toolchain import find_program
 from tools.machine_code.sass import SassCode, SassRegisters, SassThread, constant_words
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 COUNTED_ROWS = 128
 WARP = 32
 
-ARGUMENTS_AT = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
+ARGUMENTS_AT = {"sm_75": 0x160, "sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
 """Offset of a kernel's arguments in constant bank 0."""
-BLOCK_AT = {"sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
-GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
-
-
-@dataclass(frozen=True)
-class GpuModel:
-    """Limits of a GPU that bound a launch.
-
-    Attributes
-    ----------
-    architecture : str
-    multiprocessors : int
-    clock_hz : float
-        Boost clock.
-    copy_bytes_a_second : float
-        Published device-to-device copy bandwidth, bytes read plus bytes written.
-    """
-
-    architecture: str
-    multiprocessors: int
-    clock_hz: float
-    copy_bytes_a_second: float
-
-
-GPUS = {"H100": GpuModel("sm_90", 132, 1.755e9, 3.0e12), "H200": GpuModel("sm_90", 132, 1.755e9, 4.3e12)}
-"""SXM5 boards."""
-WARP_INSTRUCTIONS_A_CYCLE = 2.4
-"""Warp instructions per cycle and multiprocessor: at most 4; kernels like these reach 2.2 to 2.6."""
-
-
-def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
-    """Return the predicted share of the copy bandwidth that a launch reaches.
-
-    Parameters
-    ----------
-    gpu : GpuModel
-    instructions : float
-        Warp instructions for `COUNTED_ROWS` rows.
-    n_bytes : float
-        Bytes read and written per row.
-    """
-    memory = n_bytes * COUNTED_ROWS / gpu.copy_bytes_a_second
-    issue = instructions / (WARP_INSTRUCTIONS_A_CYCLE * gpu.multiprocessors * gpu.clock_hz)
-    return memory / max(memory, issue)
+BLOCK_AT = {"sm_75": 0x0, "sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
+GRID_AT = {"sm_75": 0xC, "sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 
 def count(
@@ -187,16 +143,3 @@ def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, 
         for kernel in ("interpret", "specialised"):
             found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised", architectures)
     return found
-
-
-def predictions(found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]:
-    """Return kernel to GPU to the predicted share of the copy bandwidth, up to 1."""
-    n_bytes = bytes_per_row(twenty_columns())
-    return {
-        kernel: {
-            name: round(share_of_copy(gpu, of[gpu.architecture], n_bytes), 2)
-            for name, gpu in GPUS.items()
-            if gpu.architecture in of
-        }
-        for kernel, of in found.items()
-    }

@@ -269,7 +269,7 @@ def _load_constant(known: SassRegisters, one: SassInstruction) -> None:
 
 def _load(known: SassRegisters, one: SassInstruction) -> None:
     to, source = one.operands[0], one.operands[-1]
-    address = known.address(source)
+    address = known.address(source, is_wide="E" in one.modifiers)
     size = (
         8
         if "64" in one.modifiers

@@ -154,7 +154,7 @@ def _specialised(launch: _Launch, wanted: bool | None) -> DeviceLoop | None:
     if wanted is False or not launch.is_tiled or program.program.n_columns == 0:
         return None
     figures = len(program.program.instructions), program.n_cells
-    if wanted is None and not could_pay(*figures):
+    if wanted is None and not could_pay(launch.order, *figures):
         return None
     source = program.source(launch.order)
     if wanted is None and not is_worth_it(source, *figures):

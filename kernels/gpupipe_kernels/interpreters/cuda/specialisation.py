@@ -40,9 +40,11 @@ MOST_INSTRUCTIONS = 1_000  # Numba takes about 30 ms per instruction: a larger p
 LOAD_SECONDS = 0.1
 COMPILE_SECONDS, COMPILE_SECONDS_AN_INSTRUCTION = 1.0, 0.03
 
-SAVED_SECONDS_A_CELL = 8e-13
-"""Predicted for an H200 by counting machine instructions: the interpreter takes 6.2 ns for 128 rows of 20 columns,
-memory 4.2 ns. A GPU with slower memory saves less."""
+SAVED_SECONDS_A_CELL: dict[Order, float] = {"columns": 7e-14, "rows": 3.7e-13}
+"""Predicted by counting machine instructions for the GPU that gains most of those in `tools.machine_code.predictions`:
+an H200 at 1.755 GHz interprets 128 rows of 20 columns in 4.4 ns (columns) or 5.1 ns (rows), and its memory takes 4.2
+ns. So a kernel of 50 instructions pays after 3.6e13 or 6.8e12 cells; if its code is on disk, after 1.4e12 or 2.7e11. On
+an H100, memory takes 6.0 ns and a kernel never pays."""
 
 _COLUMN = "cells({block}, uint64({row}) * {block}_step + first, stride)"
 _SOURCES = {"INT8": "i8", "INT16": "i16", "INT32": "i32", "FLOAT32": "f32", "FLOAT64": "f64", "INT64": "i64"}
@@ -101,13 +103,17 @@ class KernelSource:
 
     Attributes
     ----------
-    name : str
-        Name of the function: the memory order.
+    order : {"columns", "rows"}
     text : str
     """
 
-    name: str
+    order: Order
     text: str
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return f"specialised_{self.order}"
 
     @property
     def key(self) -> str:
@@ -172,8 +178,7 @@ def _source(order: Order, before: list[str], tile: list[str]) -> KernelSource:
         *_indented(_indented(tile)),
         "        tile += uint64(cuda.gridDim.x)",
     ]
-    name = f"specialised_{order}"
-    return KernelSource(name, "\n".join([f"def {name}({parameters}):", *lines, ""]))
+    return KernelSource(order, "\n".join([f"def specialised_{order}({parameters}):", *lines, ""]))
 
 
 def _first_row() -> list[str]:
@@ -245,9 +250,9 @@ def _write(source: KernelSource) -> Path | None:
     return path
 
 
-def could_pay(n_instructions: int, n_cells: int) -> bool:
+def could_pay(order: Order, n_instructions: int, n_cells: int) -> bool:
     """Return whether a kernel would pay off after `n_cells` interpreted cells if its code were on disk."""
-    return n_instructions <= MOST_INSTRUCTIONS and n_cells * SAVED_SECONDS_A_CELL > LOAD_SECONDS
+    return n_instructions <= MOST_INSTRUCTIONS and n_cells * SAVED_SECONDS_A_CELL[order] > LOAD_SECONDS
 
 
 def is_worth_it(source: KernelSource, n_instructions: int, n_cells: int) -> bool:
@@ -257,6 +262,6 @@ def is_worth_it(source: KernelSource, n_instructions: int, n_cells: int) -> bool
     Manasse, Rudolph, Sleator, "Competitive snoopy caching", 1988).
     """
     compiling = COMPILE_SECONDS + COMPILE_SECONDS_AN_INSTRUCTION * n_instructions
-    return could_pay(n_instructions, n_cells) and (
-        n_cells * SAVED_SECONDS_A_CELL > compiling or code_cache.is_kept(source.key)
+    return could_pay(source.order, n_instructions, n_cells) and (
+        n_cells * SAVED_SECONDS_A_CELL[source.order] > compiling or code_cache.is_kept(source.key)
     )
