@@ -189,7 +189,7 @@ def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
 
 
 def is_within_proof(expected: HostArray, computed: HostArray) -> bool:
-    """Return whether two kernels give the same results, shape (columns, rows), but for the rounding of their formulas.
+    """Return whether two kernels give the same results, shape (columns, rows), except for roundings.
 
     Each formula may fuse its own operations differently. Where it subtracts, a result is uncertain by the scale of the
     operands, taken to be the median of the column. A comparison may decide otherwise, in at most 1 of 1,000 cells.
