@@ -14,7 +14,8 @@ import pytest
 
 from gpupipe_kernels.proof.device_compilers import ARCHITECTURES, INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import parse
-from tools.machine_code.record import COUNTS, RECORD, REGISTER_MARGIN, differences
+from tools.machine_code.predictions import COUNTS
+from tools.machine_code.record import RECORD, REGISTER_MARGIN, differences
 
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """
