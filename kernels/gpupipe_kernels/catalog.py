@@ -41,11 +41,9 @@ def block_of(name: str) -> tuple[int, int]:
 
     For the interpreters, this assumes a program without a stack, whose lookup tables stay in global memory.
     """
-    from gpupipe_kernels.interpreters.cuda.interpreter import PANEL_LINE, ROWS_A_THREAD, THREADS
+    from gpupipe_kernels.interpreters.cuda.interpreter import PANEL_CELLS, THREADS
 
-    panel_bytes = 4 * ROWS_A_THREAD * THREADS["rows"] * PANEL_LINE
-    columns, rows = (THREADS["columns"], 0), (THREADS["rows"], panel_bytes)
-    of_programs = {
-        "interpret_columns": columns, "specialised_columns": columns, "interpret_rows": rows, "specialised_rows": rows,
-    }  # fmt: skip
-    return of_programs.get(name, (THREADS_A_BLOCK, 0))
+    of_programs = {"columns": (THREADS["columns"], 0), "rows": (THREADS["rows"], 4 * PANEL_CELLS)}
+    kernel, _, order = name.rpartition("_")
+    is_of_program = kernel in ("interpret", "interpret_small", "specialised")
+    return of_programs[order] if is_of_program else (THREADS_A_BLOCK, 0)

@@ -49,7 +49,6 @@ TO_HOST = {"get", "item", "tolist", "tobytes"}
 CONTIGUOUS = {"interp", "ndarray.sort"}  # of these, the first array
 # CuPy sorts by these; what it then makes of a NaN that comes first is not modelled.
 SORTED_INSIDE = {"unique", "median", "quantile", "percentile", "partition", "argpartition"}
-THREADS = 32  # threads of an interpreter block: each is a Python thread
 
 uncounted: list[str] = []  # locations of implicit copies to the host, without `Backend.to_host`
 
@@ -295,7 +294,7 @@ class DeviceDouble(GpuBackend):
         self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
     ) -> None:
         """Run `program` in the simulator, with few threads."""
-        self.last_interpreter = cuda_interpreter.run(program, blocks, out, fold, threads=THREADS)
+        self.last_interpreter = cuda_interpreter.run(program, blocks, out, fold)
 
     def free_bytes(self) -> int:
         """Return the bytes of the host that are free."""

@@ -30,9 +30,9 @@ from tests.kernels.programs import (
     random_program,
     random_table,
 )  # fmt: skip
+from tests.kernels.rounding import near_products, two_products
 
-THREADS = 8
-ROWS_A_BLOCK = 8 * THREADS
+ROWS_A_BLOCK = 8 * max(cuda_interpreter.THREADS.values())
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
 
 ORDERS = pytest.mark.parametrize("order", ["F", "C"])
@@ -45,7 +45,7 @@ def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, orde
     out = cuda.to_device(np.full((n, width), 99, np.float32, order=order))
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     folds = None if fold is None else cuda.to_device(fold)
-    ran = cuda_interpreter.run(program, there, out, folds, threads=THREADS, specialised=specialised)
+    ran = cuda_interpreter.run(program, there, out, folds, specialised=specialised)
     assert ran == ("cuda, specialised" if specialised and n >= ROWS_A_BLOCK else "cuda")
     return out.copy_to_host()
 
@@ -149,6 +149,31 @@ def test_columns_of_a_segment_in_several_panels_are_all_written() -> None:
     np.testing.assert_array_equal(got, naive(writer.program(), {"int8": codes}, n))
 
 
+@KERNELS
+@pytest.mark.parametrize("width", [24, 23, 8])  # rows aligned to 16 bytes, or not
+@pytest.mark.parametrize("n_columns", [20, 7])
+def test_panels_are_written_to_aligned_and_other_rows(n_columns: int, width: int, specialised: bool) -> None:
+    width, n, writer = max(width, n_columns), 2 * ROWS_A_BLOCK + 3, Writer()
+    for dst in range(n_columns):
+        writer.put(Opcode.LOAD, dst, (F32, dst % 3), params=(float(dst),))
+    x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
+    large = cuda.to_device(np.full((n, width), 7, np.float32))
+    out = large[:, :n_columns]
+    cuda_interpreter.run(writer.program(), {"float32": cuda.to_device(x)}, out, specialised=specialised)
+    got = large.copy_to_host()
+    np.testing.assert_array_equal(got[:, :n_columns], np.stack([x[i % 3] - i for i in range(n_columns)], axis=1))
+    assert (got[:, n_columns:] == 7).all()
+
+
+def test_more_source_columns_than_a_grid_has_rows_take_several_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_interpreter, "MOST_PARTS", 2)
+    writer, n = Writer(), ROWS_A_BLOCK + 1
+    for dst in range(5):
+        writer.put(Opcode.LOAD, dst, (F32, dst), params=(0.0,))
+    x = np.arange(5 * n, dtype=np.float32).reshape(5, n)
+    np.testing.assert_array_equal(compute(writer.program(), {"float32": x}, n), x.T)
+
+
 @dataclass(frozen=True)
 class UsersKernel:
     formula: Any
@@ -184,6 +209,29 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
 
 
 @ORDERS
+@KERNELS
+def test_a_product_is_rounded_before_another_instruction_reads_it(order: str, specialised: bool) -> None:
+    x = near_products(ROWS_A_BLOCK)
+    got = compute(two_products(), {"float32": x}, ROWS_A_BLOCK, order=order, specialised=specialised)
+    np.testing.assert_array_equal(got, np.stack([x[0] * x[1] - x[2]] * 2, axis=1))
+
+
+def test_the_proof_of_a_kernel_allows_for_roundings_and_finds_errors() -> None:
+    expected = np.random.default_rng(0).normal(size=(2, 4000)).astype(np.float32)
+    expected[1] *= 1e-30
+    expected[:, ::7] = np.nan
+    other = expected.copy()
+    other[0, 2:5] = 9
+    other[:, 6] = expected[:, 6] * np.float32(1 + 1e-7)
+    other[0, 1] = expected[0, 1] + np.float32(1e-6)  # a difference of operands as large as the other results
+    assert cuda_interpreter.is_within_proof(expected, other)
+    for column, row, value in ((0, slice(8, 13), 9.0), (1, slice(8, 13), 1e-20), (1, 8, np.nan), (0, 7, 1.0)):
+        wrong = other.copy()
+        wrong[column, row] = value
+        assert not cuda_interpreter.is_within_proof(expected, wrong)
+
+
+@ORDERS
 def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
     rng = np.random.default_rng(3)
     program, exact = random_program(rng, 8)
@@ -201,7 +249,7 @@ def test_slices_of_tables_and_matrices_are_read_and_written_in_place(specialised
     here = {name: block[:, 100 : n + 100] for name, block in blocks.items()}
     for order in ("F", "C"):
         large = cuda.to_device(np.full((n + 50, 10), 7, np.float32, order=order))
-        cuda_interpreter.run(program, there, large[20 : n + 20, 2:-2], threads=THREADS, specialised=specialised)
+        cuda_interpreter.run(program, there, large[20 : n + 20, 2:-2], specialised=specialised)
         got = large.copy_to_host()
         assert_same(got[20 : n + 20, 2:-2], naive(program, here, n), exact)
         got[20 : n + 20, 2:-2] = 7
@@ -237,12 +285,12 @@ def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
+    monkeypatch.setitem(specialisation.SAVED_SECONDS_A_CELL, "columns", 1.0)
     blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
     ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
-    ran = [cuda_interpreter.run(ready, there, out, threads=THREADS) for _ in range(3)]
+    ran = [cuda_interpreter.run(ready, there, out) for _ in range(3)]
     assert ran == ["cuda", "cuda, specialised", "cuda, specialised"]
 
 
@@ -264,7 +312,7 @@ def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monk
 
 def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def kernel(*arguments: Any) -> None:
-        out = arguments[10]
+        out = arguments[7]
         if cuda.grid(1) == 0:
             out[0] = 99
 
@@ -279,19 +327,19 @@ def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
     there = {"float32": cuda.to_device(blocks["float32"])}
     out = cuda.device_array((ROWS_A_BLOCK, 1), np.float32, order="F")
     with pytest.warns(RuntimeWarning, match=r"specialised_columns_.* differ from the interpreter"):
-        assert cuda_interpreter.run(writer.program(), there, out, threads=THREADS) == "cuda"
+        assert cuda_interpreter.run(writer.program(), there, out) == "cuda"
     np.testing.assert_array_equal(out.copy_to_host(), naive(writer.program(), blocks, ROWS_A_BLOCK))
     with pytest.raises(RuntimeError, match=r"results of specialised_columns_.* differ from the interpreter"):
-        cuda_interpreter.run(writer.program(), there, out, threads=THREADS, specialised=True)
+        cuda_interpreter.run(writer.program(), there, out, specialised=True)
 
 
 def test_nothing_is_uploaded_once_a_program_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {"float32": cuda.to_device(np.ones((1, 9), np.float32)), "int8": cuda.to_device(np.ones((1, 9), np.int8))}
     out, ready = cuda.device_array((9, 2), np.float32, order="F"), cuda_interpreter.DeviceProgram(scaled(1.0, 3))
-    cuda_interpreter.run(ready, there, out, threads=THREADS)
+    cuda_interpreter.run(ready, there, out)
     n_bytes, uploads = ready.n_bytes, []
     monkeypatch.setattr(cuda, "to_device", lambda array, *more: uploads.append(array))
-    cuda_interpreter.run(ready, there, out, threads=THREADS)
+    cuda_interpreter.run(ready, there, out)
     assert (uploads, ready.n_bytes) == ([], n_bytes)
 
 

@@ -15,7 +15,8 @@ import pytest
 from gpupipe_kernels.device.binaries import ARCHITECTURES, BUILD
 from gpupipe_kernels.proof.device_compilers import INSTALL, missing_compiler
 from gpupipe_kernels.proof.machine_code import parse
-from tools.machine_code.record import COUNTS, OUT_OF_DATE, RECORD, REGISTER_MARGIN, differences
+from tools.machine_code.predictions import COUNTS
+from tools.machine_code.record import OUT_OF_DATE, RECORD, REGISTER_MARGIN, differences
 
 RECORDED = Path(__file__).with_name("machine_code.json")
 PLANTED = """

@@ -77,3 +77,20 @@ def test_carries_and_wide_products_are_those_of_64_bits() -> None:
     assert arithmetic("LEA.HI.X R0, R1, R2, R3, 0x2, P6", {"R1": 3 << 30, "R2": 7, "R3": 1}, "R0") == [None]
     assert arithmetic("LEA.HI.X R0, R1, R2, R3, 0x2, PT", {"R1": 3 << 30, "R2": 7, "R3": 1}, "R0") == [15]
     assert arithmetic("PRMT R0, R1, 0x9910, RZ", {"R1": 0x8055}, "R0") == [0xFFFF8055]
+
+
+def test_predicates_in_a_register_are_followed() -> None:
+    assert arithmetic("R2P PR, R1, 0xa", {"R1": 0b1000}, "P1", "P3") == [False, True]
+    text = ".text.kernel:\n        /*0000*/   R2P PR, R1, 0xa ;\n        /*0010*/   P2R R2, PR, R3, 0x8 ;\n"
+    one = thread(f"{text}        /*0020*/    EXIT ;\n", {})
+    one.known.words.update({"R1": 0b1000, "R3": 0b111})
+    one.run()
+    assert one.known.words["R2"] == 0b1111
+
+
+def test_an_address_of_turing_is_a_pair_of_registers() -> None:
+    one = thread(".text.kernel:\n        /*0000*/    LDG.E.SYS R2, [R4+0x8] ;\n        /*0010*/    EXIT ;\n", {})
+    one.known.words.update({"R4": 0, "R5": 1})
+    one.known.memory[1 << 32] = bytes(8) + (7).to_bytes(4, "little")
+    one.run()
+    assert one.known.words["R2"] == 7

@@ -47,9 +47,8 @@ def test_the_source_depends_on_the_structure_and_on_nothing_that_a_fit_learns() 
     refitted = Program(program.instructions, program.params + 1.5, program.luts * 2, 20)
     other = Program(program.instructions[::1].copy(), program.params, program.luts, 20)
     other.instructions[0, 3] = 1  # the same number from another column
-    keys = [DeviceProgram(one).source("columns", 128).key for one in (program, refitted, other)]
+    keys = [DeviceProgram(one).source("columns").key for one in (program, refitted, other)]
     assert keys[0] == keys[1] != keys[2]
-    assert DeviceProgram(program).source("columns", 64).key != keys[0]
 
 
 class _UserKernel:
@@ -57,15 +56,15 @@ class _UserKernel:
 
 
 def test_code_is_cached_under_the_source_unless_it_contains_users_kernels() -> None:
-    source = DeviceProgram(twenty_columns()).source("rows", 64)
+    source = DeviceProgram(twenty_columns()).source("rows")
     assert compile_source(source, ()).key == source.key
     users: Any = (_UserKernel(),)
     assert compile_source(source, users).key is None
 
 
 def test_a_kernel_pays_off_once_it_saves_its_compilation_time(folder: Path) -> None:
-    source = DeviceProgram(twenty_columns()).source("columns", 128)
-    n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL
+    source = DeviceProgram(twenty_columns()).source("columns")
+    n_cells = np.array([0.9, 1.1]) / specialisation.SAVED_SECONDS_A_CELL["columns"]
     compiling = specialisation.COMPILE_SECONDS + 50 * specialisation.COMPILE_SECONDS_AN_INSTRUCTION
     assert [is_worth_it(source, 50, int(n * compiling)) for n in n_cells] == [False, True]
     assert not is_worth_it(source, specialisation.MOST_INSTRUCTIONS + 1, int(1e9 * n_cells[1]))

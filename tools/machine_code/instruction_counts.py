@@ -1,7 +1,6 @@
 """Machine instructions that a kernel issues for 128 rows of a program, counted without a GPU.
 
-They bound the share of the copy bandwidth that a launch can reach: a multiprocessor issues at most four warp
-instructions per cycle, and a launch takes the longer of its memory traffic and its instructions.
+In row-major order, the rows of the matrix are aligned to 16 bytes.
 """
 
 from __future__ import annotations
@@ -9,18 +8,16 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.device.twenty_columns import bytes_per_row, twenty_columns
+from benchmarks.device.twenty_columns import twenty_columns
 from gpupipe_kernels.device.compiler import join
-from gpupipe_kernels.interpreters.cuda.interpreter import THREADS
-from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PARAMETERS
-from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PARAMETERS, THREADS, Order
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
@@ -28,56 +25,14 @@ from gpupipe_kernels.proof.device_compilers import assemble, ptx_of
 from gpupipe_kernels.toolchain import find_program
 from tools.machine_code.sass import SassCode, SassRegisters, SassThread, constant_words
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 COUNTED_ROWS = 128
 WARP = 32
 
-ARGUMENTS_AT = {"sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
+ARGUMENTS_AT = {"sm_75": 0x160, "sm_80": 0x160, "sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
 """Offset of a kernel's arguments in constant bank 0."""
-BLOCK_AT = {"sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
-GRID_AT = {"sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
-
-
-@dataclass(frozen=True)
-class GpuModel:
-    """Limits of a GPU that bound a launch.
-
-    Attributes
-    ----------
-    architecture : str
-    multiprocessors : int
-    clock_hz : float
-        Boost clock.
-    copy_bytes_a_second : float
-        Published device-to-device copy bandwidth, bytes read plus bytes written.
-    """
-
-    architecture: str
-    multiprocessors: int
-    clock_hz: float
-    copy_bytes_a_second: float
-
-
-GPUS = {"H100": GpuModel("sm_90", 132, 1.755e9, 3.0e12), "H200": GpuModel("sm_90", 132, 1.755e9, 4.3e12)}
-"""SXM5 boards."""
-WARP_INSTRUCTIONS_A_CYCLE = 2.4
-"""Warp instructions per cycle and multiprocessor: at most 4; kernels like these reach 2.2 to 2.6."""
-
-
-def share_of_copy(gpu: GpuModel, instructions: float, n_bytes: float) -> float:
-    """Return the predicted share of the copy bandwidth that a launch reaches.
-
-    Parameters
-    ----------
-    gpu : GpuModel
-    instructions : float
-        Warp instructions for `COUNTED_ROWS` rows.
-    n_bytes : float
-        Bytes read and written per row.
-    """
-    memory = n_bytes * COUNTED_ROWS / gpu.copy_bytes_a_second
-    issue = instructions / (WARP_INSTRUCTIONS_A_CYCLE * gpu.multiprocessors * gpu.clock_hz)
-    return memory / max(memory, issue)
+BLOCK_AT = {"sm_75": 0x0, "sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120": 0x360}
+GRID_AT = {"sm_75": 0xC, "sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 
 def count(
@@ -90,9 +45,9 @@ def count(
     ValueError
         If the path of a thread cannot be followed.
     """
-    loop = LOOPS[0 if order == "columns" else 1]
+    loop = LOOPS[order, True]
     if specialised:
-        loop = compile_source(program.source(order, THREADS[order]), program.program.calls)
+        loop = compile_source(program.source(order), program.program.calls)
     return {
         architecture: _count(code, words, program, order, architecture)
         for architecture, (code, words) in disassemble(loop, architectures).items()
@@ -107,11 +62,10 @@ def _count(
         one, two = (_run(code, words, program, order, architecture, part, n_tiles) for n_tiles in (1, 2))
         steps += two[0] - one[0]
         writes += two[1] - one[1]
-    expected = ROWS_A_THREAD * (program.program.n_columns if order == "columns" else PANEL * n_parts)
+    n_columns = program.program.n_columns
+    expected = ROWS_A_THREAD * n_columns // (1 if order == "columns" else 4)  # rows: four cells at a time
     if writes != expected:
-        raise ValueError(
-            f"{order}, {architecture}: expected a thread to write {expected} cells of a tile, found {writes}"
-        )
+        raise ValueError(f"{order}, {architecture}: expected {expected} stores of a thread for a tile, found {writes}")
     return round(steps * COUNTED_ROWS / (WARP * ROWS_A_THREAD))
 
 
@@ -120,15 +74,15 @@ def _run(
     part: int, n_tiles: int,
 ) -> tuple[int, int]:  # fmt: skip
     threads, tables = THREADS[order], program.tables(order)
-    arrays = (tables.lines, tables.parts, tables.scalars, tables.wide, tables.luts)
-    named = dict(zip(("table", "parts", "scalars", "wide", "luts"), arrays, strict=True))
+    arrays = (tables.lines, tables.parts, tables.luts)
+    named = dict(zip(("table", "parts", "luts"), arrays, strict=True))
     n_rows, stack_cells = n_tiles * ROWS_A_THREAD * threads, program.depth * ROWS_A_THREAD * threads
     step = n_rows if order == "columns" else program.program.n_columns
     given: dict[str, Any] = {
         "stack_cells": stack_cells,
         "has_fold": 0,
+        "is_aligned": 1,
         "n_rows": n_rows,
-        "stride": threads,
         "step": step,
     }
     constants, memory = dict(words), {}
@@ -190,16 +144,3 @@ def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, 
         for kernel in ("interpret", "specialised"):
             found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised", architectures)
     return found
-
-
-def predictions(found: dict[str, dict[str, int]]) -> dict[str, dict[str, float]]:
-    """Return kernel to GPU to the predicted share of the copy bandwidth, up to 1."""
-    n_bytes = bytes_per_row(twenty_columns())
-    return {
-        kernel: {
-            name: round(share_of_copy(gpu, of[gpu.architecture], n_bytes), 2)
-            for name, gpu in GPUS.items()
-            if gpu.architecture in of
-        }
-        for kernel, of in found.items()
-    }

@@ -1,8 +1,8 @@
 """Record of the machine code of every device loop, which a test checks: `tests/kernels/machine_code.json`.
 
 ``python -m tools.machine_code.record`` prints it as JSON; ``--write FILE`` writes it. It also contains the machine
-instructions for 128 rows of a program (`instruction_counts`), and the share of the copy bandwidth that they allow on an
-H100 and an H200.
+instructions for 128 rows of a program (`instruction_counts`), and the share of the copy bandwidth that they allow
+(`predictions`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from gpupipe_kernels.proof.machine_code import document
 from tools.device_code.build import build
 from tools.device_code.build import differences as shipped_differences
 from tools.machine_code.instruction_counts import ARCHITECTURES as COUNTED
-from tools.machine_code.instruction_counts import counts, find_nvdisasm, predictions
+from tools.machine_code.instruction_counts import counts, find_nvdisasm
+from tools.machine_code.predictions import COUNTS, predictions
 
 REGISTER_MARGIN = 4  # tolerance for other compiler releases; registers are allocated in groups of eight
 INSTRUCTION_MARGIN = 1.02  # the same tolerance for machine instructions, as a factor
-COUNTS, PREDICTIONS = "instructions_of_128_rows", "predicted_share_of_copy"
+PREDICTIONS = "predicted_share_of_copy"
 OUT_OF_DATE = "shipped_code_out_of_date"
 RECORD = "python -m tools.machine_code.record --write tests/kernels/machine_code.json"
 

@@ -105,3 +105,8 @@ def cells(array: Any, size: int) -> Any:
         return DeviceCells(array, array.data.ptr, array.dtype, size)
     shown = array.__cuda_array_interface__
     return DeviceCells(array, shown["data"][0], np.dtype(shown["typestr"]), size)
+
+
+def address(array: Any) -> int:
+    """Return the address of the first cell of an array of one axis, as `cells` returns it."""
+    return int(array._ary.ctypes.data if is_simulated() else array.address)

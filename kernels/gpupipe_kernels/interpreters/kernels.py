@@ -18,13 +18,11 @@ from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
-from gpupipe_kernels.launch import is_simulated
 from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
 
 RADIUS_KM = 6_371.0088
-DEVICE_THREADS = 8 if is_simulated() else 0  # eight rows each: a tile is then two blocks of `fuzz`
 
 
 def _on_host(program: Callable[..., Program], block: HostArray, *scalars: Any) -> Any:
@@ -39,7 +37,7 @@ def _on_device(program: Callable[..., Program], block: Any, *scalars: Any) -> An
     """Return the same as a device array, from a device array."""
     made = program(*scalars)
     out = arrays.empty((block.shape[1], made.n_columns), np.float32, order="F")
-    cuda_interpreter.run(made, {np.dtype(block.dtype).name: block}, out, threads=DEVICE_THREADS)
+    cuda_interpreter.run(made, {np.dtype(block.dtype).name: block}, out)
     return out[:, 0] if made.n_columns == 1 else out
 
 
@@ -147,7 +145,7 @@ def _kernel(
 ) -> KernelDeclaration:  # fmt: skip
     return KernelDeclaration(
         name, summary, inputs, outputs, nulls, rtol, atol, made, partial(_on_host, program),
-        partial(_on_device, program), sample, cuda_interpreter.LOOPS[:1],
+        partial(_on_device, program), sample, (cuda_interpreter.LOOPS["columns", True],),
     )  # fmt: skip
 
 

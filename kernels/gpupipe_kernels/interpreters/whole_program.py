@@ -14,7 +14,6 @@ from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.kernels import (
-    DEVICE_THREADS,
     RADIUS_KM,
     sample_numbers,
     sample_points,
@@ -101,15 +100,13 @@ def _on_device(*inputs: Any, specialised: bool | None = None) -> tuple[Any, Any]
     shape = (inputs[0].shape[1], program().n_columns)
     columns, lines = (arrays.empty(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
-        cuda_interpreter.run(
-            program(), _blocks(*inputs[:4]), out, inputs[4], threads=DEVICE_THREADS, specialised=specialised
-        )
+        cuda_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4], specialised=specialised)
     return columns, lines
 
 
 def _specialised_loops() -> tuple[DeviceLoop, ...]:
     ready = cuda_interpreter.device_program(program())
-    return tuple(compile_source(ready.source(order, n), ()) for order, n in cuda_interpreter.THREADS.items())
+    return tuple(compile_source(ready.source(order), ()) for order in cuda_interpreter.THREADS)
 
 
 def _sample(rng: np.random.Generator, n: int) -> tuple[HostArray, ...]:
@@ -132,7 +129,7 @@ KERNELS = (
     KernelDeclaration(
         "program", "every kind of instruction, written to a column-major and a row-major matrix",
         INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
-        cuda_interpreter.LOOPS,
+        tuple(cuda_interpreter.LOOPS.values()),
     ),
     KernelDeclaration(
         "specialised_program", "the same, by a kernel specialised to this program",

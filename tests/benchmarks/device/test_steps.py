@@ -35,10 +35,8 @@ from tools.gpu_day.table import merge
 
 IN_THE_SIMULATOR = """
 import json
-from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from benchmarks.device import program as device_program
 
-cuda_interpreter.THREADS.update(columns=8, rows=8)
 device_program.BATCHES = device_program.CALLS = 1
 program = device_program.twenty_columns()
 made = [

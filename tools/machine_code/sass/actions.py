@@ -269,7 +269,7 @@ def _load_constant(known: SassRegisters, one: SassInstruction) -> None:
 
 def _load(known: SassRegisters, one: SassInstruction) -> None:
     to, source = one.operands[0], one.operands[-1]
-    address = known.address(source)
+    address = known.address(source, is_wide="E" in one.modifiers)
     size = (
         8
         if "64" in one.modifiers
@@ -311,6 +311,21 @@ def _fchk(known: SassRegisters, one: SassInstruction) -> None:
     known.set_predicate(one.operands[0], False)  # True only for special operands, such as denormals
 
 
+def _pack(known: SassRegisters, one: SassInstruction) -> None:
+    """Set the bits of a mask to predicates, which the compiler keeps in a register."""
+    to, source, mask = one.operands[0], known.value(one.operands[-2]), int(one.operands[-1], 0)
+    bits = {i: known.predicate(f"P{i}") for i in range(7) if mask >> i & 1}
+    known_bits = source is not None and None not in bits.values()
+    known.set(to, (source & ~mask) | sum(bool(bit) << i for i, bit in bits.items()) if known_bits else None)  # type: ignore[operator]
+
+
+def _unpack(known: SassRegisters, one: SassInstruction) -> None:
+    value, mask = known.value(one.operands[1]), int(one.operands[-1], 0)
+    for i in range(7):
+        if mask >> i & 1:
+            known.set_predicate(f"P{i}", None if value is None else bool(value >> i & 1))
+
+
 def _iabs(known: SassRegisters, one: SassInstruction) -> None:
     value = _signed(known.value(one.operands[1]))
     known.set(one.operands[0], None if value is None else abs(value))
@@ -322,5 +337,6 @@ ACTIONS: dict[str, Callable[[SassRegisters, SassInstruction], None]] = {
     "MOV": _move, "R2UR": _move, "S2R": _special, "S2UR": _special, "CS2R": _special,
     "LDC": _load_constant, "LDCU": _load_constant, "ULDC": _load_constant, "LDG": _load, "LD": _load,
     "IABS": _iabs, "HFMA2": _halves, "PRMT": _permute, "FCHK": _fchk,
+    "P2R": _pack, "R2P": _unpack,
     "I2F": _convert, "F2I": _convert, "MUFU": _convert,
 }  # fmt: skip

@@ -81,12 +81,16 @@ class SassRegisters:
             offset += value
         return self.constants.get((int(bank, 16), offset & MASK))
 
-    def address(self, text: str) -> Value:
-        """Return the address in ``[R28.64+0xc]``, ``desc[UR24][R28.64+0xc]`` or ``[R2+UR4]``."""
+    def address(self, text: str, is_wide: bool = False) -> Value:
+        """Return the address in ``[R28.64+0xc]``, ``desc[UR24][R28.64+0xc]`` or ``[R2+UR4]``.
+
+        Turing's ``[R4+0x200]`` is a register pair if `is_wide`.
+        """
         inner = text[text.rindex("[") + 1 : -1]
         total = 0
         for part in inner.replace("+-", "+-").split("+"):
-            value = self.wide(part) if part.endswith(".64") else self._signed_part(part)
+            is_pair = part.endswith(".64") or (is_wide and ".64" not in inner and "R" in part)
+            value = self.wide(part) if is_pair else self._signed_part(part)
             if value is None:
                 return None
             total += value

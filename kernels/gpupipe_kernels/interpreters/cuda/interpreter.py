@@ -16,23 +16,22 @@ import numpy as np
 
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.device.compiler import compiler_obstacle
-from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL, PANEL_LINE, interpreters_for
-from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, Order, device_program
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PANEL_CELLS, THREADS, Order, interpreters_for
+from gpupipe_kernels.interpreters.cuda.program import DeviceProgram, device_program
 from gpupipe_kernels.interpreters.cuda.specialisation import compile_source, could_pay, is_worth_it
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.interpreters.lines import block_line, blocks_read, matrix_line
 from gpupipe_kernels.launch import DeviceLoop, is_simulated
 from gpupipe_kernels.program.opcodes import BLOCKS
 from gpupipe_kernels.program.program import Program
-from gpupipe_kernels.typing import DeviceArray
+from gpupipe_kernels.typing import DeviceArray, HostArray
 
-__all__ = ["LOOPS", "PANEL_LINE", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
+__all__ = ["LOOPS", "PANEL_CELLS", "ROWS_A_THREAD", "THREADS", "DeviceProgram", "device_program", "run"]
 
-THREADS: dict[Order, int] = {"columns": 128, "rows": 64}
-"""Threads per block; in row-major order, a panel in shared memory holds the cells of eight times as many rows."""
 MOST_BLOCKS = 8_192  # several per slot, so that slots become free at about the same time
+MOST_PARTS = 65_535  # rows of a grid; a program that reads more columns takes several launches
 PROOF_CELLS = 2**22  # rows over which a specialised kernel is compared with the interpreter
-PROOF_RTOL = 1e-6  # the compiler may fuse multiplication and addition in one of the two
+PROOF_RTOL, PROOF_SHARE = 1e-6, 1e-3  # see `is_within_proof`
 
 
 _proven: dict[str, bool] = {}
@@ -44,7 +43,6 @@ def run(
     blocks: Mapping[str, DeviceArray],
     out: DeviceArray,
     fold: DeviceArray | None = None,
-    threads: int = 0,
     specialised: bool | None = None,
 ) -> str:
     """Run `program` over a table in device memory and write every column of `out`, asynchronously.
@@ -61,8 +59,6 @@ def run(
     out : device array of float32, shape (rows, program.n_columns), column-major or row-major
     fold : device array of int8, shape (rows,), optional
         The out-of-fold table that each row reads; None for the full statistics.
-    threads : int
-        Threads per block, a multiple of 8; 0 for the default.
     specialised : bool, optional
         Whether to compile a kernel for this program; None: once that pays off. A table with fewer rows than one tile
         is always interpreted.
@@ -78,8 +74,6 @@ def run(
     ValueError
         If the shape, dtype or layout of `out` or a block does not fit the program.
     """
-    if threads % PANEL:
-        raise ValueError(f"expected a multiple of {PANEL} threads per block, got {threads}")
     ready = program if isinstance(program, DeviceProgram) else device_program(program)
     length, row_step, column_step = matrix_line(out, ready.program.n_columns)
     if length == 0:
@@ -87,7 +81,7 @@ def run(
     order: Order = "columns" if row_step == 1 else "rows"
     launch = _Launch(
         ready, order, _Table.of(blocks_read(ready.program, blocks, out.shape[0]), out.shape[0], fold),
-        arrays.cells(out, length), column_step if order == "columns" else row_step, threads or THREADS[order],
+        arrays.cells(out, length), column_step if order == "columns" else row_step,
     )  # fmt: skip
     kernel, name = _specialised(launch, specialised)
     launch.run(kernel)
@@ -108,7 +102,6 @@ class _Launch:
         The cells of the matrix as a 1-D array.
     step : int
         Cells from one column, or row, of the matrix to the next.
-    threads : int
     """
 
     program: DeviceProgram
@@ -116,24 +109,37 @@ class _Launch:
     table: _Table
     out: DeviceArray
     step: int
-    threads: int
+
+    @property
+    def threads(self) -> int:
+        """Threads per block."""
+        return THREADS[self.order]
+
+    @property
+    def is_tiled(self) -> bool:
+        """True if the table has at least as many rows as a tile, so that each thread runs over several rows."""
+        return self.table.n_rows >= ROWS_A_THREAD * self.threads
 
     def run(self, kernel: DeviceLoop | None) -> None:
         """Launch the specialised kernel or the interpreter."""
         tables, is_columns = self.program.tables(self.order), self.order == "columns"
+        lines, parts, luts = tables.arguments
         stack_cells = self.program.depth * ROWS_A_THREAD * self.threads if kernel is None else 0
-        shared_cells = ROWS_A_THREAD * self.threads * PANEL_LINE
+        shared_cells = PANEL_CELLS
         if is_columns:
             shared_cells = int(tables.parts[:, 3].max(initial=0)) if kernel is None else 0
-        n_parts = len(tables.parts) if is_columns else 1
-        n_blocks = min(self.table.n_tiles(self.threads), max(1, MOST_BLOCKS // max(1, n_parts)))
-        loop = kernel or interpreters_for(self.program.program.calls)[0 if is_columns else 1]
-        loop.launch(
-            (n_blocks * self.threads, n_parts),
-            *tables.arguments, np.int32(stack_cells), *self.table.rows(self.threads), self.out, np.uint64(self.step),
-            *self.table.lines, *self.table.steps,
-            threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
-        )  # fmt: skip
+        loop = kernel or interpreters_for(self.program.program.calls)[self.order, self.is_tiled]
+        n_groups = len(tables.parts) if is_columns else 1
+        for begin in range(0, n_groups, MOST_PARTS):
+            n_parts = min(MOST_PARTS, n_groups - begin)
+            group = parts[4 * begin : 4 * (begin + n_parts)] if n_parts < n_groups else parts
+            n_blocks = min(self.table.n_tiles(self.threads), max(1, MOST_BLOCKS // n_parts))
+            loop.launch(
+                (n_blocks * self.threads, n_parts),
+                lines, group, luts, np.int32(stack_cells), *self.table.folds, np.uint64(self.table.n_rows),
+                self.out, np.uint64(self.step), _is_aligned(self.out, self.step), *self.table.lines, *self.table.steps,
+                threads=self.threads, shared=4 * max(4, stack_cells + shared_cells),
+            )  # fmt: skip
 
 
 def _specialised(launch: _Launch, wanted: bool | None) -> tuple[DeviceLoop | None, str]:
@@ -145,12 +151,12 @@ def _specialised(launch: _Launch, wanted: bool | None) -> tuple[DeviceLoop | Non
         If the kernel is `wanted` but does not give the interpreter's result.
     """
     program = launch.program
-    if wanted is False or launch.table.n_rows < ROWS_A_THREAD * launch.threads or program.program.n_columns == 0:
+    if wanted is False or not launch.is_tiled or program.program.n_columns == 0:
         return None, "cuda"
     figures = len(program.program.instructions), program.n_cells
-    if wanted is None and not could_pay(*figures):
+    if wanted is None and not could_pay(launch.order, *figures):
         return None, "cuda"
-    source = program.source(launch.order, launch.threads)
+    source = program.source(launch.order)
     if wanted is None and not is_worth_it(source, *figures):
         return None, "cuda"
     if wanted is None and not is_simulated() and (obstacle := compiler_obstacle()):
@@ -178,8 +184,25 @@ def _agrees(launch: _Launch, kernel: DeviceLoop) -> bool:
         out = arrays.empty(n_rows * n_columns, np.float32)
         replace(launch, table=replace(launch.table, n_rows=n_rows), out=out, step=step).run(loop)
         found.append(arrays.download(out))
-    expected, computed = found
-    return np.allclose(computed, expected, rtol=PROOF_RTOL, atol=0.0, equal_nan=True)
+    shape, order = (n_columns, n_rows), "C" if launch.order == "columns" else "F"
+    return is_within_proof(*(cells.reshape(shape, order=order) for cells in found))
+
+
+def is_within_proof(expected: HostArray, computed: HostArray) -> bool:
+    """Return whether two kernels give the same results, shape (columns, rows), except for roundings.
+
+    Each formula may fuse its own operations differently. Where it subtracts, a result is uncertain by the scale of the
+    operands, taken to be the median of the column. A comparison may decide otherwise, in at most 1 of 1,000 cells.
+    """
+    return all(_is_column_within_proof(*columns) for columns in zip(expected, computed, strict=True))
+
+
+def _is_column_within_proof(expected: HostArray, computed: HostArray) -> bool:
+    sizes = np.abs(expected)
+    usual = sizes[(sizes > 0) & (sizes < np.inf)]
+    scale = np.median(usual) if usual.size else 0.0
+    is_same = np.isclose(computed, expected, rtol=PROOF_RTOL, atol=PROOF_RTOL * scale, equal_nan=True)
+    return bool(np.mean(~is_same) <= PROOF_SHARE and np.array_equal(np.isnan(computed), np.isnan(expected)))
 
 
 @dataclass(frozen=True)
@@ -210,11 +233,6 @@ class _Table:
         folds = (False, _empty("int8")) if fold is None else (True, arrays.cells(fold, n_rows))
         return _Table(n_rows, list(lines), [np.uint64(step) for step in steps], folds)
 
-    def rows(self, threads: int) -> tuple[Any, ...]:
-        """Return the folds, the number of rows and the row stride of a thread, as interpreter arguments."""
-        stride = threads if self.n_rows >= ROWS_A_THREAD * threads else 0
-        return (*self.folds, np.uint64(self.n_rows), np.uint64(stride))
-
     def n_tiles(self, threads: int) -> int:
         """Return the number of tiles; a block of threads processes one at a time."""
         each = ROWS_A_THREAD * threads
@@ -234,3 +252,8 @@ def _block(block: DeviceArray | None, dtype: str) -> tuple[DeviceArray, int]:
 def _empty(dtype: str) -> Any:
     """Return an empty device array, created once: an upload would wait for earlier launches."""
     return arrays.upload(np.empty(0, dtype))
+
+
+def _is_aligned(line: Any, step: int) -> bool:
+    """Return whether each row, or column, of a matrix is aligned to 16 bytes; `line` is its 1-D view."""
+    return arrays.address(line) % 16 == 0 and step % 4 == 0

@@ -9,26 +9,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
-from typing import Any
+from typing import Any, Literal
 
 import numba
-from numpy import float32, int32, uint64
+from numpy import float32, int32, uint32, uint64
 
 from gpupipe_kernels.device.language import cuda
 from gpupipe_kernels.interpreters.cuda import steps
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, TO
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD, execute, write, zeros
-from gpupipe_kernels.launch import DeviceLoop, array_formula
+from gpupipe_kernels.interpreters.cuda.vectors import write_four
+from gpupipe_kernels.launch import DeviceLoop, array_formula, is_simulated
 from gpupipe_kernels.program.program import Call
 
-PANEL = 8  # maximum number of columns, a power of 2: 32 bytes of a row are one memory sector
-PANEL_LINE = PANEL + 1  # cells of a panel row in shared memory: neighbouring threads use different banks
+Order = Literal["columns", "rows"]
+"""Memory order of a matrix: column-major or row-major."""
+THREADS: dict[Order, int] = {"columns": 8, "rows": 8} if is_simulated() else {"columns": 128, "rows": 64}
+"""Threads per block, constants of the kernels: all rows of a thread are then offsets from one address. In row-major
+order, a block needs shared memory for a panel of its rows."""
+COLUMN_LANES, ROW_LANES = THREADS["columns"], THREADS["rows"]
+PANEL = 8  # columns, a power of 2: 32 bytes of a row are one memory sector
+PANEL_LINE = ROWS_A_THREAD * ROW_LANES + 4
+"""Cells of a panel column in shared memory: reading four columns of 16 rows, two by two, uses all 32 banks."""
+PANEL_CELLS = PANEL * PANEL_LINE
 
 
 @array_formula
 def tile_rows(lanes: Any, stride: Any) -> Any:
     """Return the number of rows that a block of threads processes at a time: one per thread if the stride is 0."""
-    return uint64(lanes) if stride == uint64(0) else uint64(ROWS_A_THREAD * lanes)
+    return uint64(lanes) if stride == 0 else uint64(ROWS_A_THREAD * lanes)
 
 
 @array_formula
@@ -47,154 +56,186 @@ def put(
 ) -> None:  # fmt: skip
     """Write cells of the column `left` + `place` to the panel, or to the matrix if they belong to a later panel."""
     if place < PANEL:
-        write(shared, uint64(panel_at + lane * PANEL_LINE + place), stride * uint64(PANEL_LINE), acc)
+        write(shared, uint64(panel_at + place * PANEL_LINE + lane), stride, acc)
     else:
         write(out, first * row_step + uint64(left + place), stride * row_step, acc)
 
 
 @array_formula
 def write_panel(
-    shared: Any, panel_at: Any, left: Any, filled: Any, lane: Any, lanes: Any, start: Any, n: Any, out: Any,
-    row_step: Any,
+    shared: Any, panel_at: Any, left: Any, filled: Any, lane: Any, start: Any, end: Any, out: Any, row_step: Any,
+    is_aligned: Any,
 ) -> None:  # fmt: skip
-    """Copy the first `n` rows of a panel to the matrix; each thread copies the cells of one column."""
-    place, row, rows = uint64(lane & (PANEL - 1)), uint64(lane // PANEL), uint64(lanes // PANEL)
-    if filled >> int32(place) & 1:
-        cell, end = uint64(panel_at) + row * uint64(PANEL_LINE) + place, uint64(panel_at) + n * uint64(PANEL_LINE)
-        to = (start + row) * row_step + uint64(left) + place
-        while cell < end:
-            out[to] = shared[cell]
-            cell += rows * uint64(PANEL_LINE)
-            to += rows * row_step
-
-
-def interpret_columns(
-    table: Any, groups: Any, scalars: Any, wide: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any,
-    n_rows: Any, stride: Any, out: Any, column_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
-    i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
-) -> None:  # fmt: skip
-    """Write a column-major matrix: each row of the grid runs a group of segments that read the same source column.
-
-    So each column is read from memory once, and reads and writes are coalesced. Arguments are those of
-    `gpupipe_kernels.interpreters.cuda.steps.execute`, plus
-
-    Parameters
-    ----------
-    groups : array of int32, shape (4 * groups,)
-        For each group: its first instruction and the one after its last; its first lookup entry and the number of
-        entries, 0 if they do not fit into shared memory.
-    stack_cells : int32
-        Cells of shared memory used by the stack.
-    n_rows : uint64
-    stride : uint64
-        Threads per block; 0 for a table with fewer rows than a tile, where each thread processes one row at a time.
-    out, column_step : array of float32, uint64
-        The matrix, column by column, and the step from one column to the next.
-    """
-    shared = cuda.shared.array(0, numba.float32)  # the stack, then the lookup tables of the group
-    lane, lanes, group = cuda.threadIdx.x, cuda.blockDim.x, uint64(4) * uint64(cuda.blockIdx.y)
-    first_entry, n_entries = groups[group + uint64(2)], groups[group + uint64(3)]
-    tables, moved = luts, int32(0)
-    if n_entries > 0:
-        i = uint64(lane)
-        while i < uint64(n_entries):
-            shared[uint64(stack_cells) + i] = luts[uint64(first_entry) + i]
-            i += uint64(lanes)
-        cuda.syncthreads()
-        tables, moved = shared, int32(stack_cells - first_entry)
-    begin, end = uint64(groups[group]), uint64(groups[group + uint64(1)])
-    acc, ix = zeros(float32), zeros(int32)
-    n_tile_rows, tile = tile_rows(lanes, stride), uint64(cuda.blockIdx.x)
-    while tile * n_tile_rows < n_rows:
-        first = min(tile_start(tile, n_tile_rows, n_rows) + uint64(lane), n_rows - uint64(1))
-        k = begin
-        while k < end:
-            acc, ix = execute(
-                table, k, scalars, wide, tables, moved, first, stride, has_fold, fold, shared, lane, lanes, acc, ix,
-                i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step, f64_step, i64_step,
+    """Write the rows of a panel, `start` to `end`, four cells at a time if all rows are aligned to 16 bytes."""
+    if is_aligned and (filled == int32(0xFF) or filled == int32(0xF)):
+        half = int32(1) if filled == int32(0xFF) else int32(0)  # two threads write a row of eight columns
+        place, row, rows = int32(4 * (lane & half)), int32(lane >> half), int32(ROW_LANES >> half)
+        cell, to = int32(panel_at + place * PANEL_LINE + row), (start + uint64(row)) * row_step + uint64(left + place)
+        last = int32(cell + int32(end - start) - row)
+        while cell < last:
+            write_four(
+                out, to, shared[uint64(uint32(cell))], shared[uint64(uint32(cell + PANEL_LINE))],
+                shared[uint64(uint32(cell + 2 * PANEL_LINE))], shared[uint64(uint32(cell + 3 * PANEL_LINE))],
             )  # fmt: skip
-            to = table[k * uint64(LINE) + uint64(TO)]
-            if to >= 0:
-                write(out, uint64(to) * column_step + first, stride, acc)
-            k += uint64(1)
-        tile += uint64(cuda.gridDim.x)
+            cell = int32(cell + rows)
+            to += uint64(rows) * row_step
+    elif filled >> int32(lane & (PANEL - 1)) & 1:
+        place, row, rows = int32(lane & (PANEL - 1)), int32(lane // PANEL), int32(ROW_LANES // PANEL)
+        cell, to = int32(panel_at + place * PANEL_LINE + row), (start + uint64(row)) * row_step + uint64(left + place)
+        last = int32(cell + int32(end - start) - row)
+        while cell < last:
+            out[to] = shared[uint64(uint32(cell))]
+            cell = int32(cell + rows)
+            to += uint64(rows) * row_step
 
 
-def interpret_rows(
-    table: Any, panels: Any, scalars: Any, wide: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any,
-    n_rows: Any, stride: Any, out: Any, row_step: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any,
-    i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
-) -> None:  # fmt: skip
-    """Write a row-major matrix: each block runs all segments over its rows, in panels of columns.
+def _columns(stride: int) -> Any:
+    """Return `interpret_columns` for a row stride: `COLUMN_LANES`, or 0 for tables with fewer rows than a tile."""
 
-    A panel is filled in shared memory and then written row by row. Arguments are those of `interpret_columns`, plus
+    def interpret_columns(
+        table: Any, groups: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any, n_rows: Any, out: Any,
+        column_step: Any, is_aligned: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any, i8_step: Any,
+        i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
+    ) -> None:  # fmt: skip
+        """Write a column-major matrix: each row of the grid runs a group of segments that read the same source column.
 
-    Parameters
-    ----------
-    panels : array of int32, shape (4 * panels,)
-        For each panel: its first instruction and the one after its last; its first column; 0.
-    out, row_step : array of float32, uint64
-        The matrix, row by row, and the step from one row to the next.
-    """
-    shared = cuda.shared.array(0, numba.float32)  # the stack, then the panel
-    lane, lanes = cuda.threadIdx.x, cuda.blockDim.x
-    acc, ix = zeros(float32), zeros(int32)
-    n_tile_rows, tile = tile_rows(lanes, stride), uint64(cuda.blockIdx.x)
-    while tile * n_tile_rows < n_rows:
-        start = tile_start(tile, n_tile_rows, n_rows)
-        first = min(start + uint64(lane), n_rows - uint64(1))
-        panel = uint64(0)
-        while panel < uint64(panels.size):
-            k, end = uint64(panels[panel]), uint64(panels[panel + uint64(1)])
-            left, filled = panels[panel + uint64(2)], int32(0)
-            while k < end:
+        So each column is read from memory once, and reads and writes are coalesced. Arguments are those of
+        `gpupipe_kernels.interpreters.cuda.steps.execute`, plus
+
+        Parameters
+        ----------
+        groups : array of int32, shape (4 * groups,)
+            For each group: the positions in the table of its first instruction and of the one after its last; its first
+            lookup entry and the number of entries, 0 if they do not fit into shared memory.
+        stack_cells : int32
+            Cells of shared memory used by the stack.
+        n_rows : uint64
+        out, column_step : array of float32, uint64
+            The matrix, column by column, and the step from one column to the next.
+        is_aligned : bool
+            Whether each column, or row, of the matrix is aligned to 16 bytes.
+        """
+        shared = cuda.shared.array(0, numba.float32)  # the stack, then the lookup tables of the group
+        lane, group = cuda.threadIdx.x, uint64(4) * uint64(cuda.blockIdx.y)
+        first_entry, n_entries = groups[group + uint64(2)], groups[group + uint64(3)]
+        tables, moved = luts, int32(0)
+        if n_entries > 0:
+            i = uint64(lane)
+            while i < uint64(n_entries):
+                shared[uint64(stack_cells) + i] = luts[uint64(first_entry) + i]
+                i += uint64(COLUMN_LANES)
+            cuda.syncthreads()
+            tables, moved = shared, int32(stack_cells - first_entry)
+        begin, end = uint32(groups[group]), uint32(groups[group + uint64(1)])
+        acc, ix, n_tile_rows = zeros(float32), zeros(int32), tile_rows(COLUMN_LANES, stride)
+        tile = uint64(cuda.blockIdx.x)
+        while tile * n_tile_rows < n_rows:
+            first = min(tile_start(tile, n_tile_rows, n_rows) + uint64(lane), n_rows - uint64(1))
+            line = begin
+            while line < end:
                 acc, ix = execute(
-                    table, k, scalars, wide, luts, int32(0), first, stride, has_fold, fold, shared, lane, lanes, acc,
-                    ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step, f64_step, i64_step,
+                    table, uint64(line), tables, moved, first, uint64(stride), has_fold, fold, shared, lane,
+                    COLUMN_LANES, acc, ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step,
+                    f64_step, i64_step,
                 )  # fmt: skip
-                to = table[k * uint64(LINE) + uint64(TO)]
+                to = table[uint64(line) + uint64(TO)]
                 if to >= 0:
-                    place = int32(to - left)
-                    put(place, left, acc, shared, stack_cells, lane, stride, out, first, row_step)
-                    filled = int32(filled | (int32(1) << place if place < PANEL else int32(0)))
-                k += uint64(1)
-            cuda.syncthreads()
-            n = min(n_tile_rows, n_rows - start)
-            write_panel(shared, stack_cells, left, filled, lane, lanes, start, n, out, row_step)
-            cuda.syncthreads()
-            panel += uint64(4)
-        tile += uint64(cuda.gridDim.x)
+                    write(out, uint64(uint32(to)) * column_step + first, uint64(stride), acc)
+                line = uint32(line + uint32(LINE))
+            tile += uint64(cuda.gridDim.x)
+
+    return interpret_columns
+
+
+def _rows(stride: int) -> Any:
+    """Return `interpret_rows` for a row stride: `ROW_LANES`, or 0 for tables with fewer rows than a tile."""
+
+    def interpret_rows(
+        table: Any, panels: Any, luts: Any, stack_cells: Any, has_fold: Any, fold: Any, n_rows: Any, out: Any,
+        row_step: Any, is_aligned: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any, i64: Any, i8_step: Any,
+        i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
+    ) -> None:  # fmt: skip
+        """Write a row-major matrix: each block runs all segments over its rows, in panels of columns.
+
+        A panel is filled in shared memory and then written row by row. Arguments are those of `interpret_columns`, plus
+
+        Parameters
+        ----------
+        panels : array of int32, shape (4 * panels,)
+            For each panel: the positions in the table of its first instruction and of the one after its last; its first
+            column; 0.
+        out, row_step : array of float32, uint64
+            The matrix, row by row, and the step from one row to the next.
+        """
+        shared = cuda.shared.array(0, numba.float32)  # the stack, then the panel
+        acc, ix, n_tile_rows = zeros(float32), zeros(int32), tile_rows(ROW_LANES, stride)
+        lane, tile = cuda.threadIdx.x, uint64(cuda.blockIdx.x)
+        while tile * n_tile_rows < n_rows:
+            start = tile_start(tile, n_tile_rows, n_rows)
+            first = min(start + uint64(lane), n_rows - uint64(1))
+            panel = uint64(0)
+            while panel < uint64(panels.size):
+                line, end = uint32(panels[panel]), uint32(panels[panel + uint64(1)])
+                left, filled = panels[panel + uint64(2)], int32(0)
+                while line < end:
+                    acc, ix = execute(
+                        table, uint64(line), luts, int32(0), first, uint64(stride), has_fold, fold, shared, lane,
+                        ROW_LANES, acc, ix, i8, i16, i32, f32, f64, i64, i8_step, i16_step, i32_step, f32_step,
+                        f64_step, i64_step,
+                    )  # fmt: skip
+                    to = table[uint64(line) + uint64(TO)]
+                    if to >= 0:
+                        place = int32(to - left)
+                        put(place, left, acc, shared, stack_cells, lane, uint64(stride), out, first, row_step)
+                        filled = int32(filled | (int32(1) << place if place < PANEL else int32(0)))
+                    line = uint32(line + uint32(LINE))
+                cuda.syncthreads()
+                last = min(start + n_tile_rows, n_rows)
+                write_panel(shared, stack_cells, left, filled, lane, start, last, out, row_step, is_aligned)
+                cuda.syncthreads()
+                panel += uint64(4)
+            tile += uint64(cuda.gridDim.x)
+
+    return interpret_rows
 
 
 PARAMETERS = {
-    "table": "int32[::1]", "parts": "int32[::1]", "scalars": "float32[::1]", "wide": "float64[::1]",
-    "luts": "float32[::1]", "stack_cells": "int32", "has_fold": "boolean", "fold": "int8[::1]", "n_rows": "uint64",
-    "stride": "uint64", "out": "float32[::1]", "step": "uint64", "i8": "int8[::1]", "i16": "int16[::1]",
-    "i32": "int32[::1]", "f32": "float32[::1]", "f64": "float64[::1]", "i64": "int64[::1]", "i8_step": "uint64",
-    "i16_step": "uint64", "i32_step": "uint64", "f32_step": "uint64", "f64_step": "uint64", "i64_step": "uint64",
+    "table": "int32[::1]", "parts": "int32[::1]", "luts": "float32[::1]", "stack_cells": "int32", "has_fold": "boolean",
+    "fold": "int8[::1]", "n_rows": "uint64", "out": "float32[::1]", "step": "uint64", "is_aligned": "boolean",
+    "i8": "int8[::1]", "i16": "int16[::1]", "i32": "int32[::1]", "f32": "float32[::1]", "f64": "float64[::1]",
+    "i64": "int64[::1]", "i8_step": "uint64", "i16_step": "uint64", "i32_step": "uint64", "f32_step": "uint64",
+    "f64_step": "uint64", "i64_step": "uint64",
 }  # fmt: skip
 """Parameters of an interpreter kernel, and their types."""
 ARGUMENTS = tuple(PARAMETERS.values())
 
-LOOPS = (DeviceLoop(interpret_columns, *ARGUMENTS), DeviceLoop(interpret_rows, *ARGUMENTS))
-"""The interpreters for column-major and row-major matrices, for programs without user kernels."""
+_FUNCTIONS: dict[tuple[Order, bool], Any] = {
+    ("columns", True): _columns(COLUMN_LANES), ("rows", True): _rows(ROW_LANES), ("columns", False): _columns(0),
+    ("rows", False): _rows(0),
+}  # fmt: skip
+for (_order, _is_tiled), _function in _FUNCTIONS.items():
+    _function.__name__ = f"interpret_{_order}" if _is_tiled else f"interpret_small_{_order}"
+
+Interpreters = dict[tuple[Order, bool], DeviceLoop]
+"""Interpreters by memory order, and whether the table has at least as many rows as a tile."""
+
+LOOPS: Interpreters = {key: DeviceLoop(function, *ARGUMENTS) for key, function in _FUNCTIONS.items()}
+"""The interpreters for programs without user kernels."""
 
 
 @cache
-def interpreters_for(calls: tuple[Call, ...]) -> tuple[DeviceLoop, DeviceLoop]:
+def interpreters_for(calls: tuple[Call, ...]) -> Interpreters:
     """Return the interpreters for programs with these user kernels, compiled in every process."""
     if not calls:
         return LOOPS
-    names: dict[str, Any] = {**vars(steps), "call": _call(calls)}
-    own = {**globals(), "execute": array_formula(_with_names(execute, names))}
-    columns, rows = (_with_names(function, own) for function in (interpret_columns, interpret_rows))
-    return DeviceLoop(columns, *ARGUMENTS, key=None), DeviceLoop(rows, *ARGUMENTS, key=None)
+    own = {**globals(), "execute": array_formula(_with_names(execute, {**vars(steps), "call": _call(calls)}))}
+    return {key: DeviceLoop(_with_names(function, own), *ARGUMENTS, key=None) for key, function in _FUNCTIONS.items()}
 
 
 def _with_names(function: Any, names: dict[str, Any]) -> Callable[..., Any]:
     """Return a copy of a function with other global names."""
     plain = getattr(function, "py_func", function)
-    return FunctionType(plain.__code__, names, plain.__name__)
+    return FunctionType(plain.__code__, names, plain.__name__, closure=plain.__closure__)
 
 
 def _call(calls: tuple[Call, ...]) -> Any:

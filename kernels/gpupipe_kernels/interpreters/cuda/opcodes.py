@@ -17,49 +17,55 @@ from gpupipe_kernels.program.opcodes import BLOCKS, Field, Opcode
 
 
 class DeviceOpcode(IntEnum):
-    """An `Opcode` combined with its source dtype if the op reads several dtypes."""
+    """An `Opcode` combined with its source dtype if the op reads several dtypes.
+
+    Their order is that of `steps.execute`: the most frequent ones, others on float32 and codes, then those that read
+    the stack, float64 and times.
+    """
 
     LOAD_FLOAT32 = 0
-    LOAD_FLOAT64 = 1
-    EQUAL_INT8 = 2
-    EQUAL_INT16 = 3
-    EQUAL_INT32 = 4
-    IS_NULL_FLOAT32 = 5
-    IS_NULL_FLOAT64 = 6
-    IS_NULL_INT64 = 7
-    INDEX_INT8 = 8
-    INDEX_INT16 = 9
-    INDEX_INT32 = 10
-    INDEX_PAIR_INT8 = 11
-    INDEX_PAIR_INT16 = 12
-    INDEX_PAIR_INT32 = 13
-    INDEX_BIN_FLOAT32 = 14
-    INDEX_BIN_FLOAT64 = 15
-    INDEX_PART = 16
-    INDEX_FOLD = 17
-    TAKE = 18
-    FILL = 19
-    SCALE = 20
-    CLIP = 21
-    LOG1P = 22
-    STORE = 23
-    ADD = 24
-    SUBTRACT = 25
-    MULTIPLY = 26
-    DIVIDE = 27
-    SINE = 28
-    PART = 29
-    ELAPSED = 30
-    BETWEEN = 31
-    YEO_JOHNSON = 32
-    HAVERSINE = 33
-    BEARING = 34
-    CALL = 35
+    FILL = 1
+    SCALE = 2
+    CLIP = 3
+    EQUAL_INT8 = 4
+    INDEX_INT8 = 5
+    TAKE = 6
+    EQUAL_INT16 = 7
+    EQUAL_INT32 = 8
+    IS_NULL_FLOAT32 = 9
+    INDEX_INT16 = 10
+    INDEX_INT32 = 11
+    INDEX_PAIR_INT8 = 12
+    INDEX_PAIR_INT16 = 13
+    INDEX_PAIR_INT32 = 14
+    INDEX_BIN_FLOAT32 = 15
+    INDEX_FOLD = 16
+    LOG1P = 17
+    SINE = 18
+    YEO_JOHNSON = 19
+    STORE = 20
+    ADD = 21
+    SUBTRACT = 22
+    MULTIPLY = 23
+    DIVIDE = 24
+    HAVERSINE = 25
+    BEARING = 26
+    CALL = 27
+    LOAD_FLOAT64 = 28
+    IS_NULL_FLOAT64 = 29
+    INDEX_BIN_FLOAT64 = 30
+    IS_NULL_INT64 = 31
+    INDEX_PART = 32
+    PART = 33
+    ELAPSED = 34
+    BETWEEN = 35
 
 
 OP, TO, ROW, ARG, LUT, SIZE = range(6)
 """Positions in a table line; TO is -1 if the instruction does not finish a cell."""
-LINE = 6
+SCALARS, WIDE = 8, 12
+"""Positions of the parameters: three float32, and two float64 of two words each, the low word first."""
+LINE = 16
 
 
 def device_op(op: Opcode, block: int) -> DeviceOpcode:
@@ -76,7 +82,7 @@ def device_op(op: Opcode, block: int) -> DeviceOpcode:
 
 
 def device_table(plan: Schedule) -> npt.NDArray[np.int32]:
-    """Return the instructions of a schedule in the device's format, shape (n, `LINE`)."""
+    """Return the instructions of a schedule and their parameters in the device's format, shape (n, `LINE`)."""
     rows = plan.instructions
     ops = [device_op(Opcode(row[Field.OP]), row[Field.BLOCK]) for row in rows.tolist()]
     to = np.where(rows[:, schedule.LAST] != 0, rows[:, Field.DST], -1)
@@ -85,4 +91,8 @@ def device_table(plan: Schedule) -> npt.NDArray[np.int32]:
         to,
         *(rows[:, field] for field in (Field.ROW, Field.ARG, Field.LUT, Field.SIZE)),
     ]
-    return np.stack(columns, axis=1).astype(np.int32)
+    table = np.zeros((len(rows), LINE), np.int32)
+    table[:, : SIZE + 1] = np.stack(columns, axis=1)
+    table[:, SCALARS : SCALARS + 3] = plan.scalars.view(np.int32)
+    table[:, WIDE : WIDE + 4] = plan.wide.view(np.int32)
+    return table

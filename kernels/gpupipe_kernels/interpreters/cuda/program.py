@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gpupipe_kernels.device import arrays
-from gpupipe_kernels.interpreters.cuda.loops import PANEL
-from gpupipe_kernels.interpreters.cuda.opcodes import device_table
+from gpupipe_kernels.interpreters.cuda.loops import PANEL, Order
+from gpupipe_kernels.interpreters.cuda.opcodes import LINE, device_table
 from gpupipe_kernels.interpreters.cuda.specialisation import KernelSource, column_source, row_source
 from gpupipe_kernels.interpreters.schedule import (
     ARG,
@@ -28,9 +27,6 @@ from gpupipe_kernels.typing import DeviceArray
 
 MOST_TABLE_CELLS = 2_048  # 8 KiB of shared memory per block, which reduces the resident blocks of no device
 
-Order = Literal["columns", "rows"]
-"""Memory order of a matrix: column-major or row-major."""
-
 
 @dataclass(frozen=True)
 class DeviceTables:
@@ -38,26 +34,22 @@ class DeviceTables:
 
     Attributes
     ----------
-    lines : ndarray of int32, shape (n, 6)
-        Its instructions: see `opcodes.device_table`.
+    lines : ndarray of int32, shape (n, 16)
+        Its instructions and their parameters: see `opcodes.device_table`.
     parts : ndarray of int32, shape (parts, 4)
         Its groups or panels: see `loops`.
-    scalars, wide : ndarrays of float32 and float64
-        Parameters of the instructions: see `Schedule`.
     luts : ndarray of float32
         Lookup tables.
     """
 
     lines: npt.NDArray[np.int32]
     parts: npt.NDArray[np.int32]
-    scalars: npt.NDArray[np.float32]
-    wide: npt.NDArray[np.float64]
     luts: npt.NDArray[np.float32]
 
     @cached_property
     def arguments(self) -> tuple[DeviceArray, ...]:
-        """The five arrays in device memory, each 1-D."""
-        tables = (self.lines, self.parts, self.scalars, self.wide, self.luts)
+        """The three arrays in device memory, each 1-D."""
+        tables = (self.lines, self.parts, self.luts)
         return tuple(arrays.upload(np.ascontiguousarray(array).reshape(-1)) for array in tables)
 
     @property
@@ -82,7 +74,7 @@ class DeviceProgram:
 
     def __init__(self, program: Program) -> None:
         self.program, self.n_cells = program, 0
-        self._sources: dict[tuple[Order, int], KernelSource] = {}
+        self._sources: dict[Order, KernelSource] = {}
 
     def tables(self, order: Order) -> DeviceTables:
         """Return the tables for a memory order of the matrix."""
@@ -92,16 +84,16 @@ class DeviceProgram:
     def by_source(self) -> DeviceTables:
         """Tables for column-major matrices, grouped by the column read."""
         groups, plan, luts = _gather_tables(schedule(self.program), self.program.luts)
-        return DeviceTables(device_table(plan), groups, plan.scalars, plan.wide, luts)
+        return DeviceTables(device_table(plan), groups, luts)
 
     @cached_property
     def by_destination(self) -> DeviceTables:
         """Tables for row-major matrices, in panels of the columns written."""
-        width = panel_width(self.program.n_columns)
-        plan = schedule(self.program, width)
-        left = first_columns(plan.instructions, plan.groups) // width * width
-        panels = np.stack([plan.groups[:-1], plan.groups[1:], left, np.zeros_like(left)], axis=1).astype(np.int32)
-        return DeviceTables(device_table(plan), panels, plan.scalars, plan.wide, self.program.luts)
+        plan = schedule(self.program, PANEL)
+        left = first_columns(plan.instructions, plan.groups) // PANEL * PANEL
+        begin, end = LINE * plan.groups[:-1], LINE * plan.groups[1:]
+        panels = np.stack([begin, end, left, np.zeros_like(left)], axis=1).astype(np.int32)
+        return DeviceTables(device_table(plan), panels, self.program.luts)
 
     @cached_property
     def depth(self) -> int:
@@ -109,12 +101,12 @@ class DeviceProgram:
         stores = self.program.instructions[self.program.instructions[:, OP] == Opcode.STORE]
         return int(stores[:, ARG].max(initial=-1)) + 1
 
-    def source(self, order: Order, lanes: int) -> KernelSource:
-        """Return the source of the kernel specialised to this program, for blocks of `lanes` threads."""
-        if (order, lanes) not in self._sources:
+    def source(self, order: Order) -> KernelSource:
+        """Return the source of the kernel specialised to this program."""
+        if order not in self._sources:
             tables, make = self.tables(order), column_source if order == "columns" else row_source
-            self._sources[order, lanes] = make(tables.lines.tolist(), tables.parts.tolist(), lanes, self.program.calls)
-        return self._sources[order, lanes]
+            self._sources[order] = make(tables.lines.tolist(), tables.parts.tolist(), self.program.calls)
+        return self._sources[order]
 
     @property
     def n_bytes(self) -> int:
@@ -128,19 +120,13 @@ def device_program(program: Program) -> DeviceProgram:
     return DeviceProgram(program)
 
 
-def panel_width(n_columns: int) -> int:
-    """Return the number of columns per panel of a row-major matrix; panels have about the same width."""
-    n_panels = max(1, -(-n_columns // PANEL))
-    return max(1, -(-n_columns // n_panels))
-
-
 def _gather_tables(
     plan: Schedule, luts: npt.NDArray[np.float32]
 ) -> tuple[npt.NDArray[np.int32], Schedule, npt.NDArray[np.float32]]:
     """Return the groups of a schedule, the schedule with contiguous lookup tables per group, and the tables.
 
-    A group has its first instruction and the one after its last; its first lookup entry and the number of entries, 0 if
-    they do not fit into shared memory.
+    A group has the positions in the table of its first instruction and of the one after its last; its first lookup
+    entry and the number of entries, 0 if they do not fit into shared memory.
     """
     instructions, pieces, end = plan.instructions.copy(), [np.empty(0, np.float32)], 0
     groups = []
@@ -154,5 +140,5 @@ def _gather_tables(
                     pieces.append(luts[table[0] : table[0] + table[1]])
                     end += table[1]
                 row[LUT] = places[table]
-        groups.append((start, stop, first, end - first if end - first <= MOST_TABLE_CELLS else 0))
+        groups.append((LINE * start, LINE * stop, first, end - first if end - first <= MOST_TABLE_CELLS else 0))
     return np.array(groups, np.int32).reshape(-1, 4), replace(plan, instructions=instructions), np.concatenate(pieces)

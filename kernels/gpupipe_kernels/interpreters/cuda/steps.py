@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import float32, int32, uint64
+from numpy import float32, float64, int32, int64, uint32, uint64
 
 from gpupipe_kernels.formulas.angle import wave
 from gpupipe_kernels.formulas.cells import (
@@ -32,11 +32,12 @@ from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import yeo_johnson
 from gpupipe_kernels.interpreters.cuda.opcodes import (
     ARG,
-    LINE,
     LUT,
     OP,
     ROW,
+    SCALARS,
     SIZE,
+    WIDE,
     DeviceOpcode,
 )
 from gpupipe_kernels.launch import array_formula, formula
@@ -214,6 +215,25 @@ def bin_index(x: Any, tables: Any, at: Any, size: Any, lowest: Any) -> Any:
 
 
 @array_formula
+def number(table: Any, line: Any, i: Any) -> Any:
+    """Return the float32 parameter `i` of the instruction that starts at `line`."""
+    return table[line + uint64(SCALARS + i)].view(float32)
+
+
+@array_formula
+def wide(table: Any, line: Any, i: Any) -> Any:
+    """Return the float64 parameter `i` of the instruction that starts at `line`."""
+    low, high = table[line + uint64(WIDE + 2 * i)], table[line + uint64(WIDE + 2 * i + 1)]
+    return int64(int64(high) << int64(32) | int64(uint32(low))).view(float64)
+
+
+@array_formula
+def lut(table: Any, line: Any, moved: Any) -> Any:
+    """Return the position of the lookup table of the instruction that starts at `line`."""
+    return uint64(table[line + uint64(LUT)] + moved)
+
+
+@array_formula
 def register(stack: Any, r: Any, lane: Any, lanes: Any) -> Any:
     """Return register `r` of the stack for the eight rows of a thread."""
     return cells(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes))
@@ -226,8 +246,29 @@ def call(number: Any, stack: Any, r: Any, lane: Any, lanes: Any, acc: Any) -> An
 
 
 @array_formula
+def of_registers(op: Any, r: Any, first: Any, second: Any, stack: Any, lane: Any, lanes: Any, acc: Any) -> Any:
+    """Return the accumulators after an instruction on the stack other than `CALL`; `first`, `second` are parameters."""
+    if op == DeviceOpcode.STORE:
+        write(stack, uint64(ROWS_A_THREAD * r * lanes + lane), uint64(lanes), acc)
+        return acc
+    x = register(stack, r, lane, lanes)
+    if op == DeviceOpcode.ADD:
+        return each_pair(add, x, acc)
+    if op == DeviceOpcode.SUBTRACT:
+        return each_pair(subtract, x, acc)
+    if op == DeviceOpcode.MULTIPLY:
+        return each_pair(multiply, x, acc)
+    if op == DeviceOpcode.DIVIDE:
+        return each_pair(divide, x, acc)
+    y, z = register(stack, r + 1, lane, lanes), register(stack, r + 2, lane, lanes)
+    if op == DeviceOpcode.HAVERSINE:
+        return each_of_four(haversine, x, y, z, acc, first, second)
+    return each_of_four(initial_course, x, y, z, acc, second)
+
+
+@array_formula
 def execute(
-    table: Any, k: Any, scalars: Any, wide: Any, luts: Any, moved: Any, first: Any, stride: Any, has_fold: Any,
+    table: Any, line: Any, luts: Any, moved: Any, first: Any, stride: Any, has_fold: Any,
     fold: Any, stack: Any, lane: Any, lanes: Any, acc: Any, ix: Any, i8: Any, i16: Any, i32: Any, f32: Any, f64: Any,
     i64: Any, i8_step: Any, i16_step: Any, i32_step: Any, f32_step: Any, f64_step: Any, i64_step: Any,
 ) -> Any:  # fmt: skip
@@ -256,89 +297,76 @@ def execute(
     i8_step, ... : uint64
         Cells from one column of a block to the next.
     """
-    line, p, w = k * uint64(LINE), k * uint64(3), k * uint64(2)
     op = table[line + uint64(OP)]
-    row, arg = uint64(table[line + uint64(ROW)]), table[line + uint64(ARG)]
-    at_lut, size = uint64(table[line + uint64(LUT)] + moved), table[line + uint64(SIZE)]
-    if op == DeviceOpcode.LOAD_FLOAT32:
-        acc = each(difference, cells(f32, row * f32_step + first, stride), scalars[p])
-    elif op == DeviceOpcode.LOAD_FLOAT64:
-        acc = each(difference, cells(f64, row * f64_step + first, stride), wide[w])
-    elif op == DeviceOpcode.EQUAL_INT8:
-        acc = each(is_equal, cells(i8, row * i8_step + first, stride), arg)
-    elif op == DeviceOpcode.EQUAL_INT16:
-        acc = each(is_equal, cells(i16, row * i16_step + first, stride), arg)
-    elif op == DeviceOpcode.EQUAL_INT32:
-        acc = each(is_equal, cells(i32, row * i32_step + first, stride), arg)
-    elif op == DeviceOpcode.IS_NULL_FLOAT32:
-        acc = each(is_nan, cells(f32, row * f32_step + first, stride))
-    elif op == DeviceOpcode.IS_NULL_FLOAT64:
-        acc = each(is_nan, cells(f64, row * f64_step + first, stride))
-    elif op == DeviceOpcode.IS_NULL_INT64:
-        acc = each(is_nat, cells(i64, row * i64_step + first, stride))
-    elif op == DeviceOpcode.INDEX_INT8:
-        ix = each(widen, cells(i8, row * i8_step + first, stride))
-    elif op == DeviceOpcode.INDEX_INT16:
-        ix = each(widen, cells(i16, row * i16_step + first, stride))
-    elif op == DeviceOpcode.INDEX_INT32:
-        ix = each(widen, cells(i32, row * i32_step + first, stride))
-    elif op == DeviceOpcode.INDEX_PAIR_INT8:
-        ix = each_pair(pair, ix, cells(i8, row * i8_step + first, stride), arg)
-    elif op == DeviceOpcode.INDEX_PAIR_INT16:
-        ix = each_pair(pair, ix, cells(i16, row * i16_step + first, stride), arg)
-    elif op == DeviceOpcode.INDEX_PAIR_INT32:
-        ix = each_pair(pair, ix, cells(i32, row * i32_step + first, stride), arg)
-    elif op == DeviceOpcode.INDEX_BIN_FLOAT32:
-        ix = each(bin_index, cells(f32, row * f32_step + first, stride), luts, at_lut, size, arg)
-    elif op == DeviceOpcode.INDEX_BIN_FLOAT64:
-        ix = each(bin_index, cells(f64, row * f64_step + first, stride), luts, at_lut, size, arg)
-    elif op == DeviceOpcode.INDEX_PART:
-        ix = each(part_index, cells(i64, row * i64_step + first, stride), arg, size)
-    elif op == DeviceOpcode.INDEX_FOLD:
-        if has_fold:
-            ix = each_pair(of_fold, ix, cells(fold, first, stride), arg)
-    elif op == DeviceOpcode.TAKE:
-        acc = each(table_entry, ix, luts, at_lut, size)
-    elif op == DeviceOpcode.FILL:
-        acc = each(fill, acc, scalars[p])
-    elif op == DeviceOpcode.SCALE:
-        acc = each(scale, acc, scalars[p], scalars[p + uint64(1)])
-    elif op == DeviceOpcode.CLIP:
-        acc = each(clip, acc, scalars[p], scalars[p + uint64(1)])
-    elif op == DeviceOpcode.LOG1P:
-        acc = each(finite_log1p, acc)
-    elif op == DeviceOpcode.STORE:
-        write(stack, uint64(ROWS_A_THREAD * arg * lanes + lane), uint64(lanes), acc)
-    elif op == DeviceOpcode.ADD:
-        acc = each_pair(add, register(stack, arg, lane, lanes), acc)
-    elif op == DeviceOpcode.SUBTRACT:
-        acc = each_pair(subtract, register(stack, arg, lane, lanes), acc)
-    elif op == DeviceOpcode.MULTIPLY:
-        acc = each_pair(multiply, register(stack, arg, lane, lanes), acc)
-    elif op == DeviceOpcode.DIVIDE:
-        acc = each_pair(divide, register(stack, arg, lane, lanes), acc)
-    elif op == DeviceOpcode.SINE:
-        acc = each(wave, acc, scalars[p], scalars[p + uint64(1)], scalars[p + uint64(2)])
-    elif op == DeviceOpcode.PART:
-        acc = each(part_value, cells(i64, row * i64_step + first, stride), arg)
-    elif op == DeviceOpcode.ELAPSED:
-        acc = each(elapsed, cells(i64, row * i64_step + first, stride), wide[w], wide[w + uint64(1)])
-    elif op == DeviceOpcode.BETWEEN:
-        other = cells(i64, uint64(arg) * i64_step + first, stride)
-        acc = each_pair(between, cells(i64, row * i64_step + first, stride), other, wide[w])
-    elif op == DeviceOpcode.YEO_JOHNSON:
-        acc = each(finite_power, acc, scalars[p])
-    elif op == DeviceOpcode.HAVERSINE:
-        acc = each_of_four(
-            haversine, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
-            register(stack, arg + 2, lane, lanes), acc, scalars[p], scalars[p + uint64(1)],
-        )  # fmt: skip
-    elif op == DeviceOpcode.BEARING:
-        acc = each_of_four(
-            initial_course, register(stack, arg, lane, lanes), register(stack, arg + 1, lane, lanes),
-            register(stack, arg + 2, lane, lanes), acc, scalars[p + uint64(1)],
-        )  # fmt: skip
+    row, arg = uint64(uint32(table[line + uint64(ROW)])), table[line + uint64(ARG)]
+    if op <= DeviceOpcode.TAKE:
+        if op == DeviceOpcode.LOAD_FLOAT32:
+            acc = each(difference, cells(f32, row * f32_step + first, stride), number(table, line, 0))
+        elif op == DeviceOpcode.FILL:
+            acc = each(fill, acc, number(table, line, 0))
+        elif op == DeviceOpcode.SCALE:
+            acc = each(scale, acc, number(table, line, 0), number(table, line, 1))
+        elif op == DeviceOpcode.CLIP:
+            acc = each(clip, acc, number(table, line, 0), number(table, line, 1))
+        elif op == DeviceOpcode.EQUAL_INT8:
+            acc = each(is_equal, cells(i8, row * i8_step + first, stride), arg)
+        elif op == DeviceOpcode.INDEX_INT8:
+            ix = each(widen, cells(i8, row * i8_step + first, stride))
+        elif op == DeviceOpcode.TAKE:
+            acc = each(table_entry, ix, luts, lut(table, line, moved), table[line + uint64(SIZE)])
+    elif op <= DeviceOpcode.YEO_JOHNSON:
+        if op == DeviceOpcode.EQUAL_INT16:
+            acc = each(is_equal, cells(i16, row * i16_step + first, stride), arg)
+        elif op == DeviceOpcode.EQUAL_INT32:
+            acc = each(is_equal, cells(i32, row * i32_step + first, stride), arg)
+        elif op == DeviceOpcode.IS_NULL_FLOAT32:
+            acc = each(is_nan, cells(f32, row * f32_step + first, stride))
+        elif op == DeviceOpcode.INDEX_INT16:
+            ix = each(widen, cells(i16, row * i16_step + first, stride))
+        elif op == DeviceOpcode.INDEX_INT32:
+            ix = each(widen, cells(i32, row * i32_step + first, stride))
+        elif op == DeviceOpcode.INDEX_PAIR_INT8:
+            ix = each_pair(pair, ix, cells(i8, row * i8_step + first, stride), arg)
+        elif op == DeviceOpcode.INDEX_PAIR_INT16:
+            ix = each_pair(pair, ix, cells(i16, row * i16_step + first, stride), arg)
+        elif op == DeviceOpcode.INDEX_PAIR_INT32:
+            ix = each_pair(pair, ix, cells(i32, row * i32_step + first, stride), arg)
+        elif op == DeviceOpcode.INDEX_BIN_FLOAT32:
+            x = cells(f32, row * f32_step + first, stride)
+            ix = each(bin_index, x, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
+        elif op == DeviceOpcode.INDEX_FOLD:
+            if has_fold:
+                ix = each_pair(of_fold, ix, cells(fold, first, stride), arg)
+        elif op == DeviceOpcode.LOG1P:
+            acc = each(finite_log1p, acc)
+        elif op == DeviceOpcode.SINE:
+            acc = each(wave, acc, number(table, line, 0), number(table, line, 1), number(table, line, 2))
+        elif op == DeviceOpcode.YEO_JOHNSON:
+            acc = each(finite_power, acc, number(table, line, 0))
     elif op == DeviceOpcode.CALL:
-        acc = call(size, stack, arg, lane, lanes, acc)
+        acc = call(table[line + uint64(SIZE)], stack, arg, lane, lanes, acc)
+    elif op < DeviceOpcode.CALL:
+        acc = of_registers(op, arg, number(table, line, 0), number(table, line, 1), stack, lane, lanes, acc)
+    elif op <= DeviceOpcode.INDEX_BIN_FLOAT64:
+        y = cells(f64, row * f64_step + first, stride)
+        if op == DeviceOpcode.LOAD_FLOAT64:
+            acc = each(difference, y, wide(table, line, 0))
+        elif op == DeviceOpcode.IS_NULL_FLOAT64:
+            acc = each(is_nan, y)
+        elif op == DeviceOpcode.INDEX_BIN_FLOAT64:
+            ix = each(bin_index, y, luts, lut(table, line, moved), table[line + uint64(SIZE)], arg)
+    else:
+        time = cells(i64, row * i64_step + first, stride)
+        if op == DeviceOpcode.IS_NULL_INT64:
+            acc = each(is_nat, time)
+        elif op == DeviceOpcode.INDEX_PART:
+            ix = each(part_index, time, arg, table[line + uint64(SIZE)])
+        elif op == DeviceOpcode.PART:
+            acc = each(part_value, time, arg)
+        elif op == DeviceOpcode.ELAPSED:
+            acc = each(elapsed, time, wide(table, line, 0), wide(table, line, 1))
+        elif op == DeviceOpcode.BETWEEN:
+            other = cells(i64, uint64(uint32(arg)) * i64_step + first, stride)
+            acc = each_pair(between, time, other, wide(table, line, 0))
     # Already float32, except in the simulator, where a formula returns a Python number.
     return each(float32, acc), ix
