@@ -202,6 +202,8 @@ def _fit_rounds(
 
     Models that do not stop early are trained once, as are those whose validation rows the context has.
     """
+    import numpy as np
+
     given, n_rows = context.validation, len(rows.X)
     context = replace(context, validation=None)
     share: Any = getattr(model, "validation_fraction", None)
@@ -213,7 +215,7 @@ def _fit_rounds(
         validation = replace(given, y=y)
         if known is not None:
             weights = None if given.weights is None else given.weights[known]
-            kept = context.backend.take_rows(given.X, known.nonzero()[0])
+            kept = context.backend.take_rows(given.X, np.flatnonzero(known))
             validation = replace(given, X=kept, y=y[known], weights=weights)
         if not len(validation.y):
             return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
@@ -225,7 +227,7 @@ def _fit_rounds(
     if not held.any():
         return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
     # Not by a mask: CuPy would expand it to all cells, and return the rows in the other memory order.
-    rest, chosen = (context.backend.take_rows(rows.X, mask.nonzero()[0]) for mask in (~held, held))
+    rest, chosen = (context.backend.take_rows(rows.X, np.flatnonzero(mask)) for mask in (~held, held))
     weights = (None, None) if rows.weights is None else (rows.weights[~held], rows.weights[held])
     search = rows._replace(X=rest, y=rows.y[~held], weights=weights[0])
     groups = None if context.groups is None else context.groups[held]

@@ -51,8 +51,13 @@ def test_a_failure_names_its_case_and_exits_with_1(
         {"kernel": "lookup", "where": "simulator", "cpu": PASSED, "device": PASSED},
         {"kernel": "sine", "where": "simulator", "cpu": PASSED, "device": FAILED},
     ]
-    seeds = []
-    monkeypatch.setattr(module, "_outcomes", lambda names, rows, seed, **options: seeds.append(seed) or iter(outcomes))
+    seeds: list[int] = []
+
+    def give(names: Any, rows: int, seed: int, simulated: bool) -> Any:
+        seeds.append(seed)
+        return iter(outcomes)
+
+    monkeypatch.setattr(module, "_outcomes", give)
     assert main(["kernels", "test"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert seeds == [int(lines[1].removeprefix("inputs: --seed "))]
