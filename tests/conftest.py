@@ -13,6 +13,7 @@ from hypothesis import settings
 from gpupipe.backends import device_report, probe
 from tests.hostile_modules import imported_modules, write_hostile_modules
 from tests.markers import LEFT_OUT, add_markers, is_left_out
+from tests.seeds import VARIABLE, choose_seed, kernel_seed
 
 # Profiles for --hypothesis-profile; see tests/examples.py.
 settings.register_profile("fast", max_examples=10, deadline=None, database=None)
@@ -105,8 +106,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    choose_seed()
     if config.getoption("--fast"):
         settings.load_profile("fast")
+
+
+def pytest_report_header() -> str:
+    return f"inputs of kernels: {VARIABLE}={kernel_seed()}"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

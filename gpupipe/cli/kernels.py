@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from secrets import randbelow
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,8 +51,8 @@ def command(ctx: click.Context, as_json: bool, machine_code: bool) -> None:
 @click.option(
     "--rows", type=click.IntRange(min=2), default=10_000, show_default=True, help="Rows of the largest input."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed of the inputs.")
-def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
+@click.option("--seed", type=click.IntRange(min=0), help="Random seed of the inputs. [default: a new one, printed]")
+def fuzz(names: tuple[str, ...], rows: int, seed: int | None) -> None:
     """Compare kernels with their references.
 
     Each named kernel (default: all) runs on the CPU and on the GPU. The inputs have sizes around that of a block,
@@ -66,6 +67,9 @@ def fuzz(names: tuple[str, ...], rows: int, seed: int) -> None:
     _refuse_unknown(names)
     is_there, why = _gpu()
     click.echo(f"GPU: {why}" if is_there else f"no GPU ({why}): device code runs in Numba's simulator")
+    if seed is None:
+        seed = randbelow(2**31)
+        click.echo(f"inputs: --seed {seed}")
     failed = False
     for outcome in _outcomes(names, rows, seed, simulated=not is_there):
         failed |= bool(outcome["cpu"]["failure"] or outcome["device"]["failure"])

@@ -134,9 +134,9 @@ def _arrays(X: PartitionedMatrix, y: Array, weights: Array | None, mask: Array |
     """Return matrix, target and weights of some rows as Dask arrays, without moving the matrix."""
     partitions, heights = X.partitions, X.heights
     if mask is not None:
-        own = X.split_rows(mask)
-        chosen = X.map(lambda backend, rows, at: rows[backend.to_device(at)], each=[own], label="validation rows")
-        partitions, heights = chosen.partitions, tuple(int(at.sum()) for at in own)
+        own = [np.flatnonzero(at) for at in X.split_rows(mask)]
+        chosen = X.map(lambda backend, rows, at: backend.take_rows(rows, at), each=[own], label="validation rows")
+        partitions, heights = chosen.partitions, tuple(map(len, own))
         y, weights = y[mask], None if weights is None else weights[mask]
     chunks = (tuple(height for height in heights if height),)
     return (

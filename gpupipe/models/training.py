@@ -202,6 +202,8 @@ def _fit_rounds(
 
     Models that do not stop early are trained once, as are those whose validation rows the context has.
     """
+    import numpy as np
+
     given, n_rows = context.validation, len(rows.X)
     context = replace(context, validation=None)
     share: Any = getattr(model, "validation_fraction", None)
@@ -212,9 +214,9 @@ def _fit_rounds(
         y, known = gapless_codes(given, rows.classes, context)
         validation = replace(given, y=y)
         if known is not None:
-            kept = context.backend.to_device(known)
             weights = None if given.weights is None else given.weights[known]
-            validation = replace(given, X=given.X[kept], y=y[known], weights=weights)
+            kept = context.backend.take_rows(given.X, np.flatnonzero(known))
+            validation = replace(given, X=kept, y=y[known], weights=weights)
         if not len(validation.y):
             return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
         fitted, estimator = fit_once(model, rows, replace(context, validation=validation), threads)
@@ -224,11 +226,13 @@ def _fit_rounds(
     held = draw_validation_rows(rows.y, float(share), context)
     if not held.any():
         return with_notes(fit_once(model.with_rounds(None), rows, context, threads)[0], NONE_HELD_OUT)
-    chosen, rest = (context.backend.to_device(mask) for mask in (held, ~held))
+    # Not by a mask: CuPy would expand it to all cells, and return the rows in the other memory order.
+    rest, chosen = (context.backend.take_rows(rows.X, np.flatnonzero(mask)) for mask in (~held, held))
     weights = (None, None) if rows.weights is None else (rows.weights[~held], rows.weights[held])
-    search = rows._replace(X=rows.X[rest], y=rows.y[~held], weights=weights[0])
+    search = rows._replace(X=rest, y=rows.y[~held], weights=weights[0])
     groups = None if context.groups is None else context.groups[held]
-    validation = ValidationRows(rows.X[chosen], rows.y[held], weights[1], groups)
+    validation = ValidationRows(chosen, rows.y[held], weights[1], groups)
+    del rest, chosen
     _, estimator = fit_once(model, search, replace(context.of_rows(~held), validation=validation), threads)
     found = model.best_round(estimator)
     del search, validation, estimator  # copies of all rows

@@ -58,7 +58,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
     device : str or torch.device, optional
         Device of the batches, ``"cpu"`` or ``"cuda"``. Default: the device of the data.
     prefetch : int
-        Number of batches in flight to a device that is too small for the rows.
+        Number of batches in flight to a device that is too small for the rows, which has buffers for one more.
     device_share : float
         Fraction of the free device memory that the rows may take; the model needs the remaining memory. With 0, the
         rows stay on the host.
@@ -161,7 +161,7 @@ class Batches(IterableDataset[TensorBatch[Tensor]]):
     def _tensors(self, jobs: Iterator[RowIndex]) -> Iterator[Tensors]:
         if self.placement != "streamed":
             return map(self._rows.take, jobs)
-        mover = CudaMover(self._device, self._rows.parts, self._shard.batch_size)
+        mover = CudaMover(self._device, self._rows.parts, self._shard.batch_size, self._prefetch)
         return move_batches(lambda job, buffers: self._rows.take_into(buffers, job), jobs, mover, self._prefetch)
 
 

@@ -114,11 +114,12 @@ def _send(
 
 
 class CudaMover:
-    """Copies from pinned memory on a separate stream.
+    """Copies from pinned memory on a separate stream, through a ring of buffers on the device.
 
-    Tensors are allocated on the consumer's stream: the one that was current when the mover was made. Freed memory is
-    then reused in the order of that stream under any allocator; PyTorch's ``record_stream`` has no effect with RMM. For
-    the same reason a copy starts after the work already queued on that stream.
+    A consumer that receives a mini-batch copies it out of its buffer, on its own stream. A buffer is filled again after
+    that copy, not after the consumer's work on it: transfers overlap with training, consumers may keep tensors, and no
+    memory is used by another stream than the one that frees it. PyTorch's ``record_stream``, which would save the copy,
+    has no effect where RMM allocates. The copy takes about 1 % of the time of the transfer.
 
     Parameters
     ----------
@@ -127,22 +128,31 @@ class CudaMover:
         Tensors whose rows are sent; they define the shapes and dtypes of the buffers.
     batch_size : int
         Maximum number of rows per batch.
+    depth : int
+        Number of mini-batches in flight. Buffers are one more: `prefetch` allows the next fill before the copy out.
     """
 
-    def __init__(self, device: Any, parts: Sequence[Array], batch_size: int) -> None:
+    def __init__(self, device: Any, parts: Sequence[Array], batch_size: int, depth: int) -> None:
         self._device, self._parts, self._batch_size = device, parts, batch_size
         self._consumer = torch.cuda.current_stream(device)
         self._copies = torch.cuda.Stream(device)
+        self._ring = [self._empty(device=device) for _ in range(depth + 1)]
+        self._copied_out: list[Any] = [self._consumer.record_event()] * (depth + 1)  # also of memory freed before
+        self._n_sent = self._n_received = 0
 
-    def buffers(self) -> Tensors:
+    def _empty(self, **place: Any) -> Tensors:
         return tuple(
-            torch.empty((self._batch_size, *part.shape[1:]), dtype=part.dtype, pin_memory=True) for part in self._parts
+            torch.empty((self._batch_size, *part.shape[1:]), dtype=part.dtype, **place) for part in self._parts
         )
 
+    def buffers(self) -> Tensors:
+        return self._empty(pin_memory=True)
+
     def send(self, filled: Tensors) -> tuple[Tensors, Any]:
-        with torch.cuda.stream(self._consumer):
-            sent = tuple(torch.empty_like(part, device=self._device) for part in filled)
-        self._copies.wait_stream(self._consumer)
+        at = self._n_sent % len(self._ring)
+        self._n_sent += 1
+        sent = tuple(target[: len(part)] for target, part in zip(self._ring[at], filled, strict=True))
+        self._copies.wait_event(self._copied_out[at])
         with torch.cuda.stream(self._copies):
             for target, part in zip(sent, filled, strict=True):
                 target.copy_(part, non_blocking=True)
@@ -151,9 +161,14 @@ class CudaMover:
     def receive(self, sent: Tensors, ticket: Any) -> Tensors:
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(ticket)
-        for tensor in sent:
-            tensor.record_stream(stream)  # the consumer may have switched streams since
-        return sent
+        with torch.cuda.stream(stream):
+            received = tuple(part.clone() for part in sent)
+        self._copied_out[self._n_received % len(self._ring)] = stream.record_event()
+        self._n_received += 1
+        return received
 
     def close(self) -> None:
-        self._consumer.wait_stream(self._copies)  # memory of tensors never received is reused only after their copies
+        # The ring is freed in the order of the consumer's stream.
+        self._consumer.wait_stream(self._copies)
+        for event in self._copied_out:
+            self._consumer.wait_event(event)

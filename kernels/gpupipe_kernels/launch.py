@@ -1,6 +1,7 @@
 """Compilation, caching and launch of kernels: the only module that uses Numba's decorators.
 
 ``formula``      a scalar function that compiled code on host or device can call; ``array_formula``: with arrays
+``fma``          x * y + z with one rounding, for formulas
 ``host_step``    a loop over some of the rows, called by a host block
 ``host_block``   a loop over a block of rows on the host, cached on disk; callers run it on threads (`threads`)
 ``host_walk``    the same, calling formulas that take arrays
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 from numba.core import config
-from numba.extending import register_jitable
+from numba.extending import intrinsic, register_jitable
 
 from gpupipe_kernels.code_cache import cache_folder, can_keep
 from gpupipe_kernels.device.language import bind
@@ -60,6 +61,22 @@ def array_formula(function: Callable[..., Any]) -> Any:
     It is always inlined: an array is seven arguments, and a call with a dozen arrays costs more than a query.
     """
     return register_jitable(function) if is_simulated() else njit(error_model="numpy", forceinline=True)(function)
+
+
+@intrinsic
+def fma(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return ``x * y + z`` of three float32 or three float64, rounded once, in a formula.
+
+    Compilers decide whether ``x * y + z`` is fused; this always is, on host and device. A host without such an
+    instruction calls the C library's ``fma``, which gives the same bits.
+    """
+    if not (isinstance(x, types.Float) and x == y == z):
+        return None
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return x(x, x, x), emit
 
 
 def host_step(function: Callable[..., Any]) -> Any:

@@ -5,9 +5,12 @@ Results are float64 and may be infinite; `in_float32` converts them to an instru
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS
 
 
 def in_float32(x: Any) -> Any:
@@ -15,6 +18,33 @@ def in_float32(x: Any) -> Any:
     with np.errstate(over="ignore"):
         single: Any = np.asarray(x, np.float64).astype(np.float32)
     return np.where(np.isfinite(single), single, np.float32(np.nan))
+
+
+def sine(x: Any, factor: Any, offset: Any) -> Any:
+    """Return ``sin(x * factor + offset)`` of float32 `x`; NaN where ``x * factor`` is more than `MAX_TURNS` turns."""
+    x = np.asarray(x, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        turns = x * np.asarray(np.float64(factor) / (2 * math.pi)).astype(np.float32)
+        return np.where(np.abs(turns) <= MAX_TURNS, np.sin(x.astype(np.float64) * factor + offset), np.nan)
+
+
+def degrees(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> tuple[Any, Any, Any, Any]:
+    """Return two points in float64 with absolute latitudes, from float32 degrees with latitudes relative to `origin`.
+
+    The first latitude is NaN where a latitude or longitude is outside of `MAX_DEGREES`.
+    """
+    lat1, lon1, lat2, lon2, start = (np.asarray(value, np.float32) for value in (lat1, lon1, lat2, lon2, origin))
+    pole, most = map(np.float32, MAX_DEGREES)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside = (np.maximum(lat1, lat2) <= pole - start) & (np.minimum(lat1, lat2) >= -pole - start)
+        for longitude in (lon1, lon2, lon2 - lon1):
+            inside = inside & (np.abs(longitude) <= most)
+    return (
+        np.where(inside, lat1.astype(np.float64) + origin, np.nan),
+        lon1.astype(np.float64),
+        lat2.astype(np.float64) + origin,
+        lon2.astype(np.float64),
+    )
 
 
 def central_angle(lat1: Any, lon1: Any, lat2: Any, lon2: Any) -> Any:

@@ -179,6 +179,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):
     def __getitem__(self, index: Any) -> Any:
         if simulator._get_kernel_context() is not None:
             return FakeCUDAArray.__getitem__(self, index)
+        if any(getattr(each, "dtype", "") == "bool" and each.ndim < self.ndim for each in _parts(index)):
+            raise NotImplementedError("a mask of rows, which CuPy expands to all cells: see Backend.take_rows")
         return DeviceArray(np.asarray(self._ary[_unwrapped(index)]))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -200,6 +202,10 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin, FakeCUDAArray):
     def __bool__(self) -> bool:
         _note_transfer("bool(array)")
         return bool(self._ary)
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
 
 
 def _member(name: str, text: str) -> Any:

@@ -52,13 +52,20 @@ def test_a_failure_names_its_case_and_exits_with_1(
         {"kernel": "lookup", "where": "simulator", "cpu": PASSED, "device": PASSED},
         {"kernel": "sine", "where": "simulator", "cpu": PASSED, "device": FAILED},
     ]
-    monkeypatch.setattr(module, "_outcomes", lambda *args, **options: iter(outcomes))
+    seeds: list[int] = []
+
+    def give(names: Any, rows: int, seed: int, simulated: bool) -> Any:
+        seeds.append(seed)
+        return iter(outcomes)
+
+    monkeypatch.setattr(module, "_outcomes", give)
     assert main(["kernels", "test"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("ok     lookup ")
-    assert "cpu  19 cases, error 1.0e-07, 25% of tolerance" in lines[1]
-    assert lines[2].startswith("FAILED sine ")
-    assert lines[3] == "  device: seed 3, 1 row, sample: row 0 is 0.0, not 2.0"
+    assert seeds == [int(lines[1].removeprefix("inputs: --seed "))]
+    assert lines[2].startswith("ok     lookup ")
+    assert "cpu  19 cases, error 1.0e-07, 25% of tolerance" in lines[2]
+    assert lines[3].startswith("FAILED sine ")
+    assert lines[4] == "  device: seed 3, 1 row, sample: row 0 is 0.0, not 2.0"
 
 
 def test_a_failed_comparison_is_an_error_with_its_message(

@@ -9,17 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numba import njit, vectorize
 
 from gpupipe_kernels import reference
 from gpupipe_kernels.formulas import calendar
-from gpupipe_kernels.formulas.angle import (
-    arctangent,
-    cosine_of_turns,
-    sine_of_turns,
-    wave,
-    wave_parameters,
-)
+from gpupipe_kernels.formulas.angle import arctangent, fraction, sine_of_half, wave, wave_parameters
 from gpupipe_kernels.formulas.calendar32 import part
 from gpupipe_kernels.formulas.cells import (
     between,
@@ -36,6 +32,8 @@ from gpupipe_kernels.formulas.distance import bearing, course, distance
 from gpupipe_kernels.formulas.logarithm import log1p
 from gpupipe_kernels.formulas.power import expm1, yeo_johnson
 from gpupipe_kernels.program.opcodes import NAT, CalendarPart
+from tests.examples import examples
+from tests.kernels.programs import exact_sine
 
 F = np.float32
 NAN = F(math.nan)
@@ -86,41 +84,57 @@ def test_the_logarithm_keeps_the_sign_of_zero() -> None:
 
 
 def test_the_exponential_is_within_two_ulps_everywhere() -> None:
-    x = EVERYWHERE[~(np.abs(EVERYWHERE - 88.7228) < 1e-4)]  # the last number before infinity may be on either side
+    last = F(88.72283)  # whose exponential is finite
+    x = np.append(EVERYWHERE, [np.nextafter(last, F(0)), last, np.nextafter(last, F(99))])
     assert_near(over(expm1, x), np.expm1(wide(x)), rtol=2.5e-7)
+    assert np.isfinite(over(expm1, x)[-3:]).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize("exponent", [-3.0, -1.0, -0.3, 0.0, 1e-6, 0.5, 1.0, 1.999999, 2.0, 2.7, 5.0])
 def test_the_power_transformation_is_that_of_float64(exponent: float) -> None:
     rng = np.random.default_rng(0)
-    x = np.append(rng.normal(size=50_000) * 10 ** rng.uniform(-6, 6, 50_000), [0, -0.0, math.inf, -math.inf, NAN])
+    most = float(np.finfo(F).max)
+    ends: list[float] = [0.0, -0.0, most, -most, math.inf, -math.inf, math.nan]
+    x = np.append(rng.normal(size=50_000) * 10 ** rng.uniform(-6, 6, 50_000), ends)
     x = x.astype(F)
     assert_near(over(yeo_johnson, x, F(exponent)), reference.yeo_johnson(wide(x), float(F(exponent))), rtol=1e-5)
 
 
-@pytest.mark.parametrize("limit", [1e-6, 1.0, 1e5, 1e30])
-def test_sine_and_cosine_of_turns_are_those_of_float64(limit: float) -> None:
+@pytest.mark.parametrize("limit", [1e-6, 1.0, 1e5, 4e6])
+def test_sine_and_fraction_of_turns_are_those_of_float64(limit: float) -> None:
     turns = np.random.default_rng(1).uniform(-limit, limit, 50_000).astype(F)
-    angle = 2 * np.pi * (wide(turns) % 1.0)
-    assert_near(over(sine_of_turns, turns), np.sin(angle), rtol=0, atol=2.5e-7)
-    assert_near(over(cosine_of_turns, turns), np.cos(angle), rtol=0, atol=2.5e-7)
+    rest = over(fraction, turns)
+    np.testing.assert_array_equal(wide(turns) - rest, np.rint(wide(turns)))
+    assert_near(over(sine_of_half, rest), np.sin(2 * np.pi * wide(rest)), rtol=0, atol=2.5e-7)
 
 
 def test_a_small_sine_is_precise_relative_to_itself() -> None:
     turns = (10.0 ** np.random.default_rng(2).uniform(-30, -2, 10_000)).astype(F)
-    assert_near(over(sine_of_turns, turns), np.sin(2 * np.pi * wide(turns)), rtol=3e-7)
+    assert_near(over(sine_of_half, turns), np.sin(2 * np.pi * wide(turns)), rtol=3e-7)
 
 
-@pytest.mark.parametrize("offset", [0.0, math.pi / 2, -7.0])
-@pytest.mark.parametrize(("factor", "limit"), [(2 * math.pi / 24, 1e3), (2 * math.pi / 1440, 5e6), (1.0, 100.0)])
-def test_a_wave_of_thousands_of_turns_keeps_its_fraction(factor: float, limit: float, offset: float) -> None:
-    x = np.round(np.random.default_rng(3).uniform(-limit, limit, 50_000)).astype(F)
+@examples(200)
+@given(
+    period=st.sampled_from([1.0, 3.0, 7.0, 24.0, 365.25, 86_400.0]) | st.floats(1e-36, 1e36),
+    offset=st.sampled_from([0.0, math.pi / 2]) | st.floats(-7, 7),
+    turns=st.lists(st.floats(-1.5, 1.5).map(lambda t: t * 2**23) | st.floats(-100, 100), min_size=1, max_size=20),
+    others=st.lists(st.floats(width=32), max_size=5),
+)
+def test_waves_are_exact_for_any_float32_or_null(
+    period: float, offset: float, turns: list[float], others: list[float]
+) -> None:
+    factor = 2 * math.pi / period
+    x = np.array([*(turn * period for turn in turns), *others], F)
     high, low, phase = (F(value) for value in wave_parameters(factor, offset))
-    assert_near(over(wave, x, high, low, phase), np.sin(wide(x) * factor + offset), rtol=0, atol=1e-6)
+    expected = np.array([exact_sine(value, factor, offset) for value in x.tolist()])
+    assert_near(over(wave, x, high, low, phase), expected, rtol=0, atol=1e-6)
+    assert_near(reference.sine(x, factor, offset).astype(F), expected, rtol=0, atol=1e-7)
 
 
-def test_the_sine_of_a_value_that_is_not_finite_is_nan() -> None:
-    assert np.isnan(over(sine_of_turns, np.array([math.inf, -math.inf, math.nan], F))).all()
+def test_the_period_of_two_is_that_of_every_integer_that_float32_holds() -> None:
+    x = np.array([2**24, 2**24 - 1, -(2**24), 2**24 + 2], F)
+    got = over(wave, x, *map(F, wave_parameters(math.pi, math.pi / 2)))
+    np.testing.assert_allclose(got, [1, -1, 1, math.nan], atol=1e-6)
 
 
 def test_the_arctangent_is_that_of_all_quadrants() -> None:
@@ -144,8 +158,8 @@ def path(*points: np.ndarray, origin: float) -> tuple[np.ndarray, np.ndarray, np
         north, east, _ = course(a, b, c, d, o)
         return bearing(north, east)
 
-    exact = [wide(p) for p in at]
-    exact[0], exact[2] = exact[0] + origin, exact[2] + origin
+    lat1, lon1, lat2, lon2 = at
+    exact = reference.degrees(lat1, lon1, lat2, lon2, origin)
     got = over(far, *at, F(origin)), over(where, *at, F(origin))
     return *got, reference.central_angle(*exact), reference.bearing(*exact)
 
@@ -167,6 +181,21 @@ def test_distances_across_the_world_and_to_antipodes_hold() -> None:
     np.testing.assert_allclose(far, exact_far, rtol=0, atol=1.5e-6)
     clear = np.sin(exact_far) > 0.01  # nearly any course leads to an antipode
     assert (np.abs((where - exact_where + 180) % 360 - 180)[clear] < 1e-2).all()
+
+
+def test_coordinates_that_are_not_in_degrees_are_null_and_longitudes_start_anywhere() -> None:
+    past = np.nextafter(F(90), F(99))
+    cases = [
+        (90, 0, 0, 0), (-90, 0, 0, 0), (0, 1, 0, 361), (0, 1, 0, -359), (0, -360, 10, 360), (past, 0, 0, 0),
+        (0, 1, 0, 721.5), (0, 721, 0, 721), (0, 5e7, 0, 5e7), (50, 1, -90.5, 1), (math.inf, 0, 0, 0), (NAN, 7, 0, 7),
+        (0, 7, NAN, 7), (0, 7, 0, NAN), (0, -math.inf, 0, math.inf),
+    ]  # fmt: skip
+    lat, lon, lat2, lon2 = np.array(cases).T
+    far, where, exact_far, exact_where = path(lat, lon, lat2, lon2, origin=0.0)
+    np.testing.assert_allclose(far, exact_far, rtol=0, atol=1e-6)
+    assert np.isnan(far).tolist() == [False] * 5 + [True] * 10
+    np.testing.assert_array_equal(np.isnan(where), np.isnan(far))
+    np.testing.assert_array_equal(np.isnan(exact_where), np.isnan(far))
 
 
 def test_a_point_has_no_distance_to_itself_and_its_bearing_is_0() -> None:

@@ -23,6 +23,7 @@ PLANTED = """
 import json
 from numba import float32
 from gpupipe_kernels.device.language import cuda
+from gpupipe_kernels.keyed.pairs import product
 from gpupipe_kernels.launch import DeviceLoop, formula
 from gpupipe_kernels.proof.machine_code import document
 
@@ -44,6 +45,10 @@ def stacked(x, out):
         own[i % 64] += x[i]
         out[i] = own[(i * 7) % 64]
 
+def paired(x, out):
+    i = cuda.grid(1)
+    out[i] = product(x[i], x[i])[1]
+
 def shared(x, out):
     block = cuda.shared.array(256, float32)
     i = cuda.grid(1)
@@ -52,6 +57,7 @@ def shared(x, out):
     out[i] = block[255 - cuda.threadIdx.x]
 
 loops = [DeviceLoop(f, "float32[::1]", "float32[::1]") for f in (plain, doubled, stacked, shared)]
+loops.append(DeviceLoop(paired, "float64[::1]", "float64[::1]"))
 print(json.dumps(document({loop.name: loop for loop in loops})))
 """
 PTXAS_SAID = """
@@ -125,6 +131,7 @@ def test_the_compilers_words_are_understood(tmp_path: Path) -> None:
         assert stacked["stack"] == 64 * 4
         assert (shared["shared"], shared["barriers"]) == (256 * 4, 1)
         assert plain["occupancy"] == 1.0
+        assert loops["paired"][architecture]["f64"] == 5  # load, product, minus it, fused product and sum, store
 
 
 @pytest.mark.usefixtures("compilers")

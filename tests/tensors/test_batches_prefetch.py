@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpupipe.tensors.prefetch import Ticket, move_batches, prefetch
+from gpupipe.tensors import prefetch as prefetching
+from gpupipe.tensors.prefetch import CudaMover, Ticket, move_batches, prefetch
 
 PATIENCE = 60.0  # seconds until a thread that should have done something counts as hanging
 
@@ -156,3 +159,100 @@ def test_an_error_while_a_buffer_is_filled_reaches_the_consumer() -> None:
         list(move_batches(fails, [range(i, i + 2) for i in range(0, 8, 2)], mover, 2))
     assert mover.closed == 1
     assert not threads()
+
+
+class FakeStream:
+    """A stream that records the names of the work before its next; an event is the work before it."""
+
+    def __init__(self) -> None:
+        self.done: frozenset[str] = frozenset()
+
+    def run(self, name: str) -> frozenset[str]:
+        self.done |= {name}
+        return self.done
+
+    def record_event(self) -> Any:
+        return SimpleNamespace(done=self.done, synchronize=lambda: None)
+
+    def wait_event(self, event: Any) -> None:
+        self.done |= event.done
+
+    def wait_stream(self, other: FakeStream) -> None:
+        self.done |= other.done
+
+
+class FakeCuda:
+    """PyTorch with two streams, and tensors that hold the number of a mini-batch and the work that reads them."""
+
+    def __init__(self) -> None:
+        self.consumer, self.copies = FakeStream(), FakeStream()
+        self.local = threading.local()
+        self.cuda = SimpleNamespace(
+            current_stream=lambda device: self.current(), Stream=lambda device: self.copies, stream=self.stream
+        )
+        self.copied: dict[int, frozenset[str]] = {}
+        self.received: dict[int, frozenset[str]] = {}
+
+    def current(self) -> FakeStream:
+        return getattr(self.local, "stream", self.consumer)
+
+    @contextmanager
+    def stream(self, stream: FakeStream) -> Iterator[None]:
+        before = self.current()
+        self.local.stream = stream
+        yield
+        self.local.stream = before
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: Any = None, pin_memory: bool = False) -> Any:
+        return FakeTensor(self, shape[0])
+
+
+class FakeTensor:
+    """A tensor of one number, the mini-batch that it holds."""
+
+    def __init__(self, torch: FakeCuda, size: int) -> None:
+        self.torch, self.size, self.memory, self.read_by = torch, size, [-1], ["nothing"]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, rows: slice) -> FakeTensor:
+        part = FakeTensor(self.torch, min(rows.stop, self.size))
+        part.memory, part.read_by = self.memory, self.read_by
+        return part
+
+    def copy_(self, other: FakeTensor, non_blocking: bool) -> None:
+        (batch,) = self.memory[:] = other.memory
+        self.torch.copied[batch] = needs = self.torch.current().run(f"copy {batch}")
+        assert self.read_by[0] in needs | {"nothing"}  # what was in this memory has been read
+        self.read_by[:] = [f"clone {batch}"]
+
+    def clone(self) -> FakeTensor:
+        made, (batch,) = FakeTensor(self.torch, self.size), self.memory
+        made.memory = [batch]
+        self.torch.received[batch] = self.torch.current().run(f"clone {batch}")
+        return made
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_copies_to_a_device_overlap_with_the_steps_of_a_consumer(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    torch = FakeCuda()
+    monkeypatch.setattr(prefetching, "torch", torch)
+    torch.consumer.run("work before")
+    mover = CudaMover("cuda", [SimpleNamespace(shape=(100, 2), dtype="float32")], 8, depth)
+
+    def number(job: int, buffers: tuple[Any, ...]) -> tuple[Any, ...]:
+        buffers[0].memory[:] = [job]
+        return (buffers[0][:5],)
+
+    kept = []
+    for k, (batch,) in enumerate(move_batches(number, range(20), mover, depth)):
+        kept.append(batch)
+        torch.consumer.run(f"step {k}")
+    for k in range(20):
+        assert f"copy {k}" in torch.received[k]  # a consumer waits for its own copy
+        assert "work before" in torch.copied[k]  # whose memory the ring may have
+        steps = {int(name.split()[1]) for name in torch.copied[k] if name.startswith("step")}
+        assert max(steps, default=-1) <= max(-1, k - depth - 2)  # the copy overlaps with those from k - depth - 1 on
+    assert [batch.memory for batch in kept] == [[k] for k in range(20)] and {len(batch) for batch in kept} == {5}
+    assert {f"copy {k}" for k in range(20)} <= torch.consumer.done  # the ring is freed after its last use

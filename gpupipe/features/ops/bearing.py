@@ -18,8 +18,8 @@ class Bearing(TwoPoints):
     """Compute the initial bearing from one point on the earth to another, in degrees clockwise from north, in [0, 360).
 
     With latitude φ and longitude λ, ``atan2(sin(λ2 - λ1) * cos(φ2), cos(φ1) * sin(φ2) - sin(φ1) * cos(φ2) * cos(λ2 -
-    λ1))``. Null where a coordinate is null; 0 where the points are equal. 359 degrees are next to 1: with `cyclic`, the
-    op gives sine and cosine instead.
+    λ1))``. Null where a coordinate is null or not in degrees, as in `haversine`; 0 where the points are equal. 359
+    degrees are next to 1: with `cyclic`, the op gives sine and cosine instead.
 
     Output: one column, ``bearing`` unless ``as`` names it; with `cyclic`, ``bearing_sin`` (east) and ``bearing_cos``
     (north); float32. The coordinates remain features.

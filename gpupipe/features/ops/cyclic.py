@@ -12,7 +12,7 @@ from gpupipe.errors import ConfigError
 from gpupipe.features.ops.base import OPS, Op, State
 from gpupipe.features.program.builder import ProgramBuilder
 from gpupipe.features.program.expressions import CategoryExpr, IndexTerm, NumericExpr, TimeExpr
-from gpupipe_kernels.program.opcodes import PART_SIZES, CalendarPart
+from gpupipe_kernels.program.opcodes import MAX_TURNS, PART_SIZES, CalendarPart
 
 if TYPE_CHECKING:
     from gpupipe.features.statistics.training import Statistics
@@ -34,7 +34,8 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
 
     ``sin(2 π x / period)`` and ``cos(2 π x / period)``, where x is a part of a time (see `parts`), or a number with the
     given `period`, such as 24 for an hour. A null time becomes (0, 0), the center of the circle; a null number stays
-    null.
+    null. So does a number more than 8,388,608 periods from the smallest training value: there, float32 has fewer than
+    two numbers a period.
 
     Output: ``signup_hour_sin`` and ``signup_hour_cos`` for each part of a time, ``angle_sin`` and ``angle_cos`` for a
     number; float32. They represent the column: `auto` adds nothing for it.
@@ -75,16 +76,26 @@ class Cyclic(Op[TimeExpr | NumericExpr]):
 
     def fit(self, columns: list[TimeExpr | NumericExpr], statistics: Statistics) -> list[State]:
         numbers = [column for column in columns if isinstance(column, NumericExpr)]
-        lows = {column.name: low for column, (low, _) in zip(numbers, statistics.extremes(numbers), strict=True)}
-        return [{"origin": self._origin(lows[c.name])} if isinstance(c, NumericExpr) else {} for c in columns]
+        extremes = dict(zip([column.name for column in numbers], statistics.extremes(numbers), strict=True))
+        return [self._state(*extremes[c.name]) if isinstance(c, NumericExpr) else {} for c in columns]
 
-    def _origin(self, low: float) -> float:
-        """Return a multiple of the period near the data, so that float32 keeps the phase of large numbers."""
+    def _state(self, low: float, high: float) -> State:
+        """Return a multiple of the period near the data, so that float32 keeps the phase of large numbers.
+
+        Also the number of periods from there to the largest value, if it is too many.
+        """
         assert self.period is not None
-        return math.floor(low / self.period) * self.period
+        origin = math.floor(low / self.period) * self.period
+        n_periods = (high - origin) / self.period
+        return {"origin": origin} | ({"periods": n_periods} if n_periods > MAX_TURNS else {})
 
     def emit(self, column: TimeExpr | NumericExpr, state: State, builder: ProgramBuilder) -> None:
         if isinstance(column, NumericExpr):
+            if "periods" in state:
+                builder.warn(
+                    f"cyclic: {column.name!r} spans {state['periods']:.3g} periods, expected at most {MAX_TURNS:,.0f}: "
+                    "larger numbers become null; derive a number below the period, or choose a longer period"
+                )
             self._emit_number(column, state["origin"], builder)
             return
         for name in self.parts:

@@ -20,7 +20,8 @@ class Haversine(TwoPoints):
 
     With latitude φ and longitude λ, ``2 R asin(sqrt(sin((φ2 - φ1) / 2)**2 + cos(φ1) * cos(φ2) * sin((λ2 - λ1) /
     2)**2))``. The earth is a sphere of its mean radius, R = 6371.0088 km: results are within 0.5 % of the distance on
-    the ellipsoid. Null where a coordinate is null.
+    the ellipsoid. Null where a coordinate is null or not in degrees: a latitude outside of [-90, 90], a longitude more
+    than 720 from the middle of the training rows or from the other longitude. Longitudes may start at -180 or at 0.
 
     Output: one column, ``distance_km`` unless ``as`` names it; float32. The coordinates remain features.
 

@@ -13,7 +13,7 @@ from gpupipe.features.program.expressions import NumericExpr
 
 Point = Annotated[list[str], Field(min_length=2, max_length=2)]
 
-MAX_DEGREES = (90.0, 360.0)  # latitude, longitude
+MEDIAN_DEGREES = (90.0, 360.0)  # latitude, longitude
 KEEPS_DEGREES = ("FILL", "CLIP")
 
 
@@ -41,10 +41,10 @@ class TwoPoints(FeatureOp):
         columns = [_coordinate(name, builder, op) for name in (*self.start, *self.to)]
         medians = builder.statistics.medians(columns)
         for i, (column, median) in enumerate(zip(columns, medians, strict=True)):
-            if abs(median) > MAX_DEGREES[i % 2]:
+            if abs(median) > MEDIAN_DEGREES[i % 2]:
                 raise ConfigError(
                     f"{op}: {column.name!r} is not a {('latitude', 'longitude')[i % 2]}: its median is {median:g}, "
-                    f"expected a value in [-{MAX_DEGREES[i % 2]:g}, {MAX_DEGREES[i % 2]:g}]",
+                    f"expected a value in [-{MEDIAN_DEGREES[i % 2]:g}, {MEDIAN_DEGREES[i % 2]:g}]",
                     fix="specify [latitude, longitude], both in degrees",
                     names=[column.name],
                 )

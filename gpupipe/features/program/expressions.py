@@ -167,7 +167,7 @@ class NumericExpr:
 
     def then(self, op: str, *params: float) -> NumericExpr:
         """Return the expression with one more transform."""
-        may_be_null = op != "FILL" and (self.may_be_null or op in ("LOG1P", "YEO_JOHNSON"))
+        may_be_null = op != "FILL" and (self.may_be_null or op in ("LOG1P", "YEO_JOHNSON", "SINE"))
         return replace(self, transforms=(*self.transforms, Transform(op, params)), may_be_null=may_be_null)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpupipe.features.program.expressions import NumericExpr, Transform
 from gpupipe.features.statistics.moments import Moments
-from gpupipe_kernels.reference import yeo_johnson
+from gpupipe_kernels.reference import sine, yeo_johnson
 
 FLOAT32_RESOLUTION = 2.0**-22  # of a computed value: the last digits may be rounding errors
 
@@ -68,5 +68,5 @@ def _apply(transform: Transform, value: float) -> float:
     if transform.op == "YEO_JOHNSON":
         return float(yeo_johnson(value, transform.params[0]))
     if transform.op == "SINE":
-        return math.sin(value * transform.params[0] + transform.params[1])
+        return float(sine(value, *transform.params))
     return value

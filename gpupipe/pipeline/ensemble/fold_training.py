@@ -135,9 +135,7 @@ class EnsembleRows:
         return fit(settings, X, self.y[rows], context, weights, n_threads)
 
     def _take(self, X: Array, rows: Array) -> Array:
-        """Return rows of a matrix, column-major."""
-        taken: Array = self.context.backend.xp.take(X.T, self.context.backend.to_device(rows), axis=1).T
-        return taken
+        return self.context.backend.take_rows(X, rows)
 
     def can_end_early(self, settings: ModelSettings) -> bool:
         """Return whether a training can end after any round or epoch, with the best one so far."""

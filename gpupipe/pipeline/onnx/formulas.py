@@ -6,6 +6,7 @@ They are computed in float64, except for the arctangent: ONNX Runtime has it in 
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,17 @@ CYCLES = {
 def finite(graph: OnnxGraph, x: str) -> str:
     """Return `x`, float32, with NaN instead of infinities."""
     return graph.where(graph.add("IsInf", x), graph.constant(math.nan, np.float32), x)
+
+
+def null_unless(graph: OnnxGraph, found: str, *conditions: str) -> str:
+    """Return `found`, float32, with NaN where a condition does not hold."""
+    all_hold = reduce(lambda a, b: graph.add("And", a, b), conditions)
+    return graph.where(all_hold, found, graph.constant(math.nan, np.float32))
+
+
+def is_at_most(graph: OnnxGraph, x: str, most: float) -> str:
+    """Return whether the size of `x`, float32, is at most a limit; not if it is NaN."""
+    return graph.add("LessOrEqual", graph.add("Abs", x), graph.constant(most, np.float32))
 
 
 def log1p(graph: OnnxGraph, x: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gpupipe.pipeline.onnx import formulas
-from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import MAX_DEGREES, MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.rows.lowering import FINITE
 from gpupipe_kernels.rows.records import DOUBLE, SINGLE, TIME
 
@@ -197,9 +197,13 @@ def _scale(step: _InstructionNodes) -> str:
 
 
 def _sine(step: _InstructionNodes) -> str:
-    graph = step.graph
-    angle = graph.add("Mul", graph.cast(step.operand(), np.float64), step.param(0, np.float64))
-    return graph.cast(graph.add("Sin", graph.add("Add", angle, step.param(1, np.float64))), np.float32)
+    graph, x = step.graph, step.operand()
+    angle = graph.add("Mul", graph.cast(x, np.float64), step.param(0, np.float64))
+    found = graph.cast(graph.add("Sin", graph.add("Add", angle, step.param(1, np.float64))), np.float32)
+    with np.errstate(over="ignore"):
+        per_turn = np.array([each.params[0] / (2 * math.pi) for each in step.members]).astype(np.float32)
+    turns = graph.add("Mul", x, graph.constant(per_turn))
+    return formulas.null_unless(graph, found, formulas.is_at_most(graph, turns, MAX_TURNS))
 
 
 def _take(step: _InstructionNodes) -> str:
@@ -249,13 +253,26 @@ def _points(step: _InstructionNodes) -> tuple[str, str, str, str]:
     return graph.add("Add", lat1, origin), lon1, graph.add("Add", lat2, origin), lon2
 
 
+def _null_outside(step: _InstructionNodes, found: str) -> str:
+    """Return results of two points, float64, as float32; NaN where `gpupipe_kernels.reference.degrees` is."""
+    graph, (pole, most) = step.graph, map(np.float32, MAX_DEGREES)
+    lat1, lon1, lat2, lon2 = (step.operand(i) for i in range(4))
+    origin = np.array([each.params[1] for each in step.members], np.float32)
+    top, bottom = graph.constant(pole - origin), graph.constant(-pole - origin)
+    conditions = [graph.add("LessOrEqual", latitude, top) for latitude in (lat1, lat2)]
+    conditions += [graph.add("GreaterOrEqual", latitude, bottom) for latitude in (lat1, lat2)]
+    longitudes = lon1, lon2, graph.add("Sub", lon2, lon1)
+    conditions += [formulas.is_at_most(graph, longitude, float(most)) for longitude in longitudes]
+    return formulas.null_unless(graph, graph.cast(found, np.float32), *conditions)
+
+
 def _haversine(step: _InstructionNodes) -> str:
     angle = formulas.central_angle(step.graph, *_points(step))
-    return step.graph.cast(step.graph.add("Mul", angle, step.param(0, np.float64)), np.float32)
+    return _null_outside(step, step.graph.add("Mul", angle, step.param(0, np.float64)))
 
 
 def _bearing(step: _InstructionNodes) -> str:
-    return step.graph.cast(formulas.bearing(step.graph, *_points(step)), np.float32)
+    return _null_outside(step, formulas.bearing(step.graph, *_points(step)))
 
 
 def _yeo_johnson(step: _InstructionNodes) -> str:

@@ -1,7 +1,7 @@
 """Sine, cosine and arctangent in float32. Angles are in turns, so whole turns are removed exactly.
 
 For large angles, library sines fall back to a reduction in float64 and local memory, also on the device. These
-functions have no slow path, and loops over them vectorise.
+functions have no slow path, and loops over them vectorise. Callers check the range of angles.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy import float32, int32
+from numpy import float32
 
-from gpupipe_kernels.launch import formula
+from gpupipe_kernels.launch import fma, formula
+from gpupipe_kernels.program.opcodes import MAX_TURNS
 
 ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding and then subtracting it rounds to a whole number
-LARGE = float32(4_194_304.0)
-UPPER_HALF = int32(-4096)  # mask of sign, exponent and the upper 12 bits of the mantissa
+ROUND_LARGE = float32(25_165_824.0)  # 1.5 * 2**24: rounds to an even number, up to `MAX_TURNS`
+NAN = float32(float("nan"))
 PI = float32(math.pi)
 TAN_22_5 = float32(0.41421357)
 
 
 @formula
 def fraction(turns: Any) -> Any:
-    """Return `turns` minus the nearest whole number: -0.5 to 0.5, exact."""
-    whole = float32(turns + ROUND) - ROUND
-    return turns - (whole if abs(turns) < LARGE else turns)
+    """Return up to 2**22 turns minus the nearest whole number: -0.5 to 0.5, exact."""
+    return turns - (float32(turns + ROUND) - ROUND)
 
 
 @formula
@@ -37,16 +37,9 @@ def sine_of_quarter(turns: Any) -> Any:
 
 
 @formula
-def sine_of_turns(turns: Any) -> Any:
-    """Return the sine of an angle in turns."""
-    f = fraction(turns)
-    return sine_of_quarter(math.copysign(float32(0.5), f) - f if abs(f) > float32(0.25) else f)
-
-
-@formula
-def cosine_of_turns(turns: Any) -> Any:
-    """Return the cosine of an angle in turns."""
-    return sine_of_quarter(float32(0.25) - abs(fraction(turns)))
+def sine_of_half(turns: Any) -> Any:
+    """Return the sine of -0.5 to 0.5 turns."""
+    return sine_of_quarter(math.copysign(float32(0.5), turns) - turns if abs(turns) > float32(0.25) else turns)
 
 
 @formula
@@ -69,18 +62,22 @@ def arctangent(y: Any, x: Any) -> Any:
 
 @formula
 def wave(x: Any, high: Any, low: Any, phase: Any) -> Any:
-    """Return sin(2 * pi * (x * (high + low) + phase)), within 1e-6 for up to 4,096 turns.
+    """Return sin(2 * pi * (x * (high + low) + phase)), within 1e-6; NaN for more than `MAX_TURNS` turns.
 
-    `high` holds the upper 12 bits of the factor. Its products with the halves of `x` are exact, so only their
-    fractional parts are added, whatever the number of turns.
+    `high + low` has 48 bits. The whole turns are subtracted from the exact product with `high`, and what the last
+    addition rounds off is added to the fraction.
     """
-    x_high = int32(float32(x).view(int32) & UPPER_HALF).view(float32)
-    turns = fraction(x_high * high) + fraction((x - x_high) * high)
-    return sine_of_turns(turns + (fraction(x * low) + phase))
+    turns = float32(x * high)
+    whole = float32(turns + ROUND_LARGE) - ROUND_LARGE
+    a, b = fma(x, high, float32(-whole)), fma(x, low, phase)
+    rest = float32(a + b)
+    lost = b - float32(rest - a)
+    return sine_of_half(fraction(rest) + lost) if abs(turns) <= float32(MAX_TURNS) else NAN
 
 
 def wave_parameters(factor: float, offset: float) -> tuple[float, float, float]:
     """Return the arguments of `wave` for the sine of ``x * factor + offset`` radians."""
     per_turn = factor / (2 * math.pi)
-    high = float((np.float32(per_turn).view(np.int32) & UPPER_HALF).view(np.float32))
-    return high, per_turn - high, math.remainder(offset / (2 * math.pi), 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        high = np.float32(per_turn)
+        return float(high), float(per_turn - np.float64(high)), math.remainder(offset / (2 * math.pi), 1.0)

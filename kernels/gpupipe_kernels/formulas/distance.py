@@ -13,29 +13,36 @@ from typing import Any
 
 from numpy import float32
 
-from gpupipe_kernels.formulas.angle import arctangent, cosine_of_turns, sine_of_turns
+from gpupipe_kernels.formulas.angle import NAN, arctangent, fraction, sine_of_half, sine_of_quarter
 from gpupipe_kernels.launch import formula
+from gpupipe_kernels.program.opcodes import MAX_DEGREES
 
 PER_DEGREE = float32(1 / 360)  # turns
+QUARTER = float32(0.25)
 DEGREES = float32(180 / math.pi)  # per radian
+POLE, MAX_LONGITUDE = map(float32, MAX_DEGREES)
 
 
 @formula
 def course(lat1: Any, lon1: Any, lat2: Any, lon2: Any, origin: Any) -> Any:
     """Return the direction of the second point seen from the first: its components north, east and inwards.
 
-    Coordinates are in degrees, latitudes relative to `origin`.
+    Coordinates are in degrees, latitudes relative to `origin`. East is NaN where `reference.degrees` is.
     """
-    d_lat = float32(lat2 - lat1) * PER_DEGREE
-    d_lon = float32(lon2 - lon1) * PER_DEGREE
+    d_lon = float32(lon2 - lon1)
+    top, bottom = float32(POLE - origin), float32(-POLE - origin)
+    # Without `and`: its branches keep loops from being vectorised. A null is outside.
+    is_inside = (lat1 <= top) & (lat1 >= bottom) & (lat2 <= top) & (lat2 >= bottom)
+    is_inside &= (abs(lon1) <= MAX_LONGITUDE) & (abs(lon2) <= MAX_LONGITUDE) & (abs(d_lon) <= MAX_LONGITUDE)
+    d_lat, d_lon = float32(lat2 - lat1) * PER_DEGREE, d_lon * PER_DEGREE
     phi1, phi2 = float32(lat1 + origin) * PER_DEGREE, float32(lat2 + origin) * PER_DEGREE
-    cosine2 = cosine_of_turns(phi2)
-    half_lat, half_lon = sine_of_turns(float32(0.5) * d_lat), sine_of_turns(float32(0.5) * d_lon)
+    cosine1, cosine2 = sine_of_quarter(QUARTER - abs(phi1)), sine_of_quarter(QUARTER - abs(phi2))
+    half_lat, half_lon = sine_of_quarter(float32(0.5) * d_lat), sine_of_half(fraction(float32(0.5) * d_lon))
     turned = float32(2.0) * cosine2 * half_lon * half_lon
-    north = sine_of_turns(d_lat) + sine_of_turns(phi1) * turned
-    east = cosine2 * sine_of_turns(d_lon)
-    inwards = float32(1.0) - float32(2.0) * half_lat * half_lat - cosine_of_turns(phi1) * turned
-    return north, east, inwards
+    north = sine_of_half(d_lat) + sine_of_quarter(phi1) * turned
+    east = cosine2 * sine_of_half(fraction(d_lon))
+    inwards = float32(1.0) - float32(2.0) * half_lat * half_lat - cosine1 * turned
+    return north, east if is_inside else NAN, inwards
 
 
 @formula

@@ -11,11 +11,12 @@ from gpupipe_kernels.launch import formula
 
 ROUND = float32(12_582_912.0)  # 1.5 * 2**23: adding and then subtracting it rounds to a whole number
 PER_LN2 = float32(1.44269504)
+LARGEST = float32(88.72283)  # the last float32 whose exponential does not overflow
 
 
 @formula
 def expm1(x: Any) -> Any:
-    """Return exp(x) - 1 (relative error 2e-7); -1 at -inf, inf from 88.73 on."""
+    """Return exp(x) - 1 (relative error 2e-7); -1 at -inf, inf where that overflows."""
     v = x if x > float32(-104.0) else float32(-104.0)
     v = v if v < float32(89.0) else float32(89.0)
     n = float32(float32(v * PER_LN2 + ROUND) - ROUND)
@@ -30,7 +31,7 @@ def expm1(x: Any) -> Any:
     y = p if k == int32(0) else (p * low) * high + (low * high - float32(1.0))
     if n > float32(64.0):
         y = ((p + float32(1.0)) * low) * high
-    if x > float32(88.7228):
+    if x > LARGEST:
         y = INF
     return y if x == x else x
 
@@ -40,7 +41,8 @@ def yeo_johnson(x: Any, exponent: Any) -> Any:
     """Return the power transformation of `x`: see `gpupipe_kernels.reference.yeo_johnson`.
 
     The error of the logarithm is multiplied by the argument of the exponential: the relative error is up to 1e-7 times
-    that argument, and at most 1e-5 anywhere.
+    that argument, and at most 1e-5 anywhere. Exponent 1 is the identity, up to the largest float32, whose logarithm
+    rounds to one that overflows.
     """
     up = x >= float32(0.0)
     power = exponent if up else float32(2.0) - exponent
@@ -48,5 +50,7 @@ def yeo_johnson(x: Any, exponent: Any) -> Any:
     y = expm1(power * logarithm) / power
     if power == float32(0.0):
         y = logarithm
+    if power == float32(1.0):
+        y = abs(x)
     y = y if up else -y
     return y if x == x else x

@@ -18,7 +18,7 @@ from gpupipe_kernels.formulas.calendar import MICROSECONDS_A_DAY
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
-from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
+from gpupipe_kernels.program.opcodes import MAX_TURNS, NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from gpupipe_kernels.typing import HostArray
 
@@ -113,11 +113,6 @@ def _elapsed_in_python(time: HostArray, origin: float, unit: float) -> HostArray
     return np.stack([since, between], axis=1).astype(np.float64)
 
 
-def _degrees(points: HostArray, origin: float) -> tuple[HostArray, HostArray, HostArray, HostArray]:
-    lat1, lon1, lat2, lon2 = points.astype(np.float64)
-    return lat1 + origin, lon1, lat2 + origin, lon2
-
-
 def _lookup_in_numpy(codes: HostArray, n_codes: int) -> HostArray:
     return np.stack([codes[0] == 1, (codes[0].astype(np.int64) * n_codes + codes[1]) * 0.5], axis=1)
 
@@ -132,7 +127,7 @@ def _of(dtype: str, n_columns: int, **limits: float) -> Argument:
 
 
 COLUMN = (Argument("y", "float32"),)
-POINTS = (_of("float32", 4, least=-180.0, greatest=180.0), *_scalars("origin"))  # (lat1, lon1, lat2, lon2)
+POINTS = (_of("float32", 4), *_scalars("origin"))  # (lat1, lon1, lat2, lon2)
 
 
 def _matrix(n_columns: int) -> tuple[Argument, ...]:
@@ -194,23 +189,25 @@ KERNELS = (
     ),
     _kernel(
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
-        "latitudes relative to an origin", POINTS, COLUMN, "null if any input is null", 1e-6, 1e-6 * RADIUS_KM,
-        lambda x, origin: RADIUS_KM * reference.central_angle(*_degrees(x, origin)),
+        "latitudes relative to an origin", POINTS, COLUMN, "null if any input is null or not in degrees",
+        1e-6, 1e-6 * RADIUS_KM,
+        lambda x, origin: RADIUS_KM * reference.central_angle(*reference.degrees(*x, origin)),
         partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM), sample_points,
     ),
     _kernel(
         # The course is ill-conditioned for points that are nearly equal or nearly antipodal, so no tolerance holds.
         "bearing", "initial course between such points in degrees, 0 to 360; except antipodes",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null if any input is null", 0.0, 1e-2,
-        lambda x, origin: reference.bearing(*_degrees(x, origin)), partial(assembly.of_points, Opcode.BEARING, 1.0),
+        lambda x, origin: reference.bearing(*reference.degrees(*x, origin)),
+        partial(assembly.of_points, Opcode.BEARING, 1.0),
         lambda rng, n: sample_points(rng, n, n_kinds=3),
     ),
     _kernel(
         "sine", "sin(x * factor + offset)",
-        (_of("float32", 1, least=-1e4, greatest=1e4), *_scalars("factor", "offset")), COLUMN, "null", 0.0, 1e-6,
-        lambda x, factor, offset: np.sin(x[0].astype(np.float64) * factor + offset),
+        (_of("float32", 1), *_scalars("factor", "offset")), COLUMN, f"null, as are more than {MAX_TURNS:,.0f} turns",
+        0.0, 1e-6, lambda x, factor, offset: reference.sine(x[0], factor, offset),
         partial(assembly.of_number, Opcode.SINE),
-        lambda rng, n: (rng.uniform(-1e4, 1e4, (1, n)).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
+        lambda rng, n: (sample_numbers(rng, n).astype(np.float32), float(rng.uniform(0, 2)), 0.7),
     ),
     _kernel(
         "standardize", "(x - mean) * scale, subtracted in float64", (_of("float64", 1), *_scalars("mean", "scale")),

@@ -2,9 +2,12 @@
 
 With pairs, differences of running sums give window sums, and differences of sums of squares give variances, without
 loss of precision. After M. Joldes, J.-M. Muller and V. Popescu, "Tight and rigorous error bounds for basic building
-blocks of double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15; the product is that
-of T. J. Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971)
-224. Fused multiply-add on a device does not affect either, because the products concerned are exact.
+blocks of double-word arithmetic", ACM Transactions on Mathematical Software 44 (2017), article 15.
+
+Compilers for a device fuse a product with the addition that follows it. That only affects sums of products that are
+rounded: those with a share other than 0 and 1, which lose a rounding error of the product either way. A product as a
+pair is fused explicitly, because the parts of T. J. Dekker's (Numerische Mathematik 18 (1971) 224) depend on roundings
+that a compiler may remove.
 """
 
 from __future__ import annotations
@@ -13,10 +16,8 @@ import math
 from typing import Any
 
 from gpupipe_kernels.keyed.numpy.events import LARGEST
-from gpupipe_kernels.launch import array_formula, formula
+from gpupipe_kernels.launch import array_formula, fma, formula
 from gpupipe_kernels.typing import Array
-
-SPLIT = 134_217_729.0  # 2 ** 27 + 1 splits the 53 bits of a float64 into two halves with exact products
 
 
 @formula
@@ -49,13 +50,7 @@ def add_one(hi: float, lo: float, x: float) -> Any:
 def product(x: float, y: float) -> Any:
     """Return the product of two numbers as a pair, without rounding."""
     p = x * y
-    cut = SPLIT * x
-    x_hi = cut - (cut - x)
-    x_lo = x - x_hi
-    cut = SPLIT * y
-    y_hi = cut - (cut - y)
-    y_lo = y - y_hi
-    return p, ((x_hi * y_hi - p) + x_hi * y_lo + x_lo * y_hi) + x_lo * y_lo
+    return p, fma(x, y, -p)
 
 
 @formula

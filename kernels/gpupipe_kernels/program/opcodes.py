@@ -54,7 +54,7 @@ class Opcode(IntEnum):
     LOG1P = 6  # acc = log(1 + acc); NaN for acc <= -1
     CLIP = 7  # acc = min(max(acc, p[0]), p[1])
     SCALE = 8  # acc = acc * p[0] + p[1]
-    SINE = 9  # acc = sin(acc * p[0] + p[1])
+    SINE = 9  # acc = sin(acc * p[0] + p[1]); NaN where acc * p[0] is more than `MAX_TURNS` turns
     TAKE = 10  # acc = luts[lut + index]
     INDEX = 11  # index = x; codes
     INDEX_PAIR = 12  # index = index * arg + x; codes
@@ -66,15 +66,18 @@ class Opcode(IntEnum):
     SUBTRACT = 18  # acc = r[0] - acc
     MULTIPLY = 19  # acc = r[0] * acc
     DIVIDE = 20  # acc = r[0] / acc, NaN if acc is 0
-    HAVERSINE = (
-        21  # acc = p[0] * angle between (r[0] + p[1], r[1]) and (r[2] + p[1], acc): latitude, longitude; degrees
-    )
-    BEARING = 22  # acc = initial course, 0..360, from (r[0] + p[1], r[1]) to (r[2] + p[1], acc); all in degrees
+    # Latitude and longitude in degrees; NaN where one of them is outside of `MAX_DEGREES`.
+    HAVERSINE = 21  # acc = p[0] * angle between (r[0] + p[1], r[1]) and (r[2] + p[1], acc)
+    BEARING = 22  # acc = initial course, 0..360, from (r[0] + p[1], r[1]) to (r[2] + p[1], acc)
     YEO_JOHNSON = 23  # acc = the power transformation of acc with exponent p[0]
     BETWEEN = 24  # acc = float32((x - y) * p[0]), y the time in row `arg` of the same block; a NAT gives NaN
     CALL = 25  # acc = the program's call number `size` on r[0], r[1], ..., acc; the call has its own null policy
 
 
+MAX_TURNS = 8_388_608.0
+"""Largest angle of a sine, in turns: 2**23, from where on float32 has fewer than two numbers a turn."""
+MAX_DEGREES = (90.0, 720.0)
+"""Largest latitude; largest longitude, relative to an origin, and difference of two longitudes."""
 STARTS_SEGMENT = frozenset(
     {
         Opcode.LOAD,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import NAT, Opcode
 from gpupipe_kernels.program.program import Program
-from gpupipe_kernels.reference import bearing, central_angle, in_float32, yeo_johnson
+from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.rows.lowering import (
     FINITE,
     InstructionGroup,
@@ -215,8 +215,7 @@ def _scale(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
 
 
 def _sine(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
-    factor, offset = step.wide
-    out[:] = np.sin(step.operand(at).astype(np.float64) * factor + offset)
+    out[:] = sine(step.operand(at), *step.wide)
 
 
 def _take(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:
@@ -253,10 +252,10 @@ def _combine(ufunc: np.ufunc) -> Action:
     return apply
 
 
-def _points(step: _GroupStep, at: Registers) -> list[Any]:
+def _points(step: _GroupStep, at: Registers) -> tuple[Any, Any, Any, Any]:
     """Return two points in float64 degrees, with absolute latitudes."""
-    lat1, lon1, lat2, lon2 = (step.operand(at, i).astype(np.float64) for i in range(4))
-    return [lat1 + step.wide[1], lon1, lat2 + step.wide[1], lon2]
+    lat1, lon1, lat2, lon2 = (step.operand(at, i) for i in range(4))
+    return degrees(lat1, lon1, lat2, lon2, step.wide[1])
 
 
 def _haversine(step: _GroupStep, cells: Cells, at: Registers, out: Any) -> None:

@@ -61,6 +61,14 @@ def test_seconds_since_1970_keep_the_hour_of_the_day(fit) -> None:
     np.testing.assert_allclose(got["s_sin"], np.sin(angle), atol=1e-3)
 
 
+def test_integers_of_float32_keep_a_period_of_two_and_larger_ones_are_null(fit) -> None:
+    n = 2**24
+    made = fit({"x": [0.0, 1.0, n - 1.0, n, n + 2.0, 1e37]}, [{"cyclic": {"columns": "x", "period": 2}}], view="codes")
+    np.testing.assert_allclose(made.training["x_cos"], [1, -1, -1, 1, np.nan, np.nan], atol=1e-6)
+    (warning,) = made.features.warnings
+    assert warning.startswith("cyclic: 'x' spans 5e+36 periods, expected at most 8,388,608: ")
+
+
 def test_the_end_of_a_period_is_next_to_its_start(fit) -> None:
     got = fit({"h": [0.0, 23.0, 12.0]}, [{"cyclic": {"columns": "h", "period": 24}}]).training.to_numpy()
     assert np.linalg.norm(got[0] - got[1]) < 0.3 < np.linalg.norm(got[0] - got[2])

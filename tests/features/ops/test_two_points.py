@@ -55,6 +55,19 @@ def test_a_distance_matches_scikit_learn_and_is_null_for_null_coordinates(fit, r
     np.testing.assert_allclose(got["distance_km"], kilometres(points), rtol=1e-5, atol=0.003)
 
 
+def test_coordinates_that_are_not_in_degrees_are_null(fit) -> None:
+    good = [[48.0, 11.0, 52.0, 13.0]] * 5
+    bad = [[90.1, 11.0, 52.0, 13.0], [48.0, 11.0, -91.0, 13.0], [48.0, 1e4, 52.0, 1e4], [48.0, 11.0, 52.0, -800.0]]
+    turned = [[48.0, 371.0, 52.0, -347.0]]
+    made = fit(frame(good + bad + turned), [{"haversine": POINTS}, {"bearing": POINTS}], view="codes").training
+    assert (
+        np.isnan(made["distance_km"]).tolist()
+        == np.isnan(made["bearing"]).tolist()
+        == [False] * 5 + [True] * 4 + [False]
+    )
+    np.testing.assert_allclose(made["distance_km"][[0, 9]], kilometres(frame(good[:1])).repeat(2), rtol=1e-5)
+
+
 @pytest.mark.parametrize(("unit", "in_km"), [("km", 1.0), ("m", 0.001), ("mi", 1.609344)])
 def test_units(fit, unit: str, in_km: float) -> None:
     points = city()

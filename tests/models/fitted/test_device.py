@@ -306,8 +306,8 @@ def test_early_stopping_holds_out_the_same_rows_and_trains_again_on_the_device(
     data = tables["regression"]
     stopping = {"n_estimators": 200, "early_stopping_rounds": 5, "validation_fraction": 0.3}
     fitted = _fit("xgboost", data, device, **stopping)
-    # Two masks of rows, the targets of both parts, then that of all rows: the matrix is never on the host.
-    assert device.to_device_dtypes == ["bool", "bool", "float32", "float32", "float32"]
+    # The numbers of two sets of rows, their targets, then that of all rows: the matrix is never on the host.
+    assert device.to_device_dtypes == ["int32", "int32", "float32", "float32", "float32"]
     on_host = fit(MODELS.get("xgboost")(max_depth=3, **stopping), data.X, data.y, data.context)
     assert fitted.notes == on_host.notes
     for model in (fitted, fitted.portable()):

@@ -14,7 +14,7 @@ import numpy as np
 from gpupipe_kernels.formulas.calendar import part
 from gpupipe_kernels.program.opcodes import BLOCKS, NAT, Opcode
 from gpupipe_kernels.program.program import Call, Program
-from gpupipe_kernels.reference import bearing, central_angle, in_float32, yeo_johnson
+from gpupipe_kernels.reference import bearing, central_angle, degrees, in_float32, sine, yeo_johnson
 from gpupipe_kernels.threads import run_blocks
 from gpupipe_kernels.typing import HostArray
 
@@ -170,8 +170,7 @@ def _scale(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _sine(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
     factor, offset = step.params
-    # In float32, an angle of many turns would lose its fractional part.
-    acc[:] = np.sin(acc.astype(np.float64) * factor + offset)
+    acc[:] = sine(acc, factor, offset)
 
 
 def _take(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
@@ -228,8 +227,8 @@ def _bearing(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
 
 def _points(at: _Registers, acc: Any, origin: float) -> tuple[Any, Any, Any, Any]:
     """Return two points in float64 degrees, with absolute latitudes."""
-    lat1, lon1, lat2 = (value.astype(np.float64) for value in at.pop(3))
-    return lat1 + origin, lon1, lat2 + origin, acc.astype(np.float64)
+    lat1, lon1, lat2 = at.pop(3)
+    return degrees(lat1, lon1, lat2, acc, origin)
 
 
 def _yeo_johnson(step: _Step, x: Any, acc: Any, at: _Registers) -> None:
