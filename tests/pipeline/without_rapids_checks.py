@@ -80,7 +80,7 @@ def test_xgboost_and_a_network_run_on_the_gpu_from_end_to_end(run: dict[str, dic
     on_gpu = {name for name, stage in run.items() if stage["device"] == "gpu"}
     assert set(run) - on_gpu == {"split", "export"}
     assert {"read", "features", "train xgboost", "predict xgboost", "train mlp", "predict mlp", "evaluate"} <= on_gpu
-    assert not any("on the CPU" in note for stage in run.values() for note in stage["notes"])
+    assert not any(note.startswith("on the CPU:") for stage in run.values() for note in stage["notes"])
     assert run["features"]["interpreter"] == "cuda"
 
 
