@@ -25,7 +25,7 @@ from tests.backends.double import DeviceDouble
 from tests.features.histories import SINGLE_SERIES, ops_of, rows, sources
 
 N = 40
-SIZES = "keyed/cuda/engine.py"  # the one number of a compaction is read there
+SIZES = "device/arrays.py"  # `item` reads the one number of a compaction
 # of arithmetic on infinities, where Python computes: the simulator
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
