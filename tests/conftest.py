@@ -140,7 +140,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU, saying why, where it cannot be had; fail it where one is required."""
     if item.get_closest_marker("gpu") is None:
         return
-    obstacle = device_report().gpu_obstacle
+    obstacle = device_report().gpu_obstacle or probe.missing_packages_reason(probe.missing_packages(["numba_cuda"]))
     if not obstacle and (marker := item.get_closest_marker("rapids")) is not None:
         obstacle = probe.missing_packages_reason(probe.missing_packages(marker.args or probe.RAPIDS))
     if obstacle:

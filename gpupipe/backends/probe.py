@@ -18,7 +18,7 @@ from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 MIN_CUDA = (12, 0)
 MIN_CAPABILITY = (7, 0)
 
-GPU_PACKAGES = ("cupy", "numba_cuda")  # needed by every run on a GPU
+GPU_PACKAGES = ("cupy",)  # needed by every run on a GPU; numba-cuda only compiles users' kernels
 # Needed by parts of it: the readers of files on the device, estimators of cuML, and allocators other than the driver's.
 RAPIDS = ("cudf", "cuml", "rmm")
 INSTALL_RAPIDS = "pip install 'gpupipe[cuda13]' ('gpupipe[cuda12]' for a driver of CUDA 12)"

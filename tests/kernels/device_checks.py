@@ -295,7 +295,7 @@ def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.Monkey
 
 
 def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specialisation, "SAVED_SECONDS_A_CELL", 1.0)
+    monkeypatch.setitem(specialisation.SAVED_SECONDS_A_CELL, "columns", 1.0)
     monkeypatch.setattr(cuda_interpreter, "is_simulated", lambda: False)
     monkeypatch.setattr(cuda_interpreter, "compiler_obstacle", lambda: "numba-cuda is not installed")
     blocks: dict[str, np.ndarray] = {
@@ -305,7 +305,7 @@ def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monk
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
     ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
-    ran = [cuda_interpreter.run(ready, there, out, threads=THREADS) for _ in range(2)]
+    ran = [cuda_interpreter.run(ready, there, out) for _ in range(2)]
     assert ran == ["cuda", "cuda, not specialised: numba-cuda is not installed"]
     np.testing.assert_array_equal(out.copy_to_host(), naive(ready.program, blocks, ROWS_A_BLOCK))
 
