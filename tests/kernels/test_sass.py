@@ -89,8 +89,9 @@ def test_predicates_in_a_register_are_followed() -> None:
 
 
 def test_an_address_of_turing_is_a_pair_of_registers() -> None:
-    one = thread(".text.kernel:\n        /*0000*/    LDG.E.SYS R2, [R4+0x8] ;\n        /*0010*/    EXIT ;\n", {})
+    text = ".text.kernel:\n        /*0000*/    LDG.E.SYS R2, [R4+0x8] ;\n        /*0010*/    EXIT ;\n"
+    one = thread(text, {})
+    one.known.memory = {1 << 32: bytes(8) + (7).to_bytes(4, "little")}
     one.known.words.update({"R4": 0, "R5": 1})
-    one.known.memory[1 << 32] = bytes(8) + (7).to_bytes(4, "little")
     one.run()
     assert one.known.words["R2"] == 7

@@ -191,14 +191,14 @@ KERNELS = (
         "haversine", f"distance in km (radius {RADIUS_KM}) between (x[0], x[1]) and (x[2], x[3]), in degrees; "
         "latitudes relative to an origin", POINTS, COLUMN, "null if any input is null or not in degrees",
         1e-6, 1e-6 * RADIUS_KM,
-        lambda x, origin: RADIUS_KM * reference.central_angle(*reference.degrees(*x, origin)),
+        lambda x, origin: RADIUS_KM * reference.central_angle(*reference.degrees(x[0], x[1], x[2], x[3], origin)),
         partial(assembly.of_points, Opcode.HAVERSINE, RADIUS_KM), sample_points,
     ),
     _kernel(
         # The course is ill-conditioned for points that are nearly equal or nearly antipodal, so no tolerance holds.
         "bearing", "initial course between such points in degrees, 0 to 360; except antipodes",
         (Argument("x", "float32", ("4", "rows")), *_scalars("origin")), COLUMN, "null if any input is null", 0.0, 1e-2,
-        lambda x, origin: reference.bearing(*reference.degrees(*x, origin)),
+        lambda x, origin: reference.bearing(*reference.degrees(x[0], x[1], x[2], x[3], origin)),
         partial(assembly.of_points, Opcode.BEARING, 1.0),
         lambda rng, n: sample_points(rng, n, n_kinds=3),
     ),
