@@ -65,11 +65,11 @@ def kernel_of_the_package() -> str:
 def kernel_compiled_here() -> bool:
     """Return whether Numba compiles a kernel with the correct result."""
     import numpy as np
-    from numba import cuda
 
     from gpupipe_kernels.numpy_compat import restore_row_stack
 
     restore_row_stack()
+    from numba import cuda
 
     @cuda.jit  # type: ignore[untyped-decorator, unused-ignore]
     def add_one(x: Any) -> None:
