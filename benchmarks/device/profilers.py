@@ -24,7 +24,7 @@ METRICS = (
 COUNTED_ROWS = 20_000_000
 # Without --clock-control none, ncu locks the clocks of the GPU: not allowed on a borrowed machine, and at base clock.
 COUNTERS = ("ncu", "--csv", "--print-units", "base", "--clock-control", "none",
-            "--kernel-name", "regex:interpret|specialised", "--metrics", ",".join(METRICS))  # fmt: skip
+            "--kernel-name", "regex:interpret", "--metrics", ",".join(METRICS))  # fmt: skip
 TOOLS = ("memcheck", "racecheck")
 SANITIZER = ("compute-sanitizer", "--error-exitcode", "9", "--tool")
 SANITIZED_ROWS, SANITIZED_SEED = 1_500, 3
@@ -33,7 +33,7 @@ OUTPUT_CHARACTERS = 100_000
 
 
 def count(save: Save) -> dict[str, Any]:
-    """Return the hardware counters of one launch of each program kernel: both orders, interpreted and compiled."""
+    """Return the hardware counters of one launch of the interpreter in each order."""
     code = f"from benchmarks.device.program import launch_each; launch_each({COUNTED_ROWS})"
     done = subprocess.run(
         [*COUNTERS, *python_command("-c", code)], cwd=ROOT, env=environment(), capture_output=True, text=True,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -86,7 +85,7 @@ def environment(options: argparse.Namespace, save: Save) -> dict[str, Any]:
 
 
 def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
-    """Return one launch's share of the copy bandwidth for 20 columns: both orders, interpreter and compiled kernel."""
+    """Return one launch's share of the copy bandwidth for 20 columns, in both orders."""
     from benchmarks.device.program import ORDERS, bytes_per_row, copy_of_memory, program_line, run_program
     from benchmarks.device.twenty_columns import twenty_columns
     from gpupipe.backends import device_report
@@ -98,9 +97,9 @@ def program(options: argparse.Namespace, save: Save) -> dict[str, Any]:
     lines = [f"copy: {copied / 1e9:,.0f} GB/s, read and written"]
     document: dict[str, Any] = {"copy_bytes_per_second": copied, "program": made, "lines": lines, "failed": []}
     save(document)
-    for order, specialised in product(ORDERS, (False, True)):
-        with attempt(f"{order}, {'compiled' if specialised else 'interpreter'}", document):
-            figures = run_program(twenty, n_rows, order, specialised)
+    for order in ORDERS:
+        with attempt(order, document):
+            figures = run_program(twenty, n_rows, order)
             made.append({**figures, "share_of_copy": figures["bytes_per_second"] / copied})
             lines.append(program_line(made[-1]))
         save(document)

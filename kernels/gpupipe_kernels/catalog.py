@@ -45,5 +45,4 @@ def block_of(name: str) -> tuple[int, int]:
 
     of_programs = {"columns": (THREADS["columns"], 0), "rows": (THREADS["rows"], 4 * PANEL_CELLS)}
     kernel, _, order = name.rpartition("_")
-    is_of_program = kernel in ("interpret", "interpret_small", "specialised")
-    return of_programs[order] if is_of_program else (THREADS_A_BLOCK, 0)
+    return of_programs[order] if kernel in ("interpret", "interpret_small") else (THREADS_A_BLOCK, 0)

@@ -300,7 +300,8 @@ class DeviceDouble(GpuBackend):
         self, program: Any, blocks: Mapping[str, Any], out: Any, fold: Any = None, engine: str | None = None
     ) -> None:
         """Run `program` in the simulator, with few threads."""
-        self.last_interpreter = cuda_interpreter.run(program, blocks, out, fold)
+        cuda_interpreter.run(program, blocks, out, fold)
+        self.last_interpreter = "cuda"
 
     def free_bytes(self) -> int:
         """Return the bytes of the host that are free."""

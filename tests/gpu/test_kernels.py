@@ -28,9 +28,8 @@ def test_a_kernel_is_its_reference(name: str) -> None:
     assert outcome.share <= 1
 
 
-@pytest.mark.parametrize("specialised", [False, True])
 @pytest.mark.parametrize("order", ["F", "C"])
-def test_a_launch_matches_the_numpy_interpreter(order: Any, specialised: bool) -> None:
+def test_a_launch_matches_the_numpy_interpreter(order: Any) -> None:
     from benchmarks.device.twenty_columns import table, twenty_columns
     from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
 
@@ -39,5 +38,5 @@ def test_a_launch_matches_the_numpy_interpreter(order: Any, specialised: bool) -
     numpy_interpreter.run(program, blocks, expected)
     out = arrays.empty((n_rows, program.n_columns), np.float32, order)
     there = {name: arrays.upload(block) for name, block in blocks.items()}
-    run(DeviceProgram(program), there, out, specialised=specialised)
+    run(DeviceProgram(program), there, out)
     np.testing.assert_allclose(arrays.download(out), expected, rtol=2e-6, atol=1e-6)

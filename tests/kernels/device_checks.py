@@ -11,9 +11,7 @@ import pytest
 from numba import cuda
 
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
-from gpupipe_kernels.interpreters.cuda import specialisation
-from gpupipe_kernels.interpreters.cuda.loops import ARGUMENTS
-from gpupipe_kernels.launch import DeviceLoop, formula
+from gpupipe_kernels.launch import formula
 from gpupipe_kernels.program.opcodes import NAT, CalendarPart, Opcode
 from gpupipe_kernels.program.program import Program
 from tests.kernels.finite import every_finite_instruction, finite_or_not, in_float64
@@ -36,17 +34,15 @@ ROWS_A_BLOCK = 8 * max(cuda_interpreter.THREADS.values())
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of infinity, where Python computes: the simulator
 
 ORDERS = pytest.mark.parametrize("order", ["F", "C"])
-KERNELS = pytest.mark.parametrize("specialised", [False, True])
 
 
-def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, order="F", specialised=False) -> np.ndarray:
+def compute(program: Any, blocks: dict[str, np.ndarray], n: int, fold=None, order="F") -> np.ndarray:
     """Run a program on the device and return its matrix on the host."""
     width = getattr(program, "program", program).n_columns
     out = cuda.to_device(np.full((n, width), 99, np.float32, order=order))
     there = {name: cuda.to_device(block) for name, block in blocks.items()}
     folds = None if fold is None else cuda.to_device(fold)
-    ran = cuda_interpreter.run(program, there, out, folds, specialised=specialised)
-    assert ran == ("cuda, specialised" if specialised and n >= ROWS_A_BLOCK else "cuda")
+    cuda_interpreter.run(program, there, out, folds)
     return out.copy_to_host()
 
 
@@ -62,14 +58,11 @@ def test_random_programs_give_the_same_as_row_by_row(n: int, order: str) -> None
         rng = np.random.default_rng([seed, n])
         (blocks, fold), (program, exact) = random_table(rng, n), random_program(rng, 18)
         expected = naive(program, blocks, n, fold if seed else None)
-        for specialised in (False, True)[: 1 + (n >= ROWS_A_BLOCK)]:
-            got = compute(program, blocks, n, fold if seed else None, order, specialised)
-            assert_same(got, expected, exact)
+        assert_same(compute(program, blocks, n, fold if seed else None, order), expected, exact)
 
 
 @ORDERS
-@KERNELS
-def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str, specialised: bool) -> None:
+def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str) -> None:
     x = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, -1.0, 3e38, 1e-45, 88.0, -0.999]
     times = np.array([[NAT, 0, 1, -1, *np.arange(7) * 1234567 * HOUR // 1000], [0, NAT, *range(9)]])
     blocks = {
@@ -78,11 +71,11 @@ def test_every_instruction_with_nulls_and_the_ends_of_its_type(order: str, speci
         "int64": times,
         "int8": np.array([range(-3, 8)], np.int8),
     }
-    made, n = every_instruction(), ROWS_A_BLOCK if specialised else len(x)
-    repeated = {name: np.resize(block.T, (n, len(block))).T.copy() for name, block in blocks.items()}
-    got = compute(made, repeated, n, order=order, specialised=specialised)
-    expected = naive(made, blocks, len(x))
-    np.testing.assert_allclose(got, np.resize(expected, got.shape), rtol=3e-6, atol=2e-6)
+    made = every_instruction()
+    for n in (len(x), ROWS_A_BLOCK):
+        repeated = {name: np.resize(block.T, (n, len(block))).T.copy() for name, block in blocks.items()}
+        got = compute(made, repeated, n, order=order)
+        np.testing.assert_allclose(got, np.resize(naive(made, blocks, len(x)), got.shape), rtol=3e-6, atol=2e-6)
 
 
 @ORDERS
@@ -149,17 +142,16 @@ def test_columns_of_a_segment_in_several_panels_are_all_written() -> None:
     np.testing.assert_array_equal(got, naive(writer.program(), {"int8": codes}, n))
 
 
-@KERNELS
 @pytest.mark.parametrize("width", [24, 23, 8])  # rows aligned to 16 bytes, or not
 @pytest.mark.parametrize("n_columns", [20, 7])
-def test_panels_are_written_to_aligned_and_other_rows(n_columns: int, width: int, specialised: bool) -> None:
+def test_panels_are_written_to_aligned_and_other_rows(n_columns: int, width: int) -> None:
     width, n, writer = max(width, n_columns), 2 * ROWS_A_BLOCK + 3, Writer()
     for dst in range(n_columns):
         writer.put(Opcode.LOAD, dst, (F32, dst % 3), params=(float(dst),))
     x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
     large = cuda.to_device(np.full((n, width), 7, np.float32))
     out = large[:, :n_columns]
-    cuda_interpreter.run(writer.program(), {"float32": cuda.to_device(x)}, out, specialised=specialised)
+    cuda_interpreter.run(writer.program(), {"float32": cuda.to_device(x)}, out)
     got = large.copy_to_host()
     np.testing.assert_array_equal(got[:, :n_columns], np.stack([x[i % 3] - i for i in range(n_columns)], axis=1))
     assert (got[:, n_columns:] == 7).all()
@@ -181,8 +173,7 @@ class UsersKernel:
 
 
 @ORDERS
-@KERNELS
-def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) -> None:
+def test_users_kernels_become_part_of_the_kernel(order: str) -> None:
     @formula
     def twice(a):
         return a * np.float32(2)
@@ -204,31 +195,15 @@ def test_users_kernels_become_part_of_the_kernel(order: str, specialised: bool) 
     program = Program(made.instructions, made.params, made.luts, 2, calls)
     n = ROWS_A_BLOCK + 3
     x = np.arange(3 * n, dtype=np.float32).reshape(3, n)
-    got = compute(program, {"float32": x}, n, order=order, specialised=specialised)
+    got = compute(program, {"float32": x}, n, order=order)
     np.testing.assert_array_equal(got, np.stack([2 * (x[0] + 10 * x[1] + 100 * x[2]), x[0]], axis=1))
 
 
 @ORDERS
-@KERNELS
-def test_a_product_is_rounded_before_another_instruction_reads_it(order: str, specialised: bool) -> None:
+def test_a_product_is_rounded_before_another_instruction_reads_it(order: str) -> None:
     x = near_products(ROWS_A_BLOCK)
-    got = compute(two_products(), {"float32": x}, ROWS_A_BLOCK, order=order, specialised=specialised)
+    got = compute(two_products(), {"float32": x}, ROWS_A_BLOCK, order=order)
     np.testing.assert_array_equal(got, np.stack([x[0] * x[1] - x[2]] * 2, axis=1))
-
-
-def test_the_proof_of_a_kernel_allows_for_roundings_and_finds_errors() -> None:
-    expected = np.random.default_rng(0).normal(size=(2, 4000)).astype(np.float32)
-    expected[1] *= 1e-30
-    expected[:, ::7] = np.nan
-    other = expected.copy()
-    other[0, 2:5] = 9
-    other[:, 6] = expected[:, 6] * np.float32(1 + 1e-7)
-    other[0, 1] = expected[0, 1] + np.float32(1e-6)  # a difference of operands as large as the other results
-    assert cuda_interpreter.is_within_proof(expected, other)
-    for column, row, value in ((0, slice(8, 13), 9.0), (1, slice(8, 13), 1e-20), (1, 8, np.nan), (0, 7, 1.0)):
-        wrong = other.copy()
-        wrong[column, row] = value
-        assert not cuda_interpreter.is_within_proof(expected, wrong)
 
 
 @ORDERS
@@ -241,15 +216,14 @@ def test_a_program_that_is_kept_runs_over_many_tables(order: str) -> None:
         assert_same(compute(ready, blocks, n, fold, order), naive(program, blocks, n, fold), exact)
 
 
-@KERNELS
-def test_slices_of_tables_and_matrices_are_read_and_written_in_place(specialised: bool) -> None:
+def test_slices_of_tables_and_matrices_are_read_and_written_in_place() -> None:
     rng, n = np.random.default_rng(4), ROWS_A_BLOCK + 20
     (blocks, _), (program, exact) = random_table(rng, n + 150), random_program(rng, 6)
     there = {name: cuda.to_device(block)[:, 100 : n + 100] for name, block in blocks.items()}
     here = {name: block[:, 100 : n + 100] for name, block in blocks.items()}
     for order in ("F", "C"):
         large = cuda.to_device(np.full((n + 50, 10), 7, np.float32, order=order))
-        cuda_interpreter.run(program, there, large[20 : n + 20, 2:-2], specialised=specialised)
+        cuda_interpreter.run(program, there, large[20 : n + 20, 2:-2])
         got = large.copy_to_host()
         assert_same(got[20 : n + 20, 2:-2], naive(program, here, n), exact)
         got[20 : n + 20, 2:-2] = 7
@@ -264,73 +238,6 @@ def scaled(fill: float, n_levels: int) -> Program:
     writer.put(Opcode.INDEX, -1, (I8, 0))
     writer.put(Opcode.TAKE, 1, table=np.arange(n_levels) * fill)
     return writer.program()
-
-
-def test_a_refit_runs_the_kernel_of_the_fit_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = []
-
-    def compiles(*args: Any, **kwargs: Any) -> DeviceLoop:
-        compiled.append(1)
-        return DeviceLoop(*args, **kwargs)
-
-    monkeypatch.setattr(specialisation, "DeviceLoop", compiles)
-    levels = np.zeros((1, ROWS_A_BLOCK), np.int8)
-    levels[0, ::3] = 2
-    blocks: dict[str, np.ndarray] = {"float32": np.arange(ROWS_A_BLOCK, dtype=np.float32)[None], "int8": levels}
-    for fill, n_levels in ((1.5, 3), (2.5, 4)):
-        program = scaled(fill, n_levels)
-        got = compute(program, blocks, ROWS_A_BLOCK, specialised=True)
-        np.testing.assert_array_equal(got, naive(program, blocks, ROWS_A_BLOCK))
-    assert len(compiled) == 1
-
-
-def test_a_program_is_interpreted_until_a_kernel_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(specialisation.SAVED_SECONDS_A_CELL, "columns", 1.0)
-    blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32), "int8": np.ones((1, ROWS_A_BLOCK), np.int8)}
-    there = {name: cuda.to_device(block) for name, block in blocks.items()}
-    out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
-    ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
-    ran = [cuda_interpreter.run(ready, there, out) for _ in range(3)]
-    assert ran == ["cuda", "cuda, specialised", "cuda, specialised"]
-
-
-def test_without_a_compiler_the_interpreter_runs_and_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(specialisation.SAVED_SECONDS_A_CELL, "columns", 1.0)
-    monkeypatch.setattr(cuda_interpreter, "is_simulated", lambda: False)
-    monkeypatch.setattr(cuda_interpreter, "compiler_obstacle", lambda: "numba-cuda is not installed")
-    blocks: dict[str, np.ndarray] = {
-        "float32": np.ones((1, ROWS_A_BLOCK), np.float32),
-        "int8": np.ones((1, ROWS_A_BLOCK), np.int8),
-    }
-    there = {name: cuda.to_device(block) for name, block in blocks.items()}
-    out = cuda.device_array((ROWS_A_BLOCK, 2), np.float32, order="F")
-    ready = cuda_interpreter.DeviceProgram(scaled(0.5, 5))
-    ran = [cuda_interpreter.run(ready, there, out) for _ in range(2)]
-    assert ran == ["cuda", "cuda, not specialised: numba-cuda is not installed"]
-    np.testing.assert_array_equal(out.copy_to_host(), naive(ready.program, blocks, ROWS_A_BLOCK))
-
-
-def test_a_kernel_that_differs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def kernel(*arguments: Any) -> None:
-        out = arguments[7]
-        if cuda.grid(1) == 0:
-            out[0] = 99
-
-    monkeypatch.setattr(
-        cuda_interpreter, "compile_source", lambda source, calls: DeviceLoop(kernel, *ARGUMENTS, key=None)
-    )
-    for question in ("could_pay", "is_worth_it"):
-        monkeypatch.setattr(cuda_interpreter, question, lambda *arguments: True)
-    blocks = {"float32": np.ones((1, ROWS_A_BLOCK), np.float32)}
-    writer = Writer()
-    writer.put(Opcode.LOAD, 0, (F32, 0), params=(4.0,))
-    there = {"float32": cuda.to_device(blocks["float32"])}
-    out = cuda.device_array((ROWS_A_BLOCK, 1), np.float32, order="F")
-    with pytest.warns(RuntimeWarning, match=r"specialised_columns_.* differ from the interpreter"):
-        assert cuda_interpreter.run(writer.program(), there, out) == "cuda"
-    np.testing.assert_array_equal(out.copy_to_host(), naive(writer.program(), blocks, ROWS_A_BLOCK))
-    with pytest.raises(RuntimeError, match=r"results of specialised_columns_.* differ from the interpreter"):
-        cuda_interpreter.run(writer.program(), there, out, specialised=True)
 
 
 def test_nothing_is_uploaded_once_a_program_has_run(monkeypatch: pytest.MonkeyPatch) -> None:

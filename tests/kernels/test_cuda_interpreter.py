@@ -13,6 +13,16 @@ from pathlib import Path
 import pytest
 
 from gpupipe.backends.probe import probe_gpu
+from gpupipe_kernels.interpreters.cuda.opcodes import DeviceOpcode, device_op
+from gpupipe_kernels.program.opcodes import Opcode
+from gpupipe_kernels.program.program import (
+    CODE_BLOCKS,
+    NUMBER_BLOCKS,
+    READS_CODES,
+    READS_NUMBERS,
+    READS_TIMES,
+    TIME_BLOCK,
+)
 
 CHECKS = Path(__file__).with_name("device_checks.py")
 
@@ -23,6 +33,12 @@ def run_checks(simulated: bool) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(CHECKS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_every_instruction_has_an_opcode() -> None:
+    reads = dict.fromkeys(READS_CODES, CODE_BLOCKS) | dict.fromkeys(READS_NUMBERS, NUMBER_BLOCKS)
+    reads |= {op: frozenset({TIME_BLOCK}) for op in READS_TIMES} | {Opcode.IS_NULL: NUMBER_BLOCKS | {TIME_BLOCK}}
+    assert {device_op(op, block) for op in Opcode for block in reads.get(op, {-1})} == set(DeviceOpcode)
 
 
 def test_it_is_right_in_the_simulator() -> None:

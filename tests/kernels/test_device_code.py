@@ -46,11 +46,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_shipped_code_is_that_of_the_sources() -> None:
-    own = [loop for loop in device_loops().values() if loop.key == ""]
-    files = source_files(loop.function.__module__ for loop in own)
+    loops = device_loops().values()
+    files = source_files(loop.function.__module__ for loop in loops)
     assert binaries.manifest()["sources"]["files"] == files, f"run {binaries.BUILD}"
     assert binaries.is_current(), f"a device loop or formula was edited: run {binaries.BUILD}"
-    declared = {entry.name: " ".join(entry.words) for loop in own for entry in loop.entries.values()}
+    declared = {entry.name: " ".join(entry.words) for loop in loops for entry in loop.entries.values()}
     assert binaries.manifest()["entries"] == declared
 
 

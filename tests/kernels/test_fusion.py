@@ -1,4 +1,4 @@
-"""Roundings of specialised kernels: no product is fused with an addition of another instruction."""
+"""Roundings of users' kernels: no product is fused with an addition of another instruction."""
 
 from __future__ import annotations
 
@@ -17,35 +17,31 @@ from gpupipe_kernels.user.kernel import kernel
 from tools.machine_code.instruction_counts import find_nvdisasm
 
 COUNTED = """
-import json, re, sys
-from gpupipe_kernels.interpreters.cuda.program import DeviceProgram
-from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
-from gpupipe_kernels.proof.device_compilers import ptx_of
-from tests.kernels.rounding import products, two_products
+import json
+from gpupipe_kernels.interpreters.cuda.loops import LOOPS, interpreters_for
+from tests.kernels.rounding import product
 from tools.machine_code.instruction_counts import disassemble
 
-def loop(program):
-    return compile_source(DeviceProgram(program).source("columns"), program.calls)
+def operations(loops):
+    codes = disassemble(loops["columns", True], ("sm_75", "sm_90")).values()
+    names = [[one.name for one in code.instructions] for code, _ in codes]
+    return [[of.count(name) for name in ("FFMA", "FMUL", "FADD")] for of in names]
 
-found = {"ptx": len(re.findall(r"add[.]rn[.]f32", ptx_of(loop(products()), ("sm_90",))["sm_90"]))}
-for architecture, (code, _) in disassemble(loop(two_products()), ("sm_75", "sm_90")).items():
-    names = [one.name for one in code.instructions]
-    found[architecture] = [names.count("FFMA"), names.count("FMUL")]
-print(json.dumps(found))
+print(json.dumps([operations(LOOPS), operations(interpreters_for((product,)))]))
 """
 
 
 @pytest.mark.skipif(missing_compiler() != "" or find_nvdisasm() is None, reason="needs NVIDIA's compilers")
-def test_the_result_of_each_instruction_is_rounded() -> None:
+def test_a_product_of_a_users_kernel_is_not_fused_with_an_addition_of_the_interpreter() -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
     done = subprocess.run(
         [sys.executable, "-c", COUNTED], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found.pop("ptx") == 7 * 8  # seven instructions whose result may be a product, for eight rows
-    assert list(found.values()) == [[0, 16], [0, 16]]  # FFMA and FMUL: CALL and MULTIPLY, and two differences
+    without, with_product = json.loads(done.stdout)
+    for before, after in zip(without, with_product, strict=True):
+        assert [after[i] - before[i] for i in range(3)] == [0, 8, 0]  # x * y of eight rows; x * y + x is [8, 0, 0]
 
 
 def test_code_for_the_host_fuses_nothing() -> None:

@@ -34,6 +34,7 @@ CHECKED = (
     "draw_words",
     "keyed_lag",
 )
+N_ROWS = 70  # more than a tile of the interpreters
 launched: set[str] = set()
 
 
@@ -84,7 +85,7 @@ def main() -> int:
     vars(functions).update(load=load, current_device=lambda: 0, default_stream=lambda: SimpleNamespace(ptr=0))
     failed = False
     for name in CHECKED:
-        found = compare(kernels()[name], on_device(kernels()[name]), 0, 40)
+        found = compare(kernels()[name], on_device(kernels()[name]), 0, N_ROWS)
         failed |= bool(found.failure)
         print(name, found.failure or "ok")
     print(*sorted(launched))

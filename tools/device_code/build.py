@@ -15,7 +15,7 @@ from gpupipe_kernels.catalog import device_loops
 from gpupipe_kernels.device import binaries
 from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.proof.device_compilers import assemble, compiler_versions
-from gpupipe_kernels.proof.machine_code import shipped_module
+from gpupipe_kernels.proof.machine_code import module_of
 
 PACKAGE = binaries.PACKAGE.name
 NO_DEVICE_CODE = (
@@ -58,17 +58,16 @@ def build(architectures: Sequence[str] = binaries.ARCHITECTURES) -> DeviceCode:
     architectures : sequence of str
         Those to assemble. A build with fewer than all is for comparison with `differences` only.
     """
-    loops = device_loops()
-    ptx = join(shipped_module(loops).values())
+    loops = device_loops().values()
+    ptx = join(module_of(loops).values())
     files = {binaries.PTX: ptx.encode()}
     files |= {f"{name}.cubin": assemble(ptx, name).cubin for name in architectures}
-    own = [loop for loop in loops.values() if loop.key == ""]
-    sources = source_files(loop.function.__module__ for loop in own)
+    sources = source_files(loop.function.__module__ for loop in loops)
     manifest = {
         "compilers": compiler_versions(),
         "sources": {"files": sources, "sha256": binaries.hash_of(tuple(sources))},
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
-        "entries": {entry.name: " ".join(entry.words) for loop in own for entry in loop.entries.values()},
+        "entries": {entry.name: " ".join(entry.words) for loop in loops for entry in loop.entries.values()},
     }
     return DeviceCode(manifest, files)
 

@@ -117,9 +117,8 @@ def _headline(results: Mapping[str, StepResult]) -> str:
 def _program(figures: Figures) -> Rows:
     rows = [("copy on the device", f"{figures['copy_bytes_per_second'] / 1e9:,.0f} GB/s, read and written")]
     for row in figures["program"]:
-        kernel = "compiled for the program" if "specialised" in row["kernel"] else "interpreter"
         speed = f"{row['seconds'] * 1e3:.2f} ms, {row['bytes_per_second'] / 1e9:,.0f} GB/s"
-        what = f"{row['columns']} columns of {row['rows']:,} rows, {row['order']}, {kernel}"
+        what = f"{row['columns']} columns of {row['rows']:,} rows, {row['order']}"
         rows.append((what, f"{speed}, {row['share_of_copy']:.0%} of the copy; first call {row['first_seconds']:.1f} s"))
     return rows
 

@@ -1,4 +1,4 @@
-"""Machine instructions that a kernel issues for 128 rows of a program, counted without a GPU.
+"""Machine instructions that an interpreter issues for 128 rows of a program, counted without a GPU.
 
 In row-major order, the rows of the matrix are aligned to 16 bytes.
 """
@@ -18,7 +18,6 @@ from benchmarks.device.twenty_columns import twenty_columns
 from gpupipe_kernels.device.compiler import join
 from gpupipe_kernels.interpreters.cuda.loops import LOOPS, PARAMETERS, THREADS, Order
 from gpupipe_kernels.interpreters.cuda.program import DeviceProgram
-from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.cuda.steps import ROWS_A_THREAD
 from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.proof.device_compilers import assemble, ptx_of
@@ -35,9 +34,7 @@ BLOCK_AT = {"sm_75": 0x0, "sm_80": 0x0, "sm_90": 0x0, "sm_100": 0x360, "sm_120":
 GRID_AT = {"sm_75": 0xC, "sm_80": 0xC, "sm_90": 0xC, "sm_100": 0x370, "sm_120": 0x370}
 
 
-def count(
-    program: DeviceProgram, order: Order, specialised: bool, architectures: Sequence[str] = ARCHITECTURES
-) -> dict[str, int]:
+def count(program: DeviceProgram, order: Order, architectures: Sequence[str] = ARCHITECTURES) -> dict[str, int]:
     """Return architecture to warp instructions for `COUNTED_ROWS` rows: those per tile, without those per block.
 
     Raises
@@ -45,12 +42,9 @@ def count(
     ValueError
         If the path of a thread cannot be followed.
     """
-    loop = LOOPS[order, True]
-    if specialised:
-        loop = compile_source(program.source(order), program.program.calls)
     return {
         architecture: _count(code, words, program, order, architecture)
-        for architecture, (code, words) in disassemble(loop, architectures).items()
+        for architecture, (code, words) in disassemble(LOOPS[order, True], architectures).items()
     }
 
 
@@ -138,9 +132,5 @@ def disassemble(
 
 def counts(architectures: Sequence[str] = ARCHITECTURES) -> dict[str, dict[str, int]]:
     """Return kernel to architecture to the number of warp instructions for `COUNTED_ROWS` rows of `twenty_columns`."""
-    program, found = DeviceProgram(twenty_columns()), {}
-    orders: tuple[Order, ...] = ("columns", "rows")
-    for order in orders:
-        for kernel in ("interpret", "specialised"):
-            found[f"{kernel}_{order}"] = count(program, order, kernel == "specialised", architectures)
-    return found
+    program = DeviceProgram(twenty_columns())
+    return {f"interpret_{order}": count(program, order, architectures) for order in THREADS}

@@ -1,4 +1,4 @@
-"""Predicted speed of the program kernels on named GPUs, as an upper bound computed from instruction counts.
+"""Predicted speed of the interpreters on named GPUs, as an upper bound computed from instruction counts.
 
 ``python -m tools.machine_code.predictions tests/kernels/machine_code.json`` prints the table in `docs/benchmarks.md`.
 
@@ -20,12 +20,7 @@ from tools.machine_code.instruction_counts import COUNTED_ROWS
 COUNTS = "instructions_of_128_rows"
 WARP_INSTRUCTIONS_A_CYCLE = 2.4
 """Warp instructions per cycle and multiprocessor: an assumption, 60 % of the four that its schedulers can issue."""
-NAMES = {
-    "interpret_columns": "interpreter, column-major",
-    "specialised_columns": "specialised, column-major",
-    "interpret_rows": "interpreter, row-major",
-    "specialised_rows": "specialised, row-major",
-}
+NAMES = {"interpret_columns": "column-major", "interpret_rows": "row-major"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ def predictions(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, 
 
 def table(counts: Mapping[str, Mapping[str, int]]) -> str:
     """Return the predictions as a Markdown table, with the instructions per cycle that a kernel needs for 100 %."""
-    rows = [["kernel", "instructions", *(gpu.title for gpu in GPUS)], ["---", "---:", *["---:"] * len(GPUS)]]
+    rows = [["matrix", "instructions", *(gpu.title for gpu in GPUS)], ["---", "---:", *["---:"] * len(GPUS)]]
     for kernel, name in NAMES.items():
         cells = []
         for gpu in GPUS:

@@ -125,7 +125,8 @@ class GpuBackend(DeviceBackend):
         ready = cuda_interpreter.device_program(program)
         there = ready.n_bytes
         on_device: Any = (blocks, out, fold)  # DeviceArrays
-        self.last_interpreter = cuda_interpreter.run(ready, *on_device)
+        cuda_interpreter.run(ready, *on_device)
+        self.last_interpreter = self.interpreter(program)
         self._meter.add(to_device=ready.n_bytes - there)
 
     def reductions(self, n_values: int, engine: str | None = None) -> Any:

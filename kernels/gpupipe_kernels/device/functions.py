@@ -1,7 +1,7 @@
 """Loaded functions, ready to launch: from the shipped machine code, or compiled at run time.
 
-Code is compiled at run time for loops that are generated (a user's kernel, a program) and, in a checkout, for loops
-whose sources are newer than the shipped code. The driver turns PTX into machine code, and caches that itself.
+Code is compiled at run time for loops with user kernels and, in a checkout, for loops whose sources are newer than the
+shipped code. The driver turns PTX into machine code, and caches that itself.
 
 `Module` and `Function` are CuPy's, in ``cupy.cuda``: `cupy.RawModule` reads files only, and passes no stream. Checked:
 CuPy 14.2; their signatures are those of CuPy 1.0.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from gpupipe_kernels.contract import Argument, KernelDeclaration
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters import assembly
 from gpupipe_kernels.interpreters.cuda import interpreter as cuda_interpreter
-from gpupipe_kernels.interpreters.cuda.specialisation import compile_source
 from gpupipe_kernels.interpreters.kernels import (
     RADIUS_KM,
     sample_numbers,
@@ -21,7 +20,6 @@ from gpupipe_kernels.interpreters.kernels import (
 )
 from gpupipe_kernels.interpreters.numba import interpreter as numba_interpreter
 from gpupipe_kernels.interpreters.numpy import interpreter as numpy_interpreter
-from gpupipe_kernels.launch import DeviceLoop
 from gpupipe_kernels.program.opcodes import (
     BLOCKS,
     NAT,
@@ -96,17 +94,12 @@ def _on_host(*inputs: HostArray) -> tuple[HostArray, HostArray]:
     return columns, lines
 
 
-def _on_device(*inputs: Any, specialised: bool | None = None) -> tuple[Any, Any]:
+def _on_device(*inputs: Any) -> tuple[Any, Any]:
     shape = (inputs[0].shape[1], program().n_columns)
     columns, lines = (arrays.empty(shape, np.float32, order=order) for order in ("F", "C"))
     for out in (columns, lines):
-        cuda_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4], specialised=specialised)
+        cuda_interpreter.run(program(), _blocks(*inputs[:4]), out, inputs[4])
     return columns, lines
-
-
-def _specialised_loops() -> tuple[DeviceLoop, ...]:
-    ready = cuda_interpreter.device_program(program())
-    return tuple(compile_source(ready.source(order), ()) for order in cuda_interpreter.THREADS)
 
 
 def _sample(rng: np.random.Generator, n: int) -> tuple[HostArray, ...]:
@@ -130,10 +123,5 @@ KERNELS = (
         "program", "every kind of instruction, written to a column-major and a row-major matrix",
         INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host, _on_device, _sample,
         tuple(cuda_interpreter.LOOPS.values()),
-    ),
-    KernelDeclaration(
-        "specialised_program", "the same, by a kernel specialised to this program",
-        INPUTS, OUTPUTS, "that of each instruction", 1e-5, 1e-2, _in_numpy, _on_host,
-        partial(_on_device, specialised=True), _sample, _specialised_loops(),
     ),
 )  # fmt: skip

@@ -66,24 +66,19 @@ def inspect(loops: Mapping[str, DeviceLoop], architectures: Sequence[str]) -> Ta
     ValueError
         If a loop does not compile; the message contains its name and the compiler's error.
     """
-    others = [module_of([loop]) for loop in loops.values() if loop.key != ""]
-    modules = [module for module in (shipped_module(loops), *others) if module]
-    found: Table = {}
+    module = module_of(loops.values())
+    whole = join(module.values())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        tasks = [(m, a, pool.submit(assemble, join(m.values()), a)) for m in modules for a in architectures]
-        for module, architecture, task in tasks:
-            for name, ptx in module.items():
-                found.setdefault(name, {})[architecture] = parse(_report_of(name, task.result().report), ptx)
-    return found
-
-
-def shipped_module(loops: Mapping[str, DeviceLoop]) -> dict[str, str]:
-    """Return entry name to PTX of the loops whose machine code is shipped."""
-    return module_of(loop for loop in loops.values() if loop.key == "")
+        codes = pool.map(lambda architecture: assemble(whole, architecture), architectures)
+        said = {architecture: code.report for architecture, code in zip(architectures, codes, strict=True)}
+    return {
+        name: {architecture: parse(_report_of(name, report), ptx) for architecture, report in said.items()}
+        for name, ptx in module.items()
+    }
 
 
 def module_of(loops: Iterable[DeviceLoop]) -> dict[str, str]:
-    """Return entry name to PTX of some loops, by name."""
+    """Return entry name to PTX of loops, sorted by name."""
     return dict(sorted(item for loop in loops for item in ptx_of(loop).items()))
 
 

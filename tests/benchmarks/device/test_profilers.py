@@ -29,8 +29,8 @@ SAID = [
     row(0, "interpret_columns", profilers.INSTRUCTIONS, "inst", "1,000"),
     row(0, "interpret_columns", profilers.DRAM, "%", "71.25"),
     row(0, "interpret_columns", profilers.IPC, "inst/cycle", "n/a"),
-    row(1, "interpret_columns", profilers.INSTRUCTIONS, "inst", "10"),  # of the proof of a compiled kernel, on few rows
-    row(2, "specialised_rows_1", profilers.INSTRUCTIONS, "inst", "500"),
+    row(1, "interpret_columns", profilers.INSTRUCTIONS, "inst", "10"),  # on few rows
+    row(2, "interpret_rows", profilers.INSTRUCTIONS, "inst", "500"),
 ]
 
 
@@ -39,7 +39,7 @@ def test_of_several_launches_of_a_kernel_the_largest_counts() -> None:
     assert found["interpret_columns"] == {
         profilers.DURATION: 2_500_000.0, profilers.INSTRUCTIONS: 1_000.0, profilers.DRAM: 71.25
     }  # fmt: skip
-    assert found["specialised_rows_1"] == {profilers.INSTRUCTIONS: 500.0}
+    assert found["interpret_rows"] == {profilers.INSTRUCTIONS: 500.0}
     line = profilers._counters_line("interpret_columns", found["interpret_columns"])
     assert line.startswith("interpret_columns: 2.50 ms, DRAM at 71% of its peak, nan instructions per cycle")
 
@@ -63,7 +63,7 @@ def test_counters_are_read_at_the_clocks_that_the_gpu_has(tools: Path) -> None:
     arguments = json.loads((tools / "arguments").read_text())
     assert arguments[arguments.index("--clock-control") + 1] == "none"
     assert "launch_each(20000000)" in arguments[-1]
-    assert list(document["counters"]) == ["interpret_columns", "specialised_rows_1"]
+    assert list(document["counters"]) == ["interpret_columns", "interpret_rows"]
     assert (document["failed"], len(document["lines"])) == ([], 2)
 
 

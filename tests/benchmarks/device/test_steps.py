@@ -40,9 +40,8 @@ from benchmarks.device import program as device_program
 device_program.BATCHES = device_program.CALLS = 1
 program = device_program.twenty_columns()
 made = [
-    device_program.run_program(program, 64, order, specialised)
+    device_program.run_program(program, 64, order)
     for order in device_program.ORDERS
-    for specialised in (False, True)
 ]
 print(json.dumps({"copy": device_program.copy_bandwidth(64), "program": made}))
 """
@@ -69,9 +68,7 @@ def test_what_it_runs_on_the_device_runs_in_the_simulator() -> None:
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
     assert made["copy"] > 0
-    assert [(row["order"], row["kernel"]) for row in made["program"]] == [
-        (order, kernel) for order in ("column-major", "row-major") for kernel in ("cuda", "cuda, specialised")
-    ]
+    assert [row["order"] for row in made["program"]] == ["column-major", "row-major"]
     assert {row["bytes"] for row in made["program"]} == {64 * 141}
 
 
@@ -107,11 +104,11 @@ def test_both_sides_of_a_keyed_comparison_compute_the_same(feature: str) -> None
 
 
 def test_figures_are_formatted_for_people() -> None:
-    program = {"order": "row-major", "kernel": "cuda", "rows": 50_000_000, "columns": 20, "first_seconds": 4.2,
+    program = {"order": "row-major", "rows": 50_000_000, "columns": 20, "first_seconds": 4.2,
                "seconds": 0.0025, "bytes_per_second": 2.82e12, "share_of_copy": 0.705}  # fmt: skip
     keyed = {"feature": "running sum", "gpupipe_seconds": 0.01, "cudf_seconds": 0.06, "ratio": 6.0, "equal": False}
     assert device_program.program_line(program) == (
-        "row-major, cuda: 50,000,000 rows x 20 columns in 2.50 ms (first call 4.2 s), 2,820 GB/s, 70% of the copy"
+        "row-major: 50,000,000 rows x 20 columns in 2.50 ms (first call 4.2 s), 2,820 GB/s, 70% of the copy"
     )
     assert device_keyed.line_of(keyed) == "running sum: 10.00 ms, cuDF 60.00 ms, 6.0x, NOT EQUAL"
 

@@ -1,1 +1,1 @@
-"""The interpreter as a CUDA kernel, and CUDA kernels generated for one program (``specialisation``)."""
+"""The interpreter as a CUDA kernel."""

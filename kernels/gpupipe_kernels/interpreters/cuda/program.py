@@ -11,7 +11,6 @@ import numpy.typing as npt
 from gpupipe_kernels.device import arrays
 from gpupipe_kernels.interpreters.cuda.loops import PANEL, Order
 from gpupipe_kernels.interpreters.cuda.opcodes import LINE, device_table
-from gpupipe_kernels.interpreters.cuda.specialisation import KernelSource, column_source, row_source
 from gpupipe_kernels.interpreters.schedule import (
     ARG,
     LUT,
@@ -65,16 +64,10 @@ class DeviceProgram:
     ----------
     program : Program
         Its tables are uploaded for each memory order when a matrix in that order is first written.
-
-    Attributes
-    ----------
-    n_cells : int
-        Cells that the interpreter has computed, used by `specialisation.is_worth_it`.
     """
 
     def __init__(self, program: Program) -> None:
-        self.program, self.n_cells = program, 0
-        self._sources: dict[Order, KernelSource] = {}
+        self.program = program
 
     def tables(self, order: Order) -> DeviceTables:
         """Return the tables for a memory order of the matrix."""
@@ -100,13 +93,6 @@ class DeviceProgram:
         """Number of stack registers that the program uses."""
         stores = self.program.instructions[self.program.instructions[:, OP] == Opcode.STORE]
         return int(stores[:, ARG].max(initial=-1)) + 1
-
-    def source(self, order: Order) -> KernelSource:
-        """Return the source of the kernel specialised to this program."""
-        if order not in self._sources:
-            tables, make = self.tables(order), column_source if order == "columns" else row_source
-            self._sources[order] = make(tables.lines.tolist(), tables.parts.tolist(), self.program.calls)
-        return self._sources[order]
 
     @property
     def n_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Device operations that Numba has no function for: a store of 16 bytes, and a product that is not fused."""
+"""The device operation that Numba has no function for: a store of 16 bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numpy import float32
 
 from gpupipe_kernels.launch import is_simulated
 
@@ -16,10 +15,6 @@ if is_simulated():
     def write_four(array: Any, at: Any, a: Any, b: Any, c: Any, d: Any) -> None:
         """Write four neighbouring cells; the first must be aligned to 16 bytes."""
         array[at], array[at + 1], array[at + 2], array[at + 3] = a, b, c, d
-
-    def rounded(x: Any) -> Any:
-        """Return a number as float32."""
-        return float32(x)
 
 else:
 
@@ -41,17 +36,3 @@ else:
             return context.get_dummy_value()
 
         return types.void(array, types.uint64, *[types.float32] * 4), emit
-
-    @intrinsic
-    def rounded(typing_context: Any, x: Any) -> Any:
-        """Return a float32 number, rounded: a product is not fused with an addition that reads the result.
-
-        ptxas fuses the operations of PTX that state no rounding. It removes a multiplication by 1, but not this
-        addition of -0.0, which states one.
-        """
-
-        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            function = ir.FunctionType(ir.FloatType(), [ir.FloatType()])
-            return builder.asm(function, "add.rn.f32 $0, $1, 0f80000000;", "=f,f", arguments, side_effect=False)
-
-        return types.float32(types.float32), emit
