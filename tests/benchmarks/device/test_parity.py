@@ -54,8 +54,12 @@ def test_a_number_against_nan_is_an_infinite_error_and_two_nans_are_equal(
     assert set(column_errors(broken, broken).values()) == {0.0}
 
 
-def test_nothing_falls_back_unless_the_configuration_allows_it(binary: Path) -> None:
-    assert config_for(load_config(binary), "gpu").device_options.fallback == "forbid"
+@pytest.mark.parametrize(("lacks_cudf", "by_default"), [(False, "forbid"), (True, "allow")])
+def test_nothing_falls_back_unless_it_has_to_or_the_configuration_allows_it(
+    binary: Path, monkeypatch: pytest.MonkeyPatch, lacks_cudf: bool, by_default: str
+) -> None:
+    monkeypatch.setattr("gpupipe.backends.probe.lacks_package", lambda library: lacks_cudf)
+    assert config_for(load_config(binary), "gpu").device_options.fallback == by_default
     assert config_for(load_config(binary, ["fallback=allow"]), "gpu").device_options.fallback == "allow"
 
 
