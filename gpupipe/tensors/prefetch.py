@@ -119,7 +119,8 @@ class CudaMover:
     A consumer that receives a mini-batch copies it out of its buffer, on its own stream. A buffer is filled again after
     that copy, not after the consumer's work on it: transfers overlap with training, consumers may keep tensors, and no
     memory is used by another stream than the one that frees it. PyTorch's ``record_stream``, which would save the copy,
-    has no effect where RMM allocates. The copy takes about 1 % of the time of the transfer.
+    has no effect where RMM allocates. By the bandwidths of an H200 and of PCIe 5, the copy takes about 2 % of the
+    time of the transfer.
 
     Parameters
     ----------
