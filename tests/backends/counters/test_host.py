@@ -70,7 +70,7 @@ def test_the_time_of_an_ended_child_still_counts() -> None:
     subprocess.run([sys.executable, "-c", BURN], check=True)  # never seen
     now[0] = 1000.0
     cpu, _ = tree.cpu_and_memory()
-    assert cpu is not None and cpu * 10.0 >= 0.2
+    assert cpu is not None and cpu * 10.0 > 0.19  # the kernel counts in ticks of 10 ms
     child = subprocess.Popen(
         [sys.executable, "-c", BURN + "print(flush=True); input()"], stdin=-1, stdout=-1, text=True
     )

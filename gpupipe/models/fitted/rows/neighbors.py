@@ -73,6 +73,8 @@ def _search(neighbors: Any) -> Search | None:
     train, k = np.asarray(neighbors._fit_X), neighbors.n_neighbors
     if train.dtype != np.float32 or not np.isfinite(train).all() or set(parameters) - {"p"}:
         return None
+    if k > len(train):
+        return None  # scikit-learn's error names both numbers
     if metric in PAIRWISE:
         by_block = _pairwise_search(train.astype(np.float64), metric, parameters, k)
     elif metric in ("cosine", "euclidean"):
