@@ -14,9 +14,8 @@ from importlib.util import find_spec
 
 from gpupipe.backends.nvml import Nvml, NvmlError, visible_gpus
 
-# The minimum of the RAPIDS wheels of the cuda12 extra; the cuda13 wheels need (13, 0) and (7, 5).
-MIN_CUDA = (12, 0)
-MIN_CAPABILITY = (7, 0)
+MIN_CUDA = (12, 0)  # of the extras for CUDA 12
+MIN_CAPABILITY = (7, 5)  # of the kernels' machine code: `gpupipe_kernels.device.binaries`
 
 GPU_PACKAGES = ("cupy",)  # needed by every run on a GPU; numba-cuda only compiles users' kernels
 # Needed by parts of it: the readers of files on the device, estimators of cuML, and allocators other than the driver's.

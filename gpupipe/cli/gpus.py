@@ -121,7 +121,7 @@ def _show_catalog(catalog: GpuCatalog, gpus: Sequence[GpuSpec]) -> None:
     lines = [
         f"\nfigures of {catalog.date}; TFLOPS, those of TF32 to FP4 by tensor cores without sparsity; {NONE} where no "
         "source was found",
-        "capability 7.0 needs the packages of gpupipe[cuda12]; gpupipe[cuda13] needs 7.5; sources: gpupipe gpus --json",
+        "gpupipe needs capability 7.5; sources: gpupipe gpus --json",
         "XGBoost and networks need gpupipe[cuda13-lite] or [cuda12-lite] alone, without RAPIDS",
     ]
     _print(table, lines + ["* in this machine"] * any(here))

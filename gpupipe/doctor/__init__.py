@@ -37,7 +37,7 @@ def diagnose(timeout_seconds: float = SECONDS_TO_IMPORT) -> list[Finding]:
     installed, gpus, around = read_distributions(), probe_gpus(), read_host_environment()
     return [
         *driver_findings(gpus[0], around, installed),
-        *gpu_findings(gpus, installed),
+        *gpu_findings(gpus),
         *cuda_findings(gpus[0], timeout_seconds),
         *package_findings(installed, gpus[0]),
         *version_findings(installed),

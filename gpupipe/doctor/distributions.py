@@ -108,13 +108,12 @@ def _folder(distribution: Distribution) -> str:
 
 CUDA_MAJORS = (13, 12)
 MIN_CUDA13 = (13, 0)
-MIN_CAPABILITY_CUDA13 = (7, 5)
 
 
 def suitable_major(gpu: GpuProbe, installed: Distributions) -> int:
     """Return the CUDA major version to install, 12 or 13: that of the GPU, else that of most installed wheels."""
     if gpu.count:
-        return 13 if gpu.cuda >= MIN_CUDA13 and gpu.capability >= MIN_CAPABILITY_CUDA13 else 12
+        return 13 if gpu.cuda >= MIN_CUDA13 else 12
     majors = installed.cuda_majors()
     return max(CUDA_MAJORS, key=lambda major: (len(majors.get(major, [])), major))
 

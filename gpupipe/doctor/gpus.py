@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpupipe.backends.probe import MIN_CAPABILITY, GpuProbe
-from gpupipe.doctor.distributions import MIN_CAPABILITY_CUDA13, Distributions, install_extra, replace_all
 from gpupipe.doctor.finding import Finding
 from gpupipe.doctor.processes import run_in_child
 from gpupipe.units import GIB
@@ -13,21 +12,17 @@ from gpupipe.units import GIB
 SCARCE = 0.25  # free share of a GPU's memory; less means that other processes occupy it
 
 
-def gpu_findings(gpus: Sequence[GpuProbe], installed: Distributions) -> list[Finding]:
+def gpu_findings(gpus: Sequence[GpuProbe]) -> list[Finding]:
     """Return a finding for each GPU that the driver describes."""
-    return [_finding(f"GPU {index}", gpu, installed) for index, gpu in enumerate(gpus) if gpu.count]
+    return [_finding(f"GPU {index}", gpu) for index, gpu in enumerate(gpus) if gpu.count]
 
 
-def _finding(check: str, gpu: GpuProbe, installed: Distributions) -> Finding:
+def _finding(check: str, gpu: GpuProbe) -> Finding:
     capability = ".".join(map(str, gpu.capability))
     memory = f"{gpu.free_bytes / GIB:.1f} of {gpu.memory_bytes / GIB:.1f} GiB free"
     found = f"{gpu.name}, compute capability {capability}, {memory}"
     if gpu.capability < MIN_CAPABILITY:  # not an error: there is no fix, and the machine computes on the CPU
         return Finding("warning", check, f"{found}: too old, requires {'.'.join(map(str, MIN_CAPABILITY))}")
-    wheels = installed.cuda_majors().get(13, [])
-    if wheels and gpu.capability < MIN_CAPABILITY_CUDA13:
-        found += f": too old for the installed CUDA 13 wheels ({', '.join(wheels)}), which require 7.5"
-        return Finding("error", check, found, replace_all(wheels, install_extra(12)))
     if gpu.free_bytes < SCARCE * gpu.memory_bytes:
         return Finding("warning", check, found, "end processes that occupy the GPU's memory (nvidia-smi lists them)")
     return Finding("ok", check, found)

@@ -51,7 +51,7 @@ def test_a_good_gpu_is_usable_and_described(probed: Any) -> None:
         ({"CUDA_VISIBLE_DEVICES": "first"}, "is invalid: expected numbers (0,1) or identifiers"),
         ({"FAKE_COUNT": "0"}, "the NVIDIA driver 580.95.05 finds no GPU"),
         ({"FAKE_CUDA": "11080"}, "the driver 580.95.05 supports CUDA 11.8; 12.0 is needed"),
-        ({"FAKE_CAPABILITY": "6.1"}, "NVIDIA Fake 0 has compute capability 6.1; 7.0 is needed"),
+        ({"FAKE_CAPABILITY": "6.1"}, "NVIDIA Fake 0 has compute capability 6.1; 7.5 is needed"),
         ({"FAKE_INIT": "9"}, "error 9: the NVIDIA kernel driver is not loaded"),
         ({"FAKE_INIT": "18"}, "error 18: kernel driver and driver library have different versions"),
         ({"FAKE_INIT": "77"}, "the driver answers nvmlInit_v2 with error 77: see nvidia-smi"),

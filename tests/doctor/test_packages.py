@@ -107,7 +107,7 @@ def test_a_gpu_without_its_packages_is_an_error(site: Any, gpu: GpuProbe, missin
     assert finding.level == "error"
     assert finding.found == "the GPU packages are incomplete: cupy is not installed"
     assert finding.fix == "pip install 'gpupipe[cuda13]', or 'gpupipe[cuda13-lite]' without RAPIDS"
-    assert said(site, replace(gpu, capability=(7, 0)))[0].fix.startswith("pip install 'gpupipe[cuda12]'")
+    assert said(site, replace(gpu, cuda=(12, 4)))[0].fix.startswith("pip install 'gpupipe[cuda12]'")
 
 
 def test_without_rapids_the_work_of_the_cpu_is_reported(site: Any, gpu: GpuProbe, missing: Any) -> None:

@@ -24,13 +24,7 @@ from gpupipe.backends.probe import lacks_package
 from gpupipe.backends.stage import StageUse
 from gpupipe.errors import DeviceError
 from gpupipe.typing import Array, ArrayNamespace, HostArray
-from gpupipe_kernels.toolchain import (
-    export_command,
-    find_libraries,
-    find_library,
-    find_toolkits,
-    visibility_settings,
-)
+from gpupipe_kernels.toolchain import find_library
 
 if TYPE_CHECKING:
     from gpupipe_kernels.engines import HostEngine, KernelFamily
@@ -247,24 +241,3 @@ class _Count:
     def __init__(self) -> None:
         self.to_device = self.to_host = 0
         self.fallbacks: dict[str, None] = {}
-
-
-def require_compiler() -> None:
-    """Load the libraries that compile device code.
-
-    Raises
-    ------
-    DeviceError
-        If numba-cuda cannot load one of them.
-    """
-    missing = [name for name, path in find_libraries().items() if not path]
-    if not missing:
-        return
-    install = "pip install 'numba-cuda[cu13]' (or cu12)"
-    toolkits = find_toolkits()
-    fix = f"{export_command(visibility_settings(toolkits[0]))}, or {install}" if toolkits else install
-    raise DeviceError(
-        f"kernels cannot be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
-        where="device: gpu",
-        fix=f"{fix}, or run with --device cpu; `gpupipe doctor` checks the whole machine",
-    )

@@ -25,9 +25,7 @@ def require_kernels() -> None:
     except binaries.DeviceCodeError as error:
         raise DeviceError(error.what, where="device: gpu", fix=error.fix) from error
     if not is_ready:
-        from gpupipe.backends.gpu.backend import require_compiler
-
-        require_compiler()
+        _require_compiler()
 
 
 def require_call_compiler(program: Program) -> None:
@@ -48,3 +46,20 @@ def require_call_compiler(program: Program) -> None:
             + ", ".join(call.name for call in program.calls),
             where="device: gpu", fix=f"{COMPILER}, or run with --device cpu",
         )  # fmt: skip
+
+
+def _require_compiler() -> None:
+    """Raise DeviceError if numba-cuda cannot load one of the libraries that compile device code."""
+    from gpupipe_kernels.toolchain import export_command, find_libraries, find_toolkits, visibility_settings
+
+    missing = [name for name, path in find_libraries().items() if not path]
+    if not missing:
+        return
+    install = "pip install 'numba-cuda[cu13]' (or cu12)"
+    toolkits = find_toolkits()
+    fix = f"{export_command(visibility_settings(toolkits[0]))}, or {install}" if toolkits else install
+    raise DeviceError(
+        f"kernels cannot be compiled for the GPU: numba-cuda cannot load {', '.join(missing)}",
+        where="device: gpu",
+        fix=f"{fix}, or run with --device cpu; `gpupipe doctor` checks the whole machine",
+    )
