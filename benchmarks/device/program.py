@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.device.twenty_columns import bytes_per_row, table, twenty_columns
 from gpupipe.units import GIB
+from gpupipe_kernels.device import arrays
 from gpupipe_kernels.launch import is_simulated
 from gpupipe_kernels.program.program import Program
 
@@ -16,12 +17,12 @@ __all__ = ["bytes_per_row", "copy_bandwidth", "program_line", "run_program", "ta
 
 COPY_BYTES = GIB
 BATCHES, CALLS = 5, 10
-ORDERS = {"column-major": "F", "row-major": "C"}
+ORDERS: dict[str, Literal["C", "F"]] = {"column-major": "F", "row-major": "C"}
 
 
 def copy_bandwidth(n_bytes: int) -> float:
     """Return bytes read and written per second by a device-to-device copy."""
-    source, target = _empty((n_bytes,), "uint8"), _empty((n_bytes,), "uint8")
+    source, target = arrays.empty((n_bytes,), "uint8"), arrays.empty((n_bytes,), "uint8")
     if is_simulated():
         return 2 * n_bytes / seconds_of(lambda: target.copy_to_device(source))
     return 2 * n_bytes / seconds_of(lambda: target.data.copy_from_device_async(source.data, n_bytes))
@@ -45,7 +46,7 @@ def run_program(program: Program, n_rows: int, order: str) -> dict[str, Any]:
     from gpupipe_kernels.interpreters.cuda.interpreter import DeviceProgram, run
 
     blocks = _on_device(table(min(n_rows, 1_000_000)), n_rows)
-    out = _empty((n_rows, program.n_columns), "float32", ORDERS[order])
+    out = arrays.empty((n_rows, program.n_columns), "float32", ORDERS[order])
     ready = DeviceProgram(program)
     start = time.perf_counter()
     run(ready, blocks, out)
@@ -71,23 +72,12 @@ def launch_each(n_rows: int) -> None:
     blocks, ready = _on_device(table(min(n_rows, 1_000_000)), n_rows), DeviceProgram(program)
     for order, letter in ORDERS.items():
         try:
-            run(ready, blocks, _empty((n_rows, program.n_columns), "float32", letter))
+            run(ready, blocks, arrays.empty((n_rows, program.n_columns), "float32", letter))
             _synchronize()
         except Exception as error:  # of any kind: the other order is of use
             failed.append(f"{order}: {type(error).__name__}: {error}")
     if failed:
         raise SystemExit("; ".join(failed))
-
-
-def _empty(shape: tuple[int, ...], dtype: str, order: str = "C") -> Any:
-    """Return an array of CuPy, or of Numba's simulator."""
-    if is_simulated():
-        from numba import cuda
-
-        return cuda.device_array(shape, dtype, order=order)
-    import cupy
-
-    return cupy.empty(shape, dtype, order)
 
 
 def _synchronize() -> None:
@@ -102,7 +92,7 @@ def _on_device(blocks: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     """Return blocks of `n_rows` on the device, which repeat the given rows."""
     made = {}
     for name, block in blocks.items():
-        made[name] = _empty((len(block), n_rows), name)
+        made[name] = arrays.empty((len(block), n_rows), name)
         for i, column in enumerate(block):
             for start in range(0, n_rows, len(column)):
                 part = made[name][i, start : min(start + len(column), n_rows)]
