@@ -156,7 +156,7 @@ def less_than(threshold: HostArray) -> HostArray:
 
 def at_most(threshold: HostArray) -> HostArray:
     """Return the float32 `t` for which ``x <= t`` decides as ``x <= threshold``, float64, for every float32 `x`."""
-    with np.errstate(over="ignore"):  # of thresholds beyond float32, and of the number after its smallest
+    with np.errstate(over="ignore"):  # of thresholds outside of float32, and of the number after its smallest
         near = threshold.astype(np.float32)
         return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)
 
