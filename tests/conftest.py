@@ -111,6 +111,14 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("fast")
 
 
+@pytest.hookimpl(trylast=True)  # after the reporter's own letter
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print the name and the reason of a failure in CI at once: a run that is ended early prints no summary."""
+    if report.failed and os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        print(f"\nFAILED {report.nodeid} ({report.when}): {crash or report.longrepr}", flush=True)
+
+
 def pytest_report_header() -> str:
     return f"inputs of kernels: {VARIABLE}={kernel_seed()}"
 

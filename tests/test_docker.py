@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,7 @@ def containers_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     return document["spec"].get("template", {}).get("spec", {}).get("containers", [])
 
 
+@cache
 def options_of(*command: str) -> set[str]:
     """Return the options that a command says it has."""
     shown = subprocess.run(
@@ -239,18 +241,10 @@ def options_of(*command: str) -> set[str]:
     return set(re.findall(r"--[a-z-]+", shown))
 
 
-OPTIONS = {
-    ("dask", "scheduler"): options_of("dask", "scheduler"),
-    ("dask", "worker"): options_of("dask", "worker"),
-    ("gpupipe", "run"): options_of("gpupipe", "run"),
-}
-
-
 @pytest.mark.parametrize("command", commands_of_clusters().values(), ids=commands_of_clusters().keys())
 def test_a_command_of_a_cluster_has_the_options_it_is_given(command: list[str]) -> None:
-    program = "dask", "worker" if command[:3] == ["dask", "cuda", "worker"] else command[1]
-    known = OPTIONS[(command[0], program[1])]
-    assert {word for word in command if word.startswith("--")} <= known
+    program, subcommand = ("dask", "worker") if command[:3] == ["dask", "cuda", "worker"] else command[:2]
+    assert {word for word in command if word.startswith("--")} <= options_of(program, subcommand)
 
 
 @pytest.mark.parametrize("address", re.findall(r"tcp://([\w-]+):8786", (DOCKER / "compose.yaml").read_text() + PAGE))
@@ -304,10 +298,10 @@ def test_the_batch_job_starts_a_scheduler_and_workers_runs_on_them_and_leaves_no
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     scheduler, workers, run = ((tmp_path / f"{name}.txt").read_text() for name in ("scheduler", "workers", "run"))
     file = scheduler.split()[-1]
-    assert set(re.findall(r"--[a-z-]+", scheduler)) <= OPTIONS["dask", "scheduler"]
+    assert set(re.findall(r"--[a-z-]+", scheduler)) <= options_of("dask", "scheduler")
     of_srun, of_dask = workers.split("dask worker")
     assert of_srun.split() == ["--cpus-per-task", "4"]
-    assert set(re.findall(r"--[a-z-]+", of_dask)) <= OPTIONS["dask", "worker"]
+    assert set(re.findall(r"--[a-z-]+", of_dask)) <= options_of("dask", "worker")
     assert f"--scheduler-file {file} --nthreads 4 --memory-limit 1800MiB" in of_dask
     assert run.split()[:4] == ["run", "c.yaml", "--cluster", file]
     assert run.endswith("--set cluster.workers=8 --set cluster.deadline=300 --output out\n")
