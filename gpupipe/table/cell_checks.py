@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpupipe.errors import SchemaError
+from gpupipe.errors import ROWS_COUNTED, SchemaError
 from gpupipe.names import shorten
 from gpupipe.table.numeric_columns import parse_numbers
 from gpupipe.table.schema import BOOLEAN_WORDS, Column
@@ -74,12 +74,12 @@ def check_cells(column: Column, values: pa.ChunkedArray, numbers: ParseNumbers =
 
 
 def describe_bad_cells(reason: str, name: str, values: pa.ChunkedArray, bad: Mask) -> str:
-    """Return a description of the invalid cells of a column: their values, and their rows from 1."""
+    """Return a description of the invalid cells of a column: their values, and their rows from 0."""
     rows = np.flatnonzero(bad)
     texts = dict.fromkeys(str(values[row].as_py()) for row in rows[: 20 * ROWS_SHOWN].tolist())
     shown = ", ".join(repr(shorten(text)) for text in list(texts)[:VALUES_SHOWN])
     shown += ", ..." if len(texts) > VALUES_SHOWN else ""
-    numbers = ", ".join(f"{row + 1:,}" for row in rows[:ROWS_SHOWN].tolist())
+    numbers = ", ".join(f"{row:,}" for row in rows[:ROWS_SHOWN].tolist())
     numbers += ", ..." if len(rows) > ROWS_SHOWN else ""
     where = "data row" if len(rows) == 1 else f"{len(rows):,} data rows:"
     return f"{reason} in column {name!r}; found {shown} in {where} {numbers}"
@@ -109,7 +109,7 @@ def refuse_served(wrong: Sequence[tuple[Column, pa.ChunkedArray]], error: Schema
     if not lines:
         return error
     lines += [f"and {len(wrong) - COLUMNS_SHOWN} more columns"] if len(wrong) > COLUMNS_SHOWN else []
-    return SchemaError("\n".join(lines), where="data rows are counted from 1", fix=fix)
+    return SchemaError("\n".join(lines), where=ROWS_COUNTED, fix=fix)
 
 
 def _type_name(kind: pa.DataType) -> str:

@@ -133,10 +133,10 @@ def rows_of(column: pa.ChunkedArray, values: list[str]) -> list[int]:
 def refuse(name: str, column: pa.ChunkedArray, bad: list[str], expected: str) -> SchemaError:
     """Return the error for a column with values that do not match its kind."""
     shown = ", ".join(repr(v) for v in bad[:5]) + (f" and {len(bad) - 5} other values" if len(bad) > 5 else "")
-    rows = ", ".join(str(row + 1) for row in rows_of(column, bad[:100]))
+    rows = ", ".join(str(row) for row in rows_of(column, bad[:100]))
     return SchemaError(
         f"expected {expected} in column {name!r}; found {shown}",
-        where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 1)",
+        where=f"data row {rows} (the first {ROWS_SHOWN} at most, counted from 0)",
         fix=f"correct the data, add the value to null_values, or declare schema: {{{name}: categorical}}",
         names=[name],
     )

@@ -266,7 +266,7 @@ def test_a_refused_value_has_its_row_and_the_place_of_its_part(backend: Backend)
         parts = [pa.table({"x": values[:2]}), pa.table({"x": values[2:]})]
         with pytest.raises(SchemaError, match=values[2]) as caught:
             encode_chunks(partial(list, parts), backend, 3, {"x": declare(kind)})
-        assert caught.value.where.startswith("data row 1 ") and caught.value.where.endswith("after the first 2 rows")
+        assert caught.value.where.startswith("data row 0 ") and caught.value.where.endswith("after the first 2 rows")
 
 
 def test_declared_columns_that_are_absent_and_names_that_are_there_twice_are_refused(backend: Backend) -> None:

@@ -87,7 +87,8 @@ class Scorer:
     [[1.0, 0.0], [0.0, 1.0]]
     >>> scorer.predict({"age": "thirty", "plan": "a"})
     Traceback (most recent call last):
-    gpupipe.errors.RowError: row 1, column 'age': expected a number; found 'thirty'
+    gpupipe.errors.RowError: row 0, column 'age': expected a number; found 'thirty'
+      where: rows are counted from 0
       to do: correct the values, or make them null
     >>> folder.cleanup()
     """

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gpupipe.errors import ConfigError, DataError, SchemaError, did_you_mean
+from gpupipe.errors import ROWS_COUNTED, ConfigError, DataError, SchemaError, did_you_mean
 from gpupipe.features.history.derivation import FurtherTableError
 from gpupipe.io.files import mask
 from gpupipe.io.formats.csv.reader import MalformedRow, find_malformed, header_of
@@ -217,7 +217,7 @@ def _refuse(cells: Sequence[BadCells], label: str, table: pa.Table) -> None:
     if cells:
         shown = [describe_bad_cells(bad.reason, bad.column, table.column(bad.column), bad.rows) for bad in cells]
         shown = shown[:COLUMNS_SHOWN] + [f"and {len(shown) - COLUMNS_SHOWN} more columns"][: len(shown) > COLUMNS_SHOWN]
-        raise SchemaError("\n".join(shown), where=f"{label}; data rows are counted from 1", fix=FIX)
+        raise SchemaError("\n".join(shown), where=f"{label}; {ROWS_COUNTED}", fix=FIX)
 
 
 def _without_values(
