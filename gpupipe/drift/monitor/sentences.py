@@ -107,8 +107,9 @@ def _median_change(score: ColumnDrift) -> str:
     if not score.edges or not all(each.sum() for each in samples):
         return ""
     then, now = (bin_quantiles(np.asarray(score.edges), each, (0.5,))[0] for each in samples)
-    texts = number(then), number(now)
-    return "" if texts[0] == texts[1] else f"{'rose' if now > then else 'fell'} from {texts[0]} to {texts[1]}"
+    texts = then.text("numeric"), now.text("numeric")
+    verb = "rose" if now.value > then.value else "fell"
+    return "" if texts[0] == texts[1] else f"{verb} from {texts[0]} to {texts[1]}"
 
 
 def _names(names: Sequence[str]) -> str:
