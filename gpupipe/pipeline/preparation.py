@@ -114,6 +114,8 @@ class JobBuilder:
             stage.rows = table.n_rows
             stage.interpreter = ", ".join(sources.engines) or None
             stage.note(f"{len(derivation.made)} columns from {', '.join(['the table', *derivation.tables])}")
+            for warning in sources.warnings:
+                stage.note(warning, "warning")
             for key in key_columns(config.features):
                 stage.note(f"{key}: an entity key, not used as a feature; `- encode: {key}` makes it one")
         self._found, self._derivation = replace(self._found, table=table, sources=None), derivation
